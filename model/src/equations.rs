@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_launch_times_come_out() {
+    fn the_launch_times_of_the_text_are_reproduced() {
         let launch = |nodes| {
             let nodes = NodeCount::new(nodes).unwrap();
             let transfer = eq8_transfer_es40(eq6_bandwidth_of_nodes(&QsNet::PAPER, nodes));

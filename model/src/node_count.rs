@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_a_node_and_a_bound() {
+    fn a_machine_has_at_least_one_node_and_at_most_the_bound() {
         assert_eq!(NodeCount::new(0), Err(InputError::NoNodes));
         assert_eq!(NodeCount::new(1), Ok(NodeCount::ONE));
         assert!(NodeCount::new(MAX_NODES).is_ok());

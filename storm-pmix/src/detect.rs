@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn neither_this_program_nor_text_is_linked_with_any() {
+    fn this_program_and_text_files_are_not_linked_with_mpi() {
         let path = std::env::current_exe().expect("it runs");
         let own = File::open(&path).expect("readable");
         assert_eq!(Linkage::of(&own, &path), Linkage::default());
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_programs_are_no_trouble(
+        fn damaged_programs_count_as_linked_with_nothing(
             at in any::<prop::sample::Index>(),
             byte in any::<u8>(),
             cut in any::<prop::sample::Index>(),

@@ -20,14 +20,14 @@ const LEAST_BYTES: usize = 4 * HEAD_BYTES;
 /// Limit of bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
-/// The values of other nodes make no sense.
+/// The values of other nodes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ExchangeError {
     /// A node's value is missing, or belongs elsewhere.
-    #[error("node {node} of the job did not say what it has for the others")]
+    #[error("node {node} of the job did not send its data for the others")]
     Missing { node: usize },
     /// The values are more than any node can keep.
-    #[error("the nodes of the job have more than {GATHERED_MAX_BYTES} bytes for each other")]
+    #[error("the nodes of the job exchange more than {GATHERED_MAX_BYTES} bytes in one fence")]
     TooMuch,
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_nothing_or_what_was_before_is_named() {
+    fn a_node_with_a_missing_or_stale_value_is_named() {
         let mut exchange = Exchange::new(1, Portion::of(2, 1 << 16), (0, 2), b"own");
         let mut puts: HashMap<_, _> = exchange.puts().into_iter().collect();
         let taken = exchange.take(|key| Ok::<_, ExchangeError>(puts.get(key).cloned()));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hands_over_nothing_or_too_much_is_not_admitted() {
+    fn a_handover_of_too_few_or_too_many_descriptors_is_refused() {
         let (rank, server) = UnixStream::pair().expect("a pair");
         (&rank).write_all(&[1, 0, 0, 0]).expect("written");
         assert!(asked(&server).is_err(), "no descriptor");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_told_what_the_server_says_and_its_connection_stays_open() {
+    fn a_rank_gets_the_servers_answer_and_its_connection_stays_open() {
         let (mut rank, mut server) = UnixStream::pair().expect("a pair");
         let (pmi, mut node) = UnixStream::pair().expect("a pair");
         let environment: Environment = vec![("A".into(), "b=c".into()), ("D".into(), "".into())];

@@ -106,7 +106,7 @@ mod tests {
     use super::major;
 
     #[test]
-    fn the_release_is_found_in_what_it_says_of_itself() {
+    fn the_release_is_parsed_from_the_version_text() {
         assert_eq!(major("OpenPMIx 4.2.2, repo rev: gitdb1b1cd (PMIx Standard: 4.2)"), Some(4));
         assert_eq!(major("OpenPMIx 5.0.7 (PMIx Standard: 5.1)"), Some(5));
         assert_eq!(major("a strange one"), None);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_may_be_of_more_blocks_than_a_value_of_pmi_has_room_for() {
+    fn a_placement_may_exceed_one_value_of_pmi() {
         let blocks: String =
             (0..3000).map(|node| format!(",({node},1,{})", 1 + node % 2)).collect();
         let placed = Placement::new(&format!("(vector{blocks})"), 4500, 4499).expect("a mapping");

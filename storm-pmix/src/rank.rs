@@ -39,7 +39,7 @@ pub struct RankOptions {
 #[derive(Debug, Error)]
 pub enum RankError {
     /// A variable that the Node Manager gives every rank is absent.
-    #[error("{0} is not set: only ranks of a job can be started so")]
+    #[error("{0} is not set: this command starts only ranks of a job")]
     Environment(&'static str),
     /// The job's directory on the node cannot be used.
     #[error("the job's directory cannot be used for PMIx")]

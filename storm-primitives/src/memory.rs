@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_memory_shares_what_was_transferred() {
+    fn sparse_memory_shares_transferred_bytes() {
         let [flat, sparse] = memories(4096);
         let data = Bytes::from(vec![7; 2000]);
         for memory in [&flat, &sparse] {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_memory_lets_go_of_what_is_discarded_and_of_nothing_else() {
+    fn sparse_memory_frees_only_discarded_bytes() {
         let [flat, sparse] = memories(4096);
         let data = Bytes::from(vec![7; 2000]);
         for memory in [&flat, &sparse] {

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_node_list_says_why() {
+    fn a_malformed_node_list_is_refused_with_the_reason() {
         for text in
             ["n[1-", "n[3-1]", "n[1-4/0]", "4-5/00", "host7", "n99999999", "n[1-4000000000]"]
         {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_nothing_is_seen_wherever_it_is() {
+    fn an_unexpected_step_is_detected_anywhere() {
         for list in ["n[1-2/0]", "n[1-2/00]", "a[1-4/2],b[1-9/0,12]", "n[1-2/ 0 ]", "n[1-2/0"] {
             assert!(has_step_of_nothing(list), "{list}");
         }

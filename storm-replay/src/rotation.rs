@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn common_multiples_stop_where_numbers_do() {
+    fn common_multiples_do_not_overflow() {
         assert_eq!(lcm(4, 6), Some(12));
         assert_eq!(lcm(u64::MAX, u64::MAX - 1), None);
     }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_left_out_and_the_interval_is_students() {
+    fn the_ends_are_trimmed_and_the_interval_is_students() {
         // Of 100 jobs, the first and last 10 waited far longer. The batches in between wait 1 and 3
         // seconds in turn: mean 2, deviation sqrt(20/19), t(19) at 97.5 % 2.093.
         let wait = |i: u64| if !(10..90).contains(&i) { 999 } else { 1 + (i - 10) / 4 % 2 * 2 };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waited_the_interval_is_a_point() {
+    fn without_waits_the_interval_is_a_point() {
         let jobs: Vec<JobOutcome> = (0..100).map(|i| job(i, 0)).collect();
         let steady = SteadyState::of(&jobs, TrimPercent::default()).unwrap();
         let ends = |interval: Interval| (interval.low, interval.high);

@@ -71,7 +71,7 @@ pub enum TraceError {
 pub enum LoadError {
     /// The load is not a number above 0.
     #[error(
-        "a load of {load} is none: it is a number above 0, 1 for a machine that is always busy"
+        "a load of {load} is not possible: use a number above 0; 1 keeps the machine always busy"
     )]
     OutOfRange {
         /// The load asked for.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_cannot_be_are_refused() {
+    fn impossible_machines_are_refused() {
         for pes in [0, MAX_PES + 1] {
             let refused = Trace::new(pes, &[], Estimates::OfUsers);
             assert_eq!(refused, Err(TraceError::Machine { pes }));

@@ -131,7 +131,7 @@ pub enum EventError {
         reservation: ReservationId,
     },
     /// Two reservations have the same number, or share a node at some time.
-    #[error("reservation {reservation} meets {other}")]
+    #[error("reservation {reservation} overlaps with {other}")]
     ReservationClash {
         /// The reservation.
         reservation: ReservationId,

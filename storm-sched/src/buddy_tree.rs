@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_block_that_is_large_enough_is_split_the_leftmost_of_those() {
+    fn the_leftmost_of_the_smallest_sufficient_blocks_is_split() {
         let mut tree = all_free(16);
         tree.set(8..10, false);
         // Free: 0-7, 10-11, 12-15.
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_rounded_up_unless_they_are_to_be_exact() {
+    fn pieces_are_rounded_up_unless_exact() {
         let taken = |exact| {
             let pieces = all_free(8).take_pieces(3, exact).unwrap();
             pieces.into_iter().flatten().collect::<Vec<u32>>()

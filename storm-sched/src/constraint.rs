@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn both_either_and_both_before_either() {
+    fn and_binds_closer_than_or() {
         assert!(met("gpu", &["big", "gpu"]) && !met("gpu", &["big"]) && !met("gpu", &[]));
         assert!(met("gpu&big", &["big", "gpu"]) && !met("gpu&big", &["gpu"]));
         assert!(met("gpu|big", &["big"]) && !met("gpu|big", &["small"]));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_it_is_read() {
+    fn a_constraint_is_written_as_it_is_read() {
         let constraint: Constraint = " a & b | c ".parse().unwrap();
         assert_eq!(constraint.to_string(), "a&b|c");
         assert_eq!(constraint.features(), ["a", "b", "c"]);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_of_a_node_is_what_it_has() {
+    fn the_whole_memory_of_a_node_is_its_size() {
         assert_eq!(NodeMemory::Whole.on_node_bytes(Some(7)), 7);
         assert_eq!(NodeMemory::Whole.on_node_bytes(None), 0);
         assert_eq!(NodeMemory::Bytes(3).on_node_bytes(None), 3);

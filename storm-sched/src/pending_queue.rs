@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_submissions_until_somebody_is_put_ahead() {
+    fn the_order_is_by_submission_until_a_job_is_put_ahead() {
         let mut queue = queue();
         assert!(!queue.is_by_submission());
         queue.remove(JobId(3));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_another_priority_is_behind_the_earlier_ones_of_the_same() {
+    fn a_changed_priority_puts_a_job_behind_earlier_equals() {
         let mut queue = queue();
         assert!(queue.prioritise(JobId(4), Priority(7)));
         assert!(queue.prioritise(JobId(2), Priority(7)));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_a_reservation_are_a_queue_of_their_own_as_long_as_it_is_not_over() {
+    fn jobs_of_a_reservation_have_their_own_queue_until_it_is_over() {
         let id = ReservationId;
         let mut queue = queue();
         for (job, reservation, limit_s) in [(5, 7, 9), (6, 8, 50), (7, 7, 5)] {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_is_found_under_the_name_it_gives_itself() {
+    fn every_policy_is_registered_under_its_own_name() {
         for (name, _) in POLICIES {
             let machine = Machine::uniform(2, 2).expect("a machine");
             let policy = by_name(name, machine, &PolicyParams::default()).expect("a policy");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once() {
+    fn a_name_cannot_be_registered_twice() {
         let mut registry = Registry::standard();
         for name in ["gang", "easy"] {
             assert_eq!(registry.register(name, Fcfs::boxed), Err(NameTaken { name }));

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_row_runs_after_those_that_wait_whatever_its_number() {
+    fn a_new_row_runs_after_the_waiting_rows_for_any_number() {
         let mut order = RowOrder::default();
         order.insert(Slot(0));
         order.insert(Slot(2));

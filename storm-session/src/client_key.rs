@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_derived_again_from_what_its_name_says() {
+    fn a_key_is_derived_again_from_its_name() {
         let cluster = cluster();
         let longest = "x".repeat(MAX_NAME_BYTES);
         for name in ["alice", "a", "LAB\\alice", "alice@lab.example.org", &longest] {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_shown_and_another_kind_is_told_apart() {
+    fn a_key_is_not_shown_and_another_kind_is_distinguished() {
         let cluster = cluster();
         let key = key(&cluster, "alice");
         let text = key.to_text();

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_once_per_interval_with_what_was_left_out() {
+    fn an_address_is_logged_once_per_interval_with_the_count_between() {
         let mut log = RefusalLog::default();
         let start = Duration::ZERO;
         assert_eq!(log.note(address(1), "x", start), Some(0));

@@ -44,7 +44,7 @@ pub enum NamedProfileError {
         #[source]
         source: std::io::Error,
     },
-    /// The contents of the file make no sense.
+    /// The contents of the file are invalid.
     #[error("the machine profile {path} is invalid")]
     Wrong {
         /// The file.
@@ -53,7 +53,7 @@ pub enum NamedProfileError {
         #[source]
         source: ProfileError,
     },
-    /// A built-in profile makes no sense.
+    /// A built-in profile is invalid.
     #[error(transparent)]
     BuiltIn(#[from] ProfileError),
 }

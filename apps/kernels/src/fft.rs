@@ -40,7 +40,8 @@ impl Fft {
     pub fn run(&self, comm: &Communicator) -> Result<Answer, Failure> {
         let n = self.points;
         if !n.is_power_of_two() || !n.is_multiple_of(comm.size()) {
-            let why = format!("{n} points are no power of 2 and multiple of {} ranks", comm.size());
+            let why =
+                format!("{n} points must be a power of 2 and a multiple of {} ranks", comm.size());
             return Err(Failure::Arguments(why));
         }
         let factors = factors(n);

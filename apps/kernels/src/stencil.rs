@@ -47,7 +47,7 @@ impl Stencil {
         balanced_dims(comm.size(), &mut dims)?;
         if dims.iter().any(|&length| self.cells < length as usize) {
             let [rows, columns] = dims;
-            let why = format!("{rows} x {columns} ranks take at least as many cells");
+            let why = format!("{rows} x {columns} ranks need at least as many cells");
             return Err(Failure::Arguments(why));
         }
         let grid = Cartesian::new(&dims, &[false, false], comm.size())?;

@@ -138,7 +138,7 @@ fn c_and_rust_agree_on_sixty_four_ranks() {
 }
 
 #[test]
-fn check_sums_do_not_depend_on_who_computes_what() {
+fn check_sums_do_not_depend_on_the_division() {
     let shapes = [(1, 1), (1, 4), (2, 8), (4, 16)];
     for (case, names) in [
         ("stencil 33 40", &["check sum", "last change"][..]),
@@ -184,7 +184,7 @@ fn alone(exchange: &str, size: usize, words: usize, steps: u64) -> u64 {
 }
 
 #[test]
-fn supersteps_come_to_what_one_process_makes_of_them() {
+fn supersteps_equal_the_result_of_one_process() {
     for exchange in ["barrier", "neighbours", "all"] {
         for shape in [(1, 1), (1, 2), (1, 3), (3, 2)] {
             let case = format!("bsp --steps 7 --granularity 0 --words 9 --exchange {exchange}");

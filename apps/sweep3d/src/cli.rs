@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_words() {
+    fn invalid_arguments_are_refused_with_a_reason() {
         for grid in ["", "1x2", "1x2x0", "axbxc", "99999999999x99999999999x9"] {
             assert!(grid.parse::<Cells>().is_err(), "{grid}");
         }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn low_faces_reflect_what_is_known() {
+    fn low_faces_reflect_known_octants() {
         for octant in Octant::all() {
             for axis in (0..3).filter(|&axis| octant.is_up(axis)) {
                 assert!(octant.mirrored(axis).index() < octant.index());

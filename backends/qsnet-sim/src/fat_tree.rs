@@ -25,7 +25,7 @@ impl FatTree {
     /// The tree of a machine of `nodes`, laid out in a square (Equation 4).
     ///
     /// # Errors
-    /// The delays make no sense.
+    /// The delays are invalid.
     pub fn new(delays: QsNet, nodes: NodeCount) -> Result<FatTree, InputError> {
         FatTree::with_cable(delays, nodes, eq4_diameter(nodes).get())
     }

@@ -33,7 +33,7 @@ pub enum MachineError {
     /// The profile is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The number of nodes, or a value of the model's part, makes no sense.
+    /// The number of nodes, or a value of the model's part, is invalid.
     #[error(transparent)]
     Value(#[from] InputError),
     /// More nodes than a node set holds.
@@ -201,7 +201,7 @@ impl Machine {
     /// The analytic model's time of a COMPARE-AND-WRITE over all nodes, in us.
     ///
     /// # Errors
-    /// The profile makes no sense.
+    /// The profile is invalid.
     pub fn conditional_us(&self) -> Result<f64, MachineError> {
         Ok(predict(&self.profile.machine, &self.question()?)?.compare_and_write_us)
     }
@@ -210,7 +210,7 @@ impl Machine {
     /// source's host (Equation 8). `None` on a tree of messages.
     ///
     /// # Errors
-    /// The profile makes no sense.
+    /// The profile is invalid.
     pub fn multicast_mib_s(&self) -> Result<Option<f64>, MachineError> {
         let Network::Multicast(network) = &self.profile.machine.network else { return Ok(None) };
         let tree = FatTree::new(network.delays(), node_count(self.nodes)?)?;
@@ -221,7 +221,7 @@ impl Machine {
     /// The timing of its network.
     ///
     /// # Errors
-    /// The profile makes no sense.
+    /// The profile is invalid.
     pub fn fabric(&self) -> Result<Rc<dyn Fabric>, MachineError> {
         match &self.profile.machine.network {
             Network::Multicast(network) => Ok(Rc::new(QsNetFabric::new(self, network)?)),
@@ -238,8 +238,8 @@ impl Machine {
         HostModel::new(self)
     }
 
-    /// Children of each node of a tree of messages: from the profile, or those with which the
-    /// analytic model launches fastest.
+    /// The number of children of each node of a tree of messages: from the profile, or the number
+    /// with which the analytic model launches fastest.
     pub(crate) fn fan_out(&self) -> Result<FanOut, MachineError> {
         if let Some(fan_out) = &self.profile.wire.fan_out {
             // Checked to be a small whole number.

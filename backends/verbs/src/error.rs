@@ -12,7 +12,7 @@ pub enum LaneError {
     #[error(transparent)]
     Verbs(#[from] VerbsError),
     /// The other side's offer is invalid.
-    #[error("{peer} describes its end of the lane wrongly: {why}")]
+    #[error("the offer of {peer} for a lane is invalid: {why}")]
     Offer {
         /// The other side.
         peer: NodeId,
@@ -20,7 +20,7 @@ pub enum LaneError {
         why: &'static str,
     },
     /// One side is on InfiniBand and the other on Ethernet.
-    #[error("{peer} has its port on {theirs}, this node on {ours}")]
+    #[error("the port of {peer} is on {theirs}, the port of this node on {ours}")]
     LinkLayer {
         /// The other side.
         peer: NodeId,

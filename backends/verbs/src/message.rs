@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notes_and_what_goes_up_survive_the_wire(
+        fn notes_and_upward_messages_survive_the_wire(
             immediate: u32,
             bytes in prop::array::uniform28(any::<u8>()),
             kind in 0u8..6,
@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_told_survives_the_wire(
+        fn announcements_survive_the_wire(
             number: u64, total: u32, rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let announcement = Announcement::Chunk { number, total };

@@ -205,7 +205,7 @@ mod tests {
         /// A stream of messages of any lengths, with credits and completions delayed for any time.
         /// Nothing is overwritten, and when all have arrived there is room.
         #[test]
-        fn nothing_is_written_over_and_nothing_stands_still(
+        fn no_message_is_overwritten_and_none_is_stuck(
             steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),
         ) {
             let (mut sender, mut receiver) = (SendRing::default(), ReceiveRing::default());

@@ -135,7 +135,7 @@ mod tests {
         /// Words of a message arrive in any order over any earlier content of the slot. The message
         /// is found only when all words are there, and is then the sent one.
         #[test]
-        fn a_message_is_there_when_all_of_it_is(
+        fn a_message_is_found_only_when_complete(
             first: u64,
             messages in prop::collection::vec(
                 prop::collection::vec(any::<u8>(), 1..=MAX_SHORT_BYTES), 1..6),

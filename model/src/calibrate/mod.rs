@@ -55,7 +55,7 @@ pub struct Calibration {
 /// Fits the parameters to the samples.
 ///
 /// # Errors
-/// There are too few samples of different shapes, or a value is no time.
+/// There are too few samples of different shapes, or a value is not a time.
 pub fn calibrate(
     launches: &[LaunchSample],
     strobes: &[StrobeSample],

@@ -74,7 +74,7 @@ impl std::fmt::Display for KeyRange {
 impl std::fmt::Display for Absent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Absent::Refused => f.write_str("has to be there"),
+            Absent::Refused => f.write_str("is required"),
             Absent::Value(value) => value.fmt(f),
             Absent::Means(what) => f.write_str(what),
         }
@@ -117,7 +117,7 @@ impl ProfileKey {
 /// Checks values against the descriptions of their keys.
 ///
 /// # Errors
-/// The first value that makes no sense.
+/// The first value that is invalid.
 pub fn check_values(
     keys: &[ProfileKey],
     values: &[(&'static str, &Sourced)],

@@ -94,7 +94,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// The text is no profile, or a value makes no sense.
+    /// The text is no profile, or a value is invalid.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let Text { name, about, host, protocol, network, .. } =
             toml::from_str(text).map_err(Box::new)?;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_is_read_and_written_as_it_is() {
+    fn every_profile_survives_reading_and_writing() {
         for name in BUILTIN_NAMES {
             let profile = builtin(name).unwrap();
             assert_eq!(profile.name, name);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_profile_says_what_is_wrong_and_where() {
+    fn an_error_in_a_profile_names_the_fault_and_the_line() {
         let text = builtin_text("es40-qsnet").unwrap();
         let cable = text.replace("value = 3.94", "value = -3.94");
         let error = Profile::from_toml(&cable).unwrap_err().to_string();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_found_in_any_way_of_writing_it() {
+    fn a_value_is_found_in_every_toml_notation() {
         let text = "a = 1\n[host]\nwake-us = { value = 3.0, source = \"x\" }\n\n\
                     [host.exec-ms]\nsource = \"y\"\nvalue = 7\n";
         assert_eq!(line_of(text, "host.wake-us"), Some(3));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_so_that_it_is_read_again() {
+    fn a_written_value_is_read_back() {
         let sourced = Sourced {
             low: Some(-1.5),
             high: Some(f64::MAX),

@@ -76,9 +76,9 @@ pub enum ServeError {
     #[error(transparent)]
     System(#[from] nix::Error),
     /// The server was not started by a rank.
-    #[error("only ranks of a job start this")]
+    #[error("only a rank of a job can start this server")]
     Stray,
-    /// The placement of the ranks makes no sense.
+    /// The placement of the ranks is invalid.
     #[error("the placement of the job's ranks cannot be used")]
     Placement(#[from] MappingError),
     /// The Node Manager no longer serves a rank.

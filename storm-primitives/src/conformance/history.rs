@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_end_with_different_values_are_caught() {
+    fn divergent_values_are_caught() {
         let seen = history(vec![put(1)], vec![put(2)], [[1, 0], [2, 0]]);
         assert_eq!(seen.total_order(), Err(OrderError::Inexplicable));
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn two_questions_that_each_miss_the_other_are_caught() {
+    fn write_skew_is_caught() {
         let one = vec![caw(0, 0, Some((1, 1)), true)];
         let two = vec![caw(1, 0, Some((0, 1)), true)];
         let seen = history(one, two, [[1, 1], [1, 1]]);

@@ -198,7 +198,7 @@ mod tests {
     };
 
     #[test]
-    fn one_seed_gives_one_workload_and_another_one_another() {
+    fn each_seed_gives_its_own_workload() {
         let first = generate(&OPTIONS).unwrap();
         assert_eq!(generate(&OPTIONS), Ok(first.clone()));
         assert_ne!(generate(&LublinOptions { seed: 2, ..OPTIONS }), Ok(first.clone()));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_ascend_fit_the_machine_and_have_the_load_that_was_asked_for() {
+    fn jobs_ascend_fit_the_machine_and_have_the_requested_load() {
         for (classes, load) in [(JobClasses::Typed, 0.5), (JobClasses::Typeless, 0.95)] {
             let options = LublinOptions { classes, load: Some(load), ..OPTIONS };
             let records = generate(&options).unwrap().records;

@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_who_fits_is_left_out(
+        fn no_fitting_job_is_skipped(
             jobs in prop::collection::vec((1..300u32, 0..200_000u64), 1..8),
             pes in 0..300u32,
             window_s in 0..200_000u64,

@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_map_that_leaves_nobody_out(
+        fn the_tree_is_an_ordered_map_and_skips_no_fitting_job(
             steps in prop::collection::vec((0..64u32, 1..40u32, 0..5_000u64, any::<bool>()), 1..200),
             pes in 0..40u32,
             window_s in 0..5_000u64,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_shallow_when_keys_come_in_order() {
+    fn the_tree_stays_shallow_when_keys_ascend() {
         let mut tree = SearchTree::default();
         let demand = Demand::new(1, Duration::ZERO);
         for key in 0..20_000u32 {

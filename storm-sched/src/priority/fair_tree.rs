@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_users_have_equal_ranks_and_the_next_one_is_as_far_behind() {
+    fn equal_users_have_equal_ranks_and_the_next_rank_skips_them() {
         let users = vec![user(1, 1, 10.0), user(2, 1, 10.0), user(3, 1, 80.0), user(4, 1, 0.0)];
         let tree = root(vec![account("a", 1, users)]);
         assert_eq!(factors(&tree), [(4, 1.0), (1, 0.75), (2, 0.75), (3, 0.25)]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_tree_has_equals_only_and_an_empty_one_nobody() {
+    fn an_unused_tree_ranks_all_users_equal_and_an_empty_tree_none() {
         let tree = root(vec![account("a", 1, vec![user(1, 1, 0.0), user(2, 5, 0.0)])]);
         assert_eq!(factors(&tree), [(1, 1.0), (2, 1.0)]);
         assert!(Account::default().fair_factors().is_empty());

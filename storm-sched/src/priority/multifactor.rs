@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_weighted_sum_of_the_factors() {
+    fn the_priority_is_the_weighted_sum_of_the_factors() {
         assert_eq!(weights().priority(&JOB), Priority(100 + 1000));
         let day = Duration::from_secs(24 * 3600);
         let old = Factors { waited: day * 7 / 2, ..JOB };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn niceness_and_the_site_move_it_within_its_bounds() {
+    fn niceness_and_the_site_move_the_priority_within_its_bounds() {
         assert_eq!(weights().priority(&Factors { nice: 100, ..JOB }), Priority(1000));
         assert_eq!(weights().priority(&Factors { nice: 2000, ..JOB }), Priority(0));
         assert_eq!(weights().priority(&Factors { site: 7, nice: -3, ..JOB }), Priority(1110));

@@ -170,7 +170,7 @@ mod tests {
     };
 
     #[test]
-    fn a_job_is_ended_at_its_estimate_and_has_what_it_asked_for() {
+    fn cleaning_cuts_runs_at_the_estimate_and_keeps_the_requested_processors() {
         let job = LogJob::of(&GOOD).unwrap();
         assert_eq!((job.procs, job.run_s, job.estimate_s), (8, 60, 60));
         let unknown = SwfRecord { requested: -1, requested_s: 0, ..GOOD };

@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn the_head_starts_when_it_was_first_told_or_earlier(log in logs()) {
+    fn the_head_starts_at_its_first_estimate_or_earlier(log in logs()) {
         for name in ["fcfs", "backfill", "easy-sjbf"] {
             let is_head = |pending: &[JobId], job| pending.first() == Some(&job);
             let (starts, first) = first_estimates(name, &log, is_head);

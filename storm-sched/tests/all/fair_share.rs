@@ -123,7 +123,7 @@ fn two_equal_users_have_equal_parts_after_five_half_lives() {
 }
 
 #[test]
-fn unequal_shares_are_what_users_come_to_have() {
+fn users_converge_to_unequal_shares() {
     let mut site = Site::new(vec![user(1, 1, 700, 0.0), user(2, 3, 900, 0.0)]);
     let used = site.run(5);
     let part = used[1] / (used[0] + used[1]);

@@ -66,7 +66,7 @@ fn a_policy_is_made_by_name_beside_the_others() {
 }
 
 #[test]
-fn it_passes_the_suite() {
+fn an_out_of_tree_policy_passes_the_suite() {
     let registry = registry();
     let make = |machine| registry.make("largest-first", machine, &PolicyParams::default()).unwrap();
     let covered = suite::run_seeds(0..50, &make, &suite::any_space_sharing);

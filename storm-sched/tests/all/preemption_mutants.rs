@@ -214,7 +214,7 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
 }
 
 #[test]
-fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
+fn each_invariant_catches_its_mutant_and_no_correct_policy() {
     let lawful = || -> Box<dyn Invariant> { Box::new(PreemptionLawful) };
     let resume = || -> Box<dyn Invariant> { Box::new(SuspendedResume) };
     for invariant in [lawful, resume] {

@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_policy_says_what_priorities_count_for() {
+fn a_policy_declares_its_use_of_priorities() {
     for name in registry::names() {
         let expected = match name {
             "sjf" => PriorityUse::AmongEqualLimits,

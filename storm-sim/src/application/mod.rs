@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_as_slow_as_their_place() {
+    fn the_slowdown_grows_with_the_rank() {
         let ms = Duration::from_millis;
         let taken = |rank| slowed(ms(10), 300, Rank(rank), 5);
         assert_eq!([0, 1, 4].map(taken), [ms(10), ms(15), ms(30)]);

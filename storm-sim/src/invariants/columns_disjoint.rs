@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_on_one_element_are_found() {
+    fn two_runs_on_one_element_are_detected() {
         let mut invariant = ColumnsDisjoint::new(2);
         let (first, second) = (placed(1, 0, &[1, 2]), placed(2, 0, &[2, 3]));
         invariant.note(&Fact::Journal(JobId(1), &first)).unwrap();

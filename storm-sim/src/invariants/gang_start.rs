@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_completes_on_half_of_its_nodes_is_found() {
+    fn completion_on_half_of_the_nodes_is_detected() {
         let found = after(&[1]).note(&Fact::Journal(JobId(1), &ended())).unwrap_err();
         assert_eq!(found.0, "job 1 has completed and n2 never started its ranks");
         after(&[1, 2]).note(&Fact::Journal(JobId(1), &ended())).unwrap();
     }
 
     #[test]
-    fn ranks_where_they_do_not_belong_are_found() {
+    fn ranks_on_a_wrong_node_are_detected() {
         assert!(after(&[]).note(&Fact::Host(NodeId(3), &launch(1, 7))).is_err());
         assert!(after(&[]).note(&Fact::Host(NodeId(1), &launch(2, 8))).is_err());
         assert!(after(&[1]).note(&Fact::Host(NodeId(1), &launch(1, 7))).is_err());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_gang_is_found_whenever_it_is_looked_for() {
+    fn half_a_gang_is_detected_at_every_check() {
         let (end, terminated) = (did_not_start(), Fact::Terminated(JobIncarnation(7)));
         for fact in [Fact::Journal(JobId(1), &end), terminated, Fact::Over] {
             let found = after(&[1]).note(&fact).unwrap_err();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_gang_with_a_reason_is_right() {
+    fn half_a_gang_with_an_excuse_is_accepted() {
         let refusal = HostAct::Refuse(key(1, 7));
         let lost = ending(EndCause::NodeLost { node: "n3".to_owned() });
         let reasons = [
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_that_is_left_over_is_found() {
+    fn a_gang_left_over_at_the_end_is_detected() {
         assert!(after(&[1, 2]).note(&Fact::Over).is_err());
         after(&[]).note(&Fact::Over).unwrap();
     }

@@ -124,19 +124,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acknowledgement_without_an_entry_is_found() {
+    fn an_acknowledgement_without_an_entry_is_detected() {
         assert!(NoLostJob::default().note(&Fact::Acknowledged(JobId(1))).is_err());
     }
 
     #[test]
-    fn a_life_out_of_order_is_found() {
+    fn events_out_of_order_are_detected() {
         let mut invariant = NoLostJob::default();
         assert!(invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1]))).is_err());
         assert!(invariant.note(&Fact::Journal(JobId(1), &ended())).is_err());
     }
 
     #[test]
-    fn a_job_that_fails_while_it_waits_is_found() {
+    fn a_failure_of_a_waiting_job_is_detected() {
         let mut invariant = NoLostJob::default();
         invariant.note(&Fact::Journal(JobId(1), &submitted("gone", false))).unwrap();
         let mut failed = ended();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_never_ends_is_found() {
+    fn a_job_that_never_ends_is_detected() {
         let mut invariant = NoLostJob::default();
         invariant.jobs.insert(JobId(1), Stage::Waits);
         let found = invariant.note(&Fact::Over).unwrap_err();

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strobe_that_switches_is_right() {
+    fn a_correct_switch_is_accepted() {
         let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
         after(&[strobe(1, 1), stop, resume]).unwrap();
         after(&[strobe(1, 0)]).unwrap();
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn an_old_row_that_runs_on_is_found() {
+    fn an_old_row_that_runs_on_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap_err();
         assert_eq!(found.0, "1.1 of row 0 runs on n1 in row 1");
     }
 
     #[test]
-    fn a_new_row_that_stays_stopped_is_found() {
+    fn a_new_row_that_stays_stopped_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Stop(key(1, 1))]).unwrap_err();
         assert_eq!(found.0, "2.2 of row 1 is stopped on n1 in row 1");
     }
@@ -317,13 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_nobody_ordered_is_found() {
+    fn a_switch_without_a_strobe_is_detected() {
         let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
         assert!(after(&[stop, resume]).is_err());
     }
 
     #[test]
-    fn what_has_ended_or_is_being_ended_runs_where_it_likes() {
+    fn ended_and_ending_runs_may_run_in_any_row() {
         let exit = HostAct::Exit { job: key(1, 1), rank: Rank(0) };
         after(&[exit, strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap();
         let signal = HostAct::Signal { job: key(2, 2), signal: 15 };

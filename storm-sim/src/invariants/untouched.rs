@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_ended_on_nodes_that_stay_is_found() {
+    fn the_end_of_a_job_on_nodes_that_stay_is_detected() {
         let found = lost_after(|edited| edited.nodes.reverse()).unwrap_err();
         assert!(found.0.contains("job 1 has all its nodes, and it is ended: node n1"), "{found}");
         lost_after(|edited| edited.nodes.truncate(2)).unwrap_err();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_do_to_such_a_job_is_found() {
+    fn acts_of_nodes_on_a_protected_job_are_detected() {
         let configuration = Configuration::even(3, PES, 1);
         for act in [HostAct::Destroy(key(1, 1)), HostAct::LeaseOver(key(1, 1)), HostAct::Left] {
             let mut invariant = running(false);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_another_reason_and_an_end_is_none() {
+    fn faults_excuse_and_ends_do_not() {
         let mut invariant = running(false);
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::NodeDown(NodeId(2))).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_to_be_queued_again_that_fails_for_an_edit_is_found() {
+    fn a_failure_instead_of_a_requeue_after_an_edit_is_detected() {
         for requeue in [false, true] {
             let mut invariant = running(requeue);
             invariant.note(&Fact::Configured(&Configuration::even(1, PES, 1))).unwrap();

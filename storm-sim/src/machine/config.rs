@@ -38,7 +38,7 @@ const CHANNELS: u32 = 2;
 /// Ended jobs that the manager keeps in memory.
 const HISTORY: usize = 10_000;
 
-/// A machine that makes no sense.
+/// A machine that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
     /// Too few or too many nodes.
@@ -54,21 +54,21 @@ pub enum MachineError {
         pes: u32,
     },
     /// Too few or too many partitions.
-    #[error("{nodes} nodes make no {partitions} partitions: use 1 to {nodes}")]
+    #[error("{nodes} nodes cannot make {partitions} partitions: use 1 to {nodes}")]
     Partitions {
         /// How many were asked for.
         partitions: u32,
         /// Nodes of the machine.
         nodes: u32,
     },
-    /// The partition makes no sense.
+    /// The partition is invalid.
     #[error("the partition is invalid")]
     Partition(#[from] PartitionError),
-    /// The rules that judge processes make no sense.
-    #[error("processes cannot be judged by the [machine.flexible] of the scenario")]
+    /// The rules that judge processes are invalid.
+    #[error("the [machine.flexible] of the scenario is invalid")]
     Flexible(#[from] ClassRuleError),
-    /// The quantum or the multiprogramming limit makes no sense.
-    #[error("the policy cannot work so")]
+    /// The quantum or the multiprogramming limit is invalid.
+    #[error("a setting of the policy is invalid")]
     Policy(#[from] ParamError),
 }
 

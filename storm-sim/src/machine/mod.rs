@@ -119,7 +119,7 @@ impl Machine {
     /// Starts all daemons; nodes join while it runs.
     ///
     /// # Errors
-    /// [`MachineError`] when the configuration makes no sense.
+    /// [`MachineError`] when the configuration is invalid.
     pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
         config.check()?;
         let simulation = Simulation::new(config.seed);

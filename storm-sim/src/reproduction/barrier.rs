@@ -41,7 +41,7 @@ mod tests {
     use crate::reproduction::{Effort, Verdict};
 
     #[test]
-    fn what_is_not_simulated_is_not_said_to_hold() {
+    fn bounds_that_were_not_simulated_are_untested() {
         let mut watch = |_: &str| {};
         let mut laboratory = Laboratory::new(Effort { max_nodes: 16, seed: 1 }, &mut watch);
         let figure = fig7(&mut laboratory).expect("three small machines");

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_is_wanted_and_what_came() {
+    fn a_bound_prints_the_wanted_and_the_found_value() {
         let bound = Bound::within("launch", Some(120.25), 110.0, 5.0, "ms");
         assert_eq!((&*bound.wanted, &*bound.found), ("110 ms within 5 %", "120.25 ms"));
         assert_eq!(Bound::at_most("", None, 2.0, "").found, "");

@@ -39,9 +39,12 @@ pub enum Exhibit {
     Fig9,
 }
 
-/// There is no such table or figure here.
+/// There is no table or figure of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no {name:?}; there are {}", Exhibit::ALL.map(Exhibit::name).join(", "))]
+#[error(
+    "there is no table or figure {name:?}: use one of {}",
+    Exhibit::ALL.map(Exhibit::name).join(", ")
+)]
 pub struct UnknownExhibit {
     /// The name asked for.
     pub name: String,
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_found_by_its_name_and_no_other_is() {
+    fn exhibits_are_found_by_exact_name() {
         for exhibit in Exhibit::ALL {
             assert_eq!(exhibit.name().parse(), Ok(exhibit));
         }

@@ -1,4 +1,4 @@
-//! The ranges of a scenario's numbers. A number outside makes no sense, or the run
+//! The ranges of a scenario's numbers. A number outside is invalid, or the run
 //! would never end.
 
 use super::{Fault, FaultKind, GeneratedJobs, JobEntry, Scenario, ScenarioError};
@@ -124,7 +124,7 @@ mod tests {
         [[fault]]\nat = \"1s\"\nkind = \"slow\"\nnode = 1\npercent = 300\n";
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused_with_their_name() {
+    fn numbers_out_of_range_are_refused_by_name() {
         let parsed = |text: &str| Scenario::parse(&text.replace("NEXT", ""));
         assert!(parsed(SOUND).is_ok());
         for (sound, wrong, name) in [

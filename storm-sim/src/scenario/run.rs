@@ -44,7 +44,7 @@ pub struct Outcome {
 /// Why a scenario was not run to its end.
 #[derive(Debug, Error)]
 pub enum ScenarioFailure {
-    /// The scenario makes no sense.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The run failed.

@@ -15,7 +15,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
 /// Parses a time. The error says what is wrong with the text.
 fn parse(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
-        .map_err(|error| format!("{text:?} is no time ({error}): write it as \"2ms\" or \"1s\""))
+        .map_err(|error| format!("{text:?} is not a time ({error}): write it as \"2ms\" or \"1s\""))
 }
 
 /// The same for a time that may be left out.

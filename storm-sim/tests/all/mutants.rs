@@ -283,7 +283,7 @@ fn own_row_finds_a_new_row_that_stays_stopped() {
 }
 
 #[test]
-fn untouched_finds_a_manager_that_takes_a_node_for_another() {
+fn untouched_finds_a_manager_that_confuses_nodes() {
     finds_in(run_over_an_edit, &Untouched::default(), Bug::CountsNodes);
 }
 
@@ -293,7 +293,7 @@ fn untouched_finds_a_node_manager_that_takes_over_nothing() {
 }
 
 #[test]
-fn an_end_that_is_not_written_down_leaves_the_job_that_is_named() {
+fn a_lost_end_leaves_a_job_that_the_report_names() {
     match run(0, Some(Bug::LosesTheEnd)) {
         Err(RunError::Hangs { left, .. }) => {
             let names: Vec<_> = left.jobs().iter().map(|job| job.name.as_str()).collect();

@@ -118,7 +118,7 @@ fn jobs_run_under_a_policy_of_another_crate() {
 }
 
 #[test]
-fn a_partition_at_work_is_switched_to_it_and_the_next_manager_has_it_too() {
+fn a_busy_partition_switches_to_the_policy_and_the_next_manager_keeps_it() {
     let machine = machine("fcfs");
     let this = machine.clone();
     let jobs = machine.run(LIMIT, async move {

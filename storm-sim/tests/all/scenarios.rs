@@ -41,7 +41,7 @@ fn every_scenario_can_be_read() {
 }
 
 #[test]
-fn a_script_of_misfortunes_ends_well_under_every_seed() {
+fn a_script_of_faults_ends_well_under_every_seed() {
     let scenario = read("misfortunes.toml");
     for seed in 0..20 {
         let outcome = scenario::run(&scenario, traced(seed)).expect("the seed passes");
@@ -54,7 +54,7 @@ fn a_script_of_misfortunes_ends_well_under_every_seed() {
 }
 
 #[test]
-fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
+fn a_node_back_before_its_death_is_noticed_delays_no_job() {
     let scenario = read("misfortunes.toml");
     let faults = scenario.faults.iter().take(2).copied().collect();
     let scenario = Scenario { faults, ..scenario };
@@ -88,7 +88,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_reason() {
+fn invalid_scenarios_are_refused_with_the_reason() {
     let job = "[[job]]\nname = \"a\"\napplication = { kind = \"compute\", time = \"1ms\" }\n";
     let machine = |rest: &str| format!("[machine]\nprofile = \"plain\"\n{rest}\n{job}");
     let pairs = |procs: &str| {

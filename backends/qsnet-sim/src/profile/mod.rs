@@ -127,7 +127,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// The text is no profile, or a value makes no sense.
+    /// The text is no profile, or a value is invalid.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let machine = storm_model::Profile::from_toml(text)?;
         let Text { simulation } = toml::from_str(text).map_err(Box::new)?;

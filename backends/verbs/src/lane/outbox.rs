@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_ask_one_question_waits() {
+    fn at_most_one_question_for_a_probe_waits() {
         let mut out = Outbox::default();
         out.push(Up::Hears { tag: 1, from: 2 });
         for _ in 0..1000 {

@@ -141,7 +141,7 @@ proptest! {
     /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Heads come early or
     /// late. Memory is there or not. Still, the member gets the bytes that were sent.
     #[test]
-    fn whatever_is_lost_late_or_twice_the_bytes_are_the_same(
+    fn lost_late_and_duplicate_datagrams_change_no_byte(
         lens in prop::collection::vec(1_usize..=1000, 1..20),
         fates in prop::collection::vec(fate(), 1..80),
         lead in 0_usize..60,
@@ -192,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
+fn each_impossible_datagram_is_refused_for_its_reason() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     let mut refusal = |bytes: &[u8]| match take(&mut assembler, now, bytes) {
         Verdict::Refused(refusal) => Some(refusal),
@@ -221,7 +221,7 @@ fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
 }
 
 #[test]
-fn chunks_that_nobody_tells_of_make_room_for_what_follows() {
+fn unannounced_chunks_make_room_for_later_ones() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     for number in 0..5 {
         let first = datagram(number, 0, 250, &[0; 100]);
@@ -232,7 +232,7 @@ fn chunks_that_nobody_tells_of_make_room_for_what_follows() {
 }
 
 #[test]
-fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
+fn unannounced_chunks_are_dropped_after_a_second() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     let rooms = Rc::default();
     for (number, ms) in [(0, 0), (1, 600)] {

@@ -75,7 +75,7 @@ fn short_messages_never_fill_a_ring_that_is_read() {
 }
 
 #[test]
-fn it_is_the_same_when_completions_are_polled_for() {
+fn lanes_work_the_same_with_polling() {
     run(async {
         let pair = looking(Duration::from_micros(200));
         let ends = pair.lane(Lane::Express);
@@ -140,7 +140,7 @@ fn short_messages_keep_their_place_among_long_ones() {
 
 /// Ends that hardly poll before they sleep, for various lengths of time: a sleeping end is woken.
 #[test]
-fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
+fn a_sleeping_end_is_woken_by_messages_sent_meanwhile() {
     run(async {
         for (parent_us, child_us) in [(1, 1), (5, 50), (100, 20), (0, 100), (100, 0)] {
             let spin = Duration::from_micros;

@@ -109,7 +109,7 @@ fn a_multicast_is_sent_once_and_arrives_unchanged_everywhere() {
 }
 
 #[test]
-fn a_child_passes_on_that_it_has_what_all_have() {
+fn a_child_passes_on_the_mark_of_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
@@ -139,7 +139,7 @@ fn a_child_passes_on_that_it_has_what_all_have() {
 
 /// A forwarder does not forward a payload that its children also got by multicast.
 #[test]
-fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
+fn a_forwarder_does_not_resend_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
@@ -210,7 +210,7 @@ fn a_member_without_room_for_datagrams_gets_everything_from_its_parent() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_and_the_tree_does() {
+fn obstacles_to_multicast_are_logged_and_the_tree_takes_over() {
     run(async {
         let root = root(Multicast::On);
         shell("ip link set d0 mtu 1500");

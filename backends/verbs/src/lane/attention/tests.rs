@@ -208,14 +208,14 @@ fn explore(omitted: Omitted) -> (usize, Option<Ends>) {
 }
 
 #[test]
-fn whatever_happens_what_was_sent_is_found() {
+fn every_sent_message_is_found() {
     let (states, lost) = explore(Omitted::Nothing);
     assert_eq!(lost, None);
     assert!(states > 10_000, "messages without a word are among them: {states}");
 }
 
 #[test]
-fn without_a_rule_something_is_lost() {
+fn each_rule_is_needed() {
     for omitted in [Omitted::WakingAnswers, Omitted::WakingFarewells, Omitted::Farewells] {
         assert!(explore(omitted).1.is_some(), "{omitted:?}");
     }
