@@ -43,7 +43,7 @@ pub fn slowdown_percent(
     for _ in 0..runs {
         let alone = on_each(processors, |_| one_after_the_other(argv))?;
         let longer = |than: Duration| (than.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0;
-        wakes.push(longer(on_each(processors, |_| beside_a_waker(argv, quantum))?));
+        wakes.push(longer(on_each(processors, |_| with_a_waker(argv, quantum))?));
         turns.push(longer(on_each(processors, |_| take_turns(argv, quantum))?));
     }
     Ok(SwitchFloor { turns: Spread::of(turns), wakes: Spread::of(wakes) })
@@ -54,7 +54,7 @@ fn one_after_the_other(argv: &[String]) -> Result<()> {
 }
 
 /// Runs them one after the other while a real-time thread wakes at each quantum on their processor.
-fn beside_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
+fn with_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
     let (going_on, ends) = mpsc::channel();
     thread::scope(|scope| {
         let waker = scope.spawn(move || wake(quantum, &ends));

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unexpected_step_is_detected_anywhere() {
+    fn a_step_of_zero_is_found_anywhere_in_a_node_list() {
         for list in ["n[1-2/0]", "n[1-2/00]", "a[1-4/2],b[1-9/0,12]", "n[1-2/ 0 ]", "n[1-2/0"] {
             assert!(has_step_of_nothing(list), "{list}");
         }

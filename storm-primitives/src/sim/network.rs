@@ -145,7 +145,7 @@ impl SimNetwork {
     /// Kills a node and tells the management node that its process has ended: the node's host is up
     /// and closes its links.
     pub fn end_process(&self, node: NodeId) {
-        self.network.tell_of_end(node, End::OfProcess);
+        self.network.report_end(node, End::OfProcess);
         self.network.kill(node);
     }
 
@@ -191,7 +191,7 @@ impl SimNetwork {
     /// Starts a new management node in place of a killed one. The other living nodes are not in its
     /// cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
-        self.network.begin_anew_with(|_| {});
+        self.network.restart_manager_with(|_| {});
         self.node(NodeId::MM)
     }
 
@@ -201,7 +201,7 @@ impl SimNetwork {
     /// # Panics
     /// If `numbers` does not name each compute node once.
     pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
-        self.network.begin_anew_with(|network| network.renumber(numbers));
+        self.network.restart_manager_with(|network| network.renumber(numbers));
         self.node(NodeId::MM)
     }
 

@@ -144,7 +144,7 @@ impl Discipline for Reservations {
             }
         }
         if self.stale {
-            self.make_anew(space);
+            self.rebuild(space);
         }
     }
 
@@ -317,7 +317,7 @@ impl Reservations {
     }
 
     /// Rebuilds the profile and all promises, in queue order.
-    fn make_anew(&mut self, space: &mut Space) {
+    fn rebuild(&mut self, space: &mut Space) {
         let now = space.now();
         self.profile = Availability::new(now, space.machine().usable_pes());
         self.booked.clear();

@@ -16,7 +16,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attention {
     /// The other end believes that this end polls.
-    told: bool,
+    announced: bool,
     /// `Sleeps` was sent and not answered. It is not sent again before the answer, so these notes
     /// never use up more than one request each way.
     unanswered: bool,
@@ -35,16 +35,16 @@ impl Attention {
 
     /// Returns whether the next message should say that this end polls, and records that it did.
     #[inline]
-    pub(super) fn tell(&mut self, looks: bool) -> bool {
-        let tells = looks && !self.unanswered;
-        self.told |= tells;
-        tells
+    pub(super) fn announce(&mut self, looks: bool) -> bool {
+        let announces = looks && !self.unanswered;
+        self.announced |= announces;
+        announces
     }
 
     /// A silent message was written, which also says that this end polls.
     #[inline]
     pub(super) fn wrote_silently(&mut self) {
-        self.told = true;
+        self.announced = true;
     }
 
     /// The other end polls: it has said so, or has written silently.
@@ -69,12 +69,12 @@ impl Attention {
     pub(super) fn farewell(self) -> Option<bool> {
         // If the other end polls, or did when it last wrote, it may have written silently. It may
         // be asleep now without having read that this end stopped. Its message must not be lost.
-        self.told.then_some(self.theirs)
+        self.announced.then_some(self.theirs)
     }
 
     /// `Sleeps` was sent.
     pub(super) fn said_farewell(&mut self) {
-        self.told = false;
+        self.announced = false;
         self.unanswered = true;
     }
 

@@ -173,7 +173,7 @@ impl Lane {
                 granter.on_repaired(&self.pipe, slot)
             }
             (Duty::Express | Duty::Fill(_), _) | (Duty::Grant(_), Event::Delivered(_)) => {
-                Err(self.pipe.breach("a block on a lane that grants none"))
+                Err(self.pipe.breach("it wrote a block on a lane where this end grants none"))
             }
         }
     }
@@ -389,13 +389,13 @@ impl Polled for Lane {
 
     fn is_stuck(&self) -> bool {
         let first = self.pipe.first_request().filter(|_| !self.has_ended.get());
-        let Some((id, is_told)) = first else {
+        let Some((id, is_signalled)) = first else {
             self.seen.set(None);
             return false;
         };
         let before = self.seen.get().filter(|(before, _)| *before == id);
         // For an unsignalled request it is not known whether it is stuck: report it only once.
-        let is_stuck = before.is_some_and(|(_, looked)| is_told || !looked);
+        let is_stuck = before.is_some_and(|(_, looked)| is_signalled || !looked);
         self.seen.set(Some((id, is_stuck || before.is_some_and(|(_, looked)| looked))));
         is_stuck
     }

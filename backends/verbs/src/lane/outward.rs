@@ -35,7 +35,7 @@ impl Outward {
     }
 
     /// Whether a signalled request is under way.
-    pub(super) fn is_any_told_of(&self) -> bool {
+    pub(super) fn has_signalled(&self) -> bool {
         !self.under_way.is_empty()
     }
 }

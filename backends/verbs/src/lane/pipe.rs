@@ -126,7 +126,7 @@ impl Pipe {
     /// The first request that is not known to be complete, and whether any signalled request is
     /// under way.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
-        Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
+        Some((self.pair.first_under_way()?, self.outward.borrow().has_signalled()))
     }
 
     /// Whether another block can be written to.
@@ -295,7 +295,9 @@ impl Pipe {
                 self.owed.set(self.owed.get() + 1);
                 self.on_written(immediate, len, each)
             }
-            Outcome::Received { .. } => Err(self.breach("something came that is no write")),
+            Outcome::Received { .. } => {
+                Err(self.breach("a completion arrived that is not of a write"))
+            }
             Outcome::Flushed => Err(self.failed(crate::abi::WC_WR_FLUSH_ERR)),
             Outcome::Failed { status } => Err(self.failed(status)),
         }
@@ -324,7 +326,7 @@ impl Pipe {
         written: u32,
         each: &mut impl FnMut(Event) -> Result<(), LaneError>,
     ) -> Result<(), LaneError> {
-        let overrun = |Overrun| self.breach("more came than there is room for");
+        let overrun = |Overrun| self.breach("it sent more than its credit");
         match Note::decode(immediate) {
             Some(Note::Run { len, looks }) if len == written => {
                 let found = self.inbox.borrow_mut().run(len).map_err(overrun)?;
@@ -355,16 +357,14 @@ impl Pipe {
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
             Some(Note::Announced(slot)) => each(Event::Announced { slot, len: written }),
             Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
-            Some(Note::Run { .. }) | None => {
-                Err(self.breach("an immediate value that means nothing"))
-            }
+            Some(Note::Run { .. }) | None => Err(self.breach("it sent an unknown immediate value")),
         }
     }
 
     /// The note for a run of `len` bytes.
     fn run(&self, len: usize) -> Note {
         let mut attention = self.attention.get();
-        let looks = attention.tell(self.looking.get());
+        let looks = attention.announce(self.looking.get());
         self.attention.set(attention);
         Note::Run { len: len as u32, looks }
     }
@@ -388,10 +388,10 @@ impl Pipe {
         Ok(())
     }
 
-    /// A short message was posted; `told` is its id if it is signalled.
+    /// A short message was posted; `signalled` is its id if it is signalled.
     #[inline]
-    fn posted(&self, told: Option<u64>) {
-        if let Some(id) = told {
+    fn posted(&self, signalled: Option<u64>) {
+        if let Some(id) = signalled {
             self.outward.borrow_mut().posted(id, None);
         }
     }
@@ -407,10 +407,10 @@ impl Pipe {
         }
         let Some(number) = self.outward.borrow().ring.next() else { return Ok(false) };
         let (head, to) = (slot::head(number, bytes).to_le_bytes(), self.theirs.slot(number));
-        let told = self.pair.post_inline([&head, bytes], to, Notice::Nothing)?;
+        let signalled = self.pair.post_inline([&head, bytes], to, Notice::Nothing)?;
         self.outward.borrow_mut().ring.sent_short();
         self.change_attention(Attention::wrote_silently);
-        self.posted(told);
+        self.posted(signalled);
         out.pop_front();
         Ok(true)
     }
@@ -428,9 +428,9 @@ impl Pipe {
             return Ok(false);
         }
         let (to, notice) = (self.theirs.ring(room.start), Notice::Wakes(self.run(len).encode()));
-        let told = self.pair.post_inline([bytes, &[]], to, notice)?;
+        let signalled = self.pair.post_inline([bytes, &[]], to, notice)?;
         self.outward.borrow_mut().ring.sent_run(len);
-        self.posted(told);
+        self.posted(signalled);
         out.pop_front();
         Ok(true)
     }

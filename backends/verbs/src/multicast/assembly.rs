@@ -109,7 +109,7 @@ impl<S: Store> Assembler<S> {
 
     /// Announces the next chunk, as the parent does on its lane. The numbers in datagrams are
     /// checked against it, because anybody who knows the tag can send datagrams.
-    pub fn tell(&mut self, number: u64) {
+    pub fn announce(&mut self, number: u64) {
         self.anchor = Some(number);
         let possible = self.oldest()..=number.saturating_add(self.reach());
         if !possible.contains(&self.next) {

@@ -161,8 +161,8 @@ impl Group {
     }
 
     /// The parent announces the next chunk.
-    pub(crate) fn told(&self, number: u64) {
-        self.assembler(|assembler| assembler.tell(number));
+    pub(crate) fn announced(&self, number: u64) {
+        self.assembler(|assembler| assembler.announce(number));
     }
 
     /// Drops chunks that were for others.

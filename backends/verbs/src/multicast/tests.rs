@@ -108,11 +108,11 @@ struct Member {
 
 impl Member {
     /// Goes as far as it can. Returns whether it has all chunks.
-    fn go_on(&mut self, chunks: &[Vec<u8>], told: usize) -> bool {
-        while let Some(chunk) = chunks[..told].get(self.next as usize) {
+    fn go_on(&mut self, chunks: &[Vec<u8>], announced: usize) -> bool {
+        while let Some(chunk) = chunks[..announced].get(self.next as usize) {
             let total = chunk.len() as u32;
             let awaited = Awaited { number: self.next, total, since: self.since };
-            self.assembler.tell(self.next);
+            self.assembler.announce(self.next);
             if matches!(awaited.step(&self.assembler, self.now), Step::Wait(_)) {
                 return false;
             }
@@ -217,7 +217,7 @@ fn each_impossible_datagram_is_refused_for_its_reason() {
     assert!(assembler.claim(41, 250).is_some());
     let late = take(&mut assembler, now, &datagram(41, 100, 250, &[0; 100]));
     assert_eq!(late, Verdict::Refused(Refusal::Over), "it was claimed");
-    assert!(assembler.claim(42, 999).is_none(), "another length was told");
+    assert!(assembler.claim(42, 999).is_none(), "another length was announced");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn unannounced_chunks_are_dropped_after_a_second() {
         assembler.take(at, &bytes, || Some(Memory::counted(&rooms)));
     }
     assembler.sweep(now + Duration::from_millis(900));
-    assert_eq!(Rc::strong_count(&rooms), 3, "both may still be told of");
+    assert_eq!(Rc::strong_count(&rooms), 3, "both may still be announced");
     assembler.sweep(now + Duration::from_millis(1100));
     assert_eq!(Rc::strong_count(&rooms), 2);
     assert!(assembler.claim(0, 250).is_none());
@@ -265,7 +265,7 @@ fn a_number_far_ahead_is_not_believed() {
             take(&mut assembler, now, &datagram(number + step, 0, 0, &[]));
         }
         assert!(assembler.next() <= number + 16, "{} of {number}", assembler.next());
-        assembler.tell(number);
+        assembler.announce(number);
         for piece in datagrams(number, &payload(number, 250)) {
             assert_eq!(take(&mut assembler, now, &piece), Verdict::Placed);
         }
@@ -279,7 +279,7 @@ fn a_number_far_ahead_is_not_believed() {
 fn ended_transfers_are_forgotten() {
     let mut assembler = Assembler::<Memory>::new(LAYOUT);
     for number in (0..2000).chain((0..2000).map(|step| step << 40)) {
-        assembler.tell(number);
+        assembler.announce(number);
         assert!(assembler.claim(number, 250).is_none());
         assert!(assembler.remembered() <= 40, "{}", assembler.remembered());
     }
@@ -290,13 +290,13 @@ fn lane_reports_count_more_than_hearsay() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     // The first number heard is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
-    assembler.tell(7);
+    assembler.announce(7);
     assert_eq!(assembler.next(), 7);
     assert_eq!(take(&mut assembler, now, &datagram(7, 0, 100, &[0; 100])), Verdict::Placed);
     assert!(assembler.is_complete(7));
     assert!(!assembler.is_past(7));
     // The member got its data elsewhere for long: the numbers meanwhile were for others.
-    assembler.tell(1 << 40);
+    assembler.announce(1 << 40);
     let now_there = datagram(1 << 40, 0, 100, &[0; 100]);
     assert_eq!(take(&mut assembler, now, &now_there), Verdict::Placed);
     assert!(assembler.is_complete(1 << 40));

@@ -84,7 +84,7 @@ impl Network {
     }
 
     /// Tells the management node how a node's present life ended, unless the node's link is cut.
-    pub(super) fn tell_of_end(&self, node: NodeId, end: End) {
+    pub(super) fn report_end(&self, node: NodeId, end: End) {
         let state = self.state.borrow();
         let ending = &state.nodes[node.index()];
         let mm = state.nodes[NodeId::MM.index()].handle.as_ref();
@@ -97,7 +97,7 @@ impl Network {
 
     /// Ends the present life of a node whose tasks go on.
     pub(super) fn leave(self: &Rc<Self>, node: NodeId, end: End) {
-        self.tell_of_end(node, end);
+        self.report_end(node, end);
         let life = self.state.borrow().nodes[node.index()].life;
         self.declare_dead(node, life);
     }
@@ -121,7 +121,7 @@ impl Network {
 
     /// Starts a new management node after the death of the former one. No other node has joined
     /// yet, and operations under way never end. Runs `meanwhile` before a node can join.
-    pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
+    pub(super) fn restart_manager_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
             let state = &mut *self.state.borrow_mut();
@@ -210,7 +210,7 @@ impl Network {
         for op in ops {
             self.finish_phase_if_complete(op);
         }
-        self.tell_memberships(Change::Lost(node));
+        self.announce_change(Change::Lost(node));
     }
 
     /// Without the management node there is no cluster.
@@ -302,11 +302,11 @@ impl Network {
             newcomer.life
         };
         self.core.trace().record(self.core.now(), node, "joined");
-        self.tell_memberships(Change::Joined(node, Incarnation(life)));
+        self.announce_change(Change::Joined(node, Incarnation(life)));
     }
 
     /// Applies a change of membership on every node, at the time when that node learns of it.
-    fn tell_memberships(self: &Rc<Self>, change: Change) {
+    fn announce_change(self: &Rc<Self>, change: Change) {
         let now = self.core.now();
         // The sequencer learns first.
         self.at(now, move |network| network.change_membership(NodeId::MM, change));

@@ -65,7 +65,7 @@ impl Gang {
             return actions.push(Action::Refused(refused));
         }
         // Whether estimates must be computed again.
-        let mut reckoned_anew = false;
+        let mut recompute = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
             Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
@@ -89,16 +89,15 @@ impl Gang {
             Ok(Change::Quantum(quantum)) => {
                 if let Pace::InTurn(slices) = &mut self.pace {
                     *slices = quantum;
-                    reckoned_anew = true;
+                    recompute = true;
                 }
             }
             // A first job that fits nowhere any more holds no job back.
-            Ok(Change::ColumnsLost) => reckoned_anew = true,
+            Ok(Change::ColumnsLost) => recompute = true,
             Ok(Change::Nothing) => {}
         }
         let turned = self.book.take_turned();
-        decision.schedule |=
-            turned || (reckoned_anew && (!self.book.is_empty() || self.is_urgent()));
+        decision.schedule |= turned || (recompute && (!self.book.is_empty() || self.is_urgent()));
     }
 }
 

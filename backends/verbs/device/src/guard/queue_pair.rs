@@ -111,7 +111,7 @@ pub struct QueuePair {
     posted: Cell<u64>,
     done: Cell<u64>,
     /// Requests since the last signalled one.
-    untold: Cell<u64>,
+    unsignalled: Cell<u64>,
     /// The memory that requests under way read, by request id. Requests complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
@@ -136,9 +136,9 @@ impl QueuePair {
             max_inline_data: max_inline_bytes,
         };
         let raw = RawPair::new(domain, queue, abi::QPT_RC, cap)?;
-        let (posted, done, untold) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (posted, done, unsignalled) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let (max_sends, reading) = (max_sends.into(), RefCell::default());
-        Ok(QueuePair { raw, max_sends, posted, done, untold, reading })
+        Ok(QueuePair { raw, max_sends, posted, done, unsignalled, reading })
     }
 
     /// The pair's number, which the other side needs.
@@ -261,7 +261,7 @@ impl QueuePair {
         // `reading` until the request is complete, or until this pair is destroyed.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
-        self.untold.set(0);
+        self.unsignalled.set(0);
         self.reading.borrow_mut().push_back((id, sources));
         Ok(id)
     }
@@ -294,16 +294,16 @@ impl QueuePair {
             }
         }
         assert!(len <= self.max_inline_bytes(), "it travels in the request");
-        let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
+        let (id, unsignalled) = (self.posted.get() + 1, self.unsignalled.get() + 1);
         // A pair with little room needs completions sooner.
-        let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
-        let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
+        let is_signalled = unsignalled >= INLINE_PER_COMPLETION.min(self.max_sends);
+        let flags = abi::SEND_INLINE | if is_signalled { abi::SEND_SIGNALED } else { 0 };
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
         // SAFETY: request, pieces and parts live through the call, which copies them all.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
-        self.untold.set(if is_told { 0 } else { untold });
-        Ok(is_told.then_some(id))
+        self.unsignalled.set(if is_signalled { 0 } else { unsignalled });
+        Ok(is_signalled.then_some(id))
     }
 
     /// Data up to this length may travel inside its request.

@@ -112,7 +112,7 @@ fn send(ends: &mut Ends, own: usize) {
             end.attention.wrote_silently();
             Item::Silent
         }
-        false => Item::Told { looks: end.attention.tell(end.looks) },
+        false => Item::Told { looks: end.attention.announce(end.looks) },
     };
     end.sent += 1;
     ends[1 - own].on_the_way.push_back(item);

@@ -51,8 +51,8 @@ impl Pipe {
     fn say(&self, note: Note, wakes: bool) -> Result<(), LaneError> {
         let immediate = note.encode();
         let notice = if wakes { Notice::Wakes(immediate) } else { Notice::Waits(immediate) };
-        let told = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
-        self.posted(told);
+        let signalled = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
+        self.posted(signalled);
         Ok(())
     }
 }
