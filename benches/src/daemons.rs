@@ -55,11 +55,11 @@ impl Resident {
 /// One process.
 #[derive(Clone, Copy, Debug)]
 pub struct Daemon {
-    /// Its number.
+    /// The number.
     pub pid: i32,
-    /// Its role.
+    /// The role.
     pub role: Role,
-    /// Its memory.
+    /// The memory.
     pub resident: Resident,
     /// Processor time of its threads, milliseconds.
     pub cpu_ms: f64,

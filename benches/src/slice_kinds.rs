@@ -80,7 +80,7 @@ fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsE
 pub struct SliceTime {
     /// Compute nodes, a rank on each.
     pub nodes: u32,
-    /// Its work.
+    /// The work.
     pub kind: SliceKind,
     /// The time from the first strobe until the network is known to be empty. The value is the
     /// upper quartile of the slices: ranks that wait for an operation in one slice do nothing in

@@ -66,7 +66,7 @@ pub enum InputError {
         key: &'static str,
         /// The value given.
         value: f64,
-        /// Its unit.
+        /// The unit.
         unit: &'static str,
         /// The valid values.
         range: KeyRange,
@@ -82,11 +82,11 @@ pub enum InputError {
     /// A number that is not finite, or out of range.
     #[error("{name} is {} {unit}: it must be {wanted}", short(*value))]
     OutOfRange {
-        /// Its name.
+        /// The name.
         name: &'static str,
         /// The value given.
         value: f64,
-        /// Its unit.
+        /// The unit.
         unit: &'static str,
         /// The valid values.
         wanted: &'static str,

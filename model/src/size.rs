@@ -42,7 +42,7 @@ pub struct Goal {
 pub struct Sizing {
     /// The kind of machine.
     pub profile: String,
-    /// Its number of nodes and its settings; `None` if not even one node meets the goal.
+    /// The machine's number of nodes and its settings. `None` if not even one node meets the goal.
     pub largest: Option<Setting>,
     /// The requirement that one more node would break.
     pub limit: SizeLimit,
@@ -56,13 +56,13 @@ pub struct Sizing {
 /// A machine that meets a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its nodes.
+    /// The nodes.
     pub nodes: NodeCount,
     /// The number of children of each node of the tree, if there is a tree.
     pub fan_out: Option<FanOut>,
     /// Bytes of a chunk, where that matters.
     pub chunk_bytes: Option<u32>,
-    /// Its launch, in ms.
+    /// The launch, in ms.
     pub launch_ms: f64,
     /// The cost of a time slice, in percent.
     pub cost_percent: f64,

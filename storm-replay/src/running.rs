@@ -51,7 +51,7 @@ pub(crate) trait Running {
 /// An instant after its events.
 pub(crate) struct Instant<'a> {
     pub(crate) now: SchedTime,
-    /// A slice ended, and the policy was told.
+    /// A slice ended, and the policy got the event.
     pub(crate) edge: bool,
     /// Other events happened.
     pub(crate) others: bool,

@@ -20,7 +20,7 @@ pub struct JobIndex(pub u32);
 pub struct TraceJob {
     /// The job's number in the log. It need not be unique.
     pub number: i64,
-    /// Its user's number in the log, or -1.
+    /// The user's number in the log, or -1.
     pub user: i64,
     /// When the job is submitted.
     pub submit: SchedTime,
@@ -28,7 +28,7 @@ pub struct TraceJob {
     pub run: Duration,
     /// The user's estimate of the run time; no shorter than `run`.
     pub estimate: Duration,
-    /// Its processors.
+    /// The processors.
     pub procs: u32,
 }
 

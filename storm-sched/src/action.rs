@@ -11,9 +11,9 @@ pub enum Action {
     Start {
         /// The job, which no longer waits.
         job: JobId,
-        /// Its PEs, by rank.
+        /// The PEs, by rank.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
     },
     /// The job runs in these rows from now on, on its present columns. Its row was merged with
@@ -22,7 +22,7 @@ pub enum Action {
     SetSlots {
         /// The job, which holds PEs.
         job: JobId,
-        /// Its home row.
+        /// The home row.
         home: Slot,
         /// The other rows that the job runs in, ascending.
         alternates: Vec<Slot>,
@@ -33,9 +33,9 @@ pub enum Action {
     Migrate {
         /// The job, which holds PEs.
         job: JobId,
-        /// Its new PEs, by rank.
+        /// The new PEs, by rank.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
     },
     /// Another row runs from now on. On a slice edge, it is the row of the coming slice. Otherwise

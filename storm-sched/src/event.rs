@@ -18,7 +18,7 @@ pub enum Event {
         request: JobRequest,
         /// Where the job runs.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
         /// How long the job has already run. It is assumed to run for the rest of its estimate.
         ran: Duration,

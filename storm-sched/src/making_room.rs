@@ -11,8 +11,8 @@ use crate::{JobRequest, Precedence, QosId};
 /// The most running jobs that are considered to make room for a job.
 pub(crate) const MAX_VICTIMS: usize = 1_024;
 
-/// The qualities of service of the jobs ahead in the queue that wait in vain, by the nodes that
-/// they compete for.
+/// The qualities of service of the jobs ahead in the queue that lack room, by the nodes that they
+/// compete for.
 #[derive(Debug, Default)]
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
@@ -25,7 +25,7 @@ impl InVain {
         request.may_preempt() && self.0.get(&pool).is_none_or(|ahead| ahead.iter().all(over))
     }
 
-    /// Adds a job that waits in vain.
+    /// Adds a job that lacks room.
     pub(crate) fn add(&mut self, pool: Pool, request: &JobRequest) {
         self.0.entry(pool).or_default().insert(request.qos());
     }

@@ -28,7 +28,7 @@ pub(crate) enum Change {
     Restored,
     /// More columns take work than before.
     ColumnsGained,
-    /// As many columns take work as before, or fewer.
+    /// The number of columns that take work stayed the same or fell.
     ColumnsLost,
     /// A slice ended.
     SliceEdge,

@@ -129,7 +129,7 @@ pub enum Shortage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AbsentNode {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Down or drained.
     pub state: NodeState,

@@ -38,7 +38,7 @@ impl fmt::Display for PreemptMode {
 /// The meaning of a job's quality of service to other jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Precedence {
-    /// Its quality of service.
+    /// The quality of service.
     pub qos: QosId,
     /// The qualities whose jobs this quality may preempt.
     pub preempts: Vec<QosId>,

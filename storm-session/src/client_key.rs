@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 /// The form of a written key.
 const LINE: &str = "storm-client-key-1 USER CLUSTER SERIAL KEY";
-/// Its first word.
+/// The first word.
 const FORMAT: &str = "storm-client-key-1";
 /// The purpose for which client keys are derived, and only they (BLAKE3's context string).
 const CONTEXT: &str = "storm 2026-11-21 client key of a user";

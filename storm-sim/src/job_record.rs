@@ -8,9 +8,9 @@ use storm_rm::{JobIncarnation, ProcessClass, Rank, Row};
 /// When a job passed each stage; if it ran several times, in its last run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobTimes {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its ranks.
+    /// The ranks.
     pub procs: u32,
     /// The job was admitted.
     pub submitted: Instant,
@@ -18,13 +18,13 @@ pub struct JobTimes {
     pub placed: Option<Instant>,
     /// The number of the run.
     pub incarnation: Option<JobIncarnation>,
-    /// Its row of the matrix.
+    /// The row of the matrix.
     pub row: Option<Row>,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: usize,
     /// Their names, folded.
     pub node_list: String,
-    /// The first node was told to start its ranks.
+    /// The manager ordered the first node to start its ranks.
     pub launched: Option<Instant>,
     /// All its ranks were seen to execute.
     pub started: Option<Instant>,
@@ -34,7 +34,7 @@ pub struct JobTimes {
     pub terminated: Option<Instant>,
     /// Why its processes are being ended, once they are.
     pub ending: Option<String>,
-    /// Its end was durable, with how each rank ended.
+    /// The end was durable, with how each rank ended.
     pub ended: Option<Instant>,
     /// How it ended.
     pub state: Option<JobState>,

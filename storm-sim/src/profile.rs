@@ -144,7 +144,7 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
     })
 }
 
-/// Its ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
+/// The ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
 const NODE_RETURN: Duration = Duration::from_millis(600);
 
 fn plain(seed: u64, nodes: u32) -> MachineConfig {

@@ -36,13 +36,13 @@ pub struct Report {
 /// One job. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobReport {
-    /// Its number.
+    /// The number.
     pub job: u64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its ranks.
+    /// The ranks.
     pub procs: u32,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: usize,
     /// The job's state: its final one if it has ended.
     pub state: String,

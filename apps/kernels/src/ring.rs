@@ -17,7 +17,7 @@ pub struct Ring {
     /// Times that the block goes round
     #[arg(default_value_t = 10)]
     pub laps: u32,
-    /// Its length, in words of 8 bytes
+    /// The length, in words of 8 bytes
     #[arg(default_value_t = 1000)]
     pub words: usize,
 }

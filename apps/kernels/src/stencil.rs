@@ -31,7 +31,7 @@ pub struct Stencil {
 
 /// A rank's part of the plate, with a row or column of cells around it that belong to others.
 struct Part {
-    /// Its rows and columns in the plate.
+    /// The rows and columns in the plate.
     place: [Range<usize>; 2],
     now: Vec<f64>,
     next: Vec<f64>,
@@ -114,7 +114,7 @@ impl Part {
         self.place[1].len()
     }
 
-    /// Its own cells, each with its place in the plate.
+    /// This rank's own cells, each with its place in the plate.
     fn cells(&self, plate: usize) -> impl Iterator<Item = (u64, f64)> {
         let [rows, columns] = &self.place;
         let place =

@@ -16,7 +16,7 @@ impl Octant {
         (0..8).map(|index| Octant { index })
     }
 
-    /// Its place in the order.
+    /// The place in the order.
     pub fn index(self) -> usize {
         self.index
     }

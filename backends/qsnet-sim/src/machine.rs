@@ -132,7 +132,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Its profile.
+    /// The profile.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -153,7 +153,7 @@ impl Machine {
         self.profile.host.processors.value as u32
     }
 
-    /// Its load.
+    /// The load.
     pub fn load(&self) -> Load {
         self.load
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct VerbsConfig {
     /// The device, such as `mlx5_0`. Default none: the first with an active port.
     pub device: Option<String>,
-    /// Its port, from 1. Default 1.
+    /// The port, from 1. Default 1.
     pub port: u8,
     /// The index of this member's address in the port's table of GIDs. Default none, which takes
     /// the first that exists: the index of `address`, the index of the first RoCE version 2 address

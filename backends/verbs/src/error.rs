@@ -36,7 +36,7 @@ pub enum LaneError {
         peer: NodeId,
         /// The status as the library names it.
         status: String,
-        /// Its number.
+        /// The number.
         code: u32,
     },
     /// A request failed because this side's port carries nothing.
@@ -49,7 +49,7 @@ pub enum LaneError {
         peer: NodeId,
         /// The status as the library names it.
         status: String,
-        /// Its number.
+        /// The number.
         code: u32,
         /// The device.
         device: String,

@@ -13,7 +13,7 @@ const NUMBER_BITS: u32 = 28;
 pub(crate) enum Note {
     /// The ring has a new run, of at least one byte.
     Run {
-        /// Its length in bytes.
+        /// The length in bytes.
         len: u32,
         /// The sender polls its slots.
         looks: bool,
@@ -74,11 +74,11 @@ impl Note {
 /// Memory of the child into which the parent may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Its address.
+    /// The address.
     pub(crate) addr: u64,
     /// The key to the block.
     pub(crate) rkey: u32,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub(crate) len: u32,
 }
 
@@ -96,9 +96,9 @@ pub(crate) enum Up {
     Repair {
         /// The block.
         slot: u32,
-        /// Its offset in the payload, in bytes.
+        /// The offset in the payload, in bytes.
         offset: u32,
-        /// Its destination, and its length in bytes.
+        /// The destination, and its length in bytes.
         to: Place,
     },
     /// Asks for a datagram of the group, to find out whether it can be heard.

@@ -29,7 +29,7 @@ pub(crate) struct Offer {
     pub(crate) lid: u16,
     /// The link layer of the port, in the library's code.
     pub(crate) link_layer: u8,
-    /// Its largest packet, coded.
+    /// The largest packet, coded.
     pub(crate) mtu: u32,
     /// The address of the lane's memory, which begins with the ring.
     pub(crate) ring_addr: u64,

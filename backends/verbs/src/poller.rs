@@ -108,7 +108,7 @@ enum Look {
 /// The progress of a reader that polls.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    /// Its name while it polls.
+    /// The reader's name while it polls.
     own: Cell<Option<u64>>,
     vain: Cell<Vain>,
     /// How many times the reader may begin to poll without reading the clock.
@@ -116,8 +116,8 @@ pub(crate) struct Looking {
     begins: Cell<u32>,
 }
 
-/// Until when to poll in vain, and until when other tasks have no turn. `None` counts from the next
-/// reading of the clock.
+/// The time until which to poll without finding anything, and the time until which other tasks have
+/// no turn. `None` counts from the next reading of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vain {
     /// Tasks that became ready by the last read had a turn.
@@ -196,7 +196,7 @@ impl Poller {
         self.shared.looking.get()
     }
 
-    /// The same as a shared cell, for frequent use.
+    /// [`is_looking`](Self::is_looking) as a shared cell, for frequent use.
     pub(crate) fn looking(&self) -> Rc<Cell<bool>> {
         self.shared.looking.clone()
     }

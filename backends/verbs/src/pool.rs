@@ -216,7 +216,7 @@ impl Pool {
 }
 
 impl Block {
-    /// Its address, for another node to write to.
+    /// The address, for another node to write to.
     pub fn addr(&self) -> u64 {
         self.place.as_ref().map_or(0, |place| place.region.addr() + place.offset as u64)
     }

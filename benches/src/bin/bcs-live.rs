@@ -64,7 +64,7 @@ struct Case {
     slices_per_s: Option<Spread>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     latencies: Vec<Latency>,

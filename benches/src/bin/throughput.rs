@@ -40,7 +40,7 @@ struct Options {
     measuring: Measuring,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     jobs: u32,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Why a peer has no figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Absent {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// What was missing or failed.
     pub not_measured: String,

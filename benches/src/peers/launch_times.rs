@@ -21,7 +21,7 @@ pub struct LaunchCase {
 /// The times of one peer for one case: milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerTimes {
-    /// Its name with its version.
+    /// The name with its version.
     pub peer: String,
     /// Nodes.
     pub nodes: u32,

@@ -13,7 +13,7 @@ const SLICE_S: u32 = 30;
 
 /// Another system that launches programs.
 pub trait LaunchPeer {
-    /// Its name with its version.
+    /// The name with its version.
     fn name(&self) -> String;
 
     /// Brings a program that no node has to all nodes and runs it to its end.
@@ -32,7 +32,7 @@ pub trait LaunchPeer {
 /// The times of one peer for one case, in milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerLaunches {
-    /// Its name with its version.
+    /// The name with its version.
     pub peer: String,
     /// No node had the program.
     pub first_ms: Spread,

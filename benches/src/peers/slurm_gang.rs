@@ -8,7 +8,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Its smallest time slice by its manual, in seconds.
+/// The smallest time slice by its manual, in seconds.
 const SMALLEST_SLICE_S: u32 = 5;
 /// A slice below the smallest, to record its answer, in seconds.
 const TOO_SMALL_SLICE_S: u32 = 1;
@@ -20,7 +20,7 @@ const TOOK_TURNS: f64 = 0.7;
 /// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlurmGang {
-    /// Its version.
+    /// The version.
     pub peer: String,
     /// Seconds of the time slice.
     pub slice_s: u32,
@@ -30,7 +30,7 @@ pub struct SlurmGang {
     pub at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     pub slowdown_percent: Spread,
-    /// Its answer to a slice of a second.
+    /// The answer to a slice of a second.
     pub of_one_second: String,
 }
 

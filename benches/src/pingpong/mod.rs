@@ -25,7 +25,7 @@ pub enum Way {
 /// A library, and how its ranks are started.
 #[derive(Debug)]
 pub struct Contestant {
-    /// Its name in the report.
+    /// The name in the report.
     pub name: String,
     kind: Kind,
     program: PathBuf,

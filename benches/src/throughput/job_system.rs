@@ -8,7 +8,7 @@ pub(super) const JOB: &str = "/bin/true";
 
 /// A resource manager, up and idle.
 pub trait JobSystem {
-    /// Its name with its version.
+    /// The name with its version.
     fn name(&self) -> String;
 
     /// Submits one job and returns; `None` if the system has no queue.

@@ -47,7 +47,7 @@ pub struct Sample {
 }
 
 impl Way {
-    /// Its name for people.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Way::OneByOne => "submitted one by one",

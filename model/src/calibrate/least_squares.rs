@@ -25,9 +25,9 @@ pub struct Observation<const N: usize> {
 pub struct Parameter {
     /// The parameter's name.
     pub name: &'static str,
-    /// Its unit.
+    /// The unit.
     pub unit: &'static str,
-    /// Its value.
+    /// The value.
     pub value: f64,
     /// Lower end of its 95 % confidence interval; `None` if there are no more measurements than
     /// parameters.
@@ -43,7 +43,7 @@ pub struct Parameter {
 pub struct Fit {
     /// The part of a launch.
     pub what: &'static str,
-    /// Its parameters.
+    /// The parameters.
     pub parameters: Vec<Parameter>,
     /// The number of measurements.
     pub samples: usize,

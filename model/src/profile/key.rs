@@ -6,13 +6,13 @@ use crate::{InputError, Sourced};
 /// The description of one key of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileKey {
-    /// Its tables and itself, dots between.
+    /// The key with its tables, separated by dots.
     pub key: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// Its meaning, in a phrase.
+    /// The meaning, in a phrase.
     pub meaning: &'static str,
-    /// Its valid values.
+    /// The valid values.
     pub range: KeyRange,
     /// The effect of leaving it out.
     pub absent: Absent,

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Profile {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The machine in a sentence.
     pub about: String,

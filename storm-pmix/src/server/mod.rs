@@ -258,7 +258,7 @@ impl Server {
                 lock(&self.ranks).abort(rank, exit_code)?;
                 done.give(SUCCESS);
             }
-            // Open MPI 4.1 tells only the rank that asked. The others would wait for ever.
+            // Open MPI 4.1 tells only the rank that asked. The other ranks would wait for ever.
             Upcall::Spawn { rank } if self.placement.size() > 1 => {
                 eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
                 lock(&self.ranks).abort(rank, 1)?;

@@ -208,7 +208,7 @@ pub enum Reply {
     Sampled(Vec<Vec<u64>>),
     /// The view of the membership, also the answer to [`Command::AwaitMember`].
     Members {
-        /// Its version.
+        /// The version.
         epoch: Epoch,
         /// The live nodes.
         alive: BTreeMap<NodeId, Incarnation>,

@@ -42,7 +42,7 @@ pub enum Failure {
     WrongKind {
         /// The node asked.
         node: NodeId,
-        /// Its answer.
+        /// The answer.
         reply: Box<Reply>,
     },
     /// The adapter promised a capability that it does not have.

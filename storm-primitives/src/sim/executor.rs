@@ -81,8 +81,8 @@ pub(super) struct Core {
     trace: Trace,
 }
 
-/// Ends the world with the last [`Simulation`]: tasks hold the network, and the
-/// network holds the world, so that neither would ever go by itself.
+/// Ends the world with the last [`Simulation`]. Tasks hold the network, and the network holds the
+/// world, so neither would ever be freed.
 struct World {
     core: Rc<Core>,
 }

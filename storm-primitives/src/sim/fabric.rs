@@ -72,7 +72,7 @@ pub enum OperationKind {
     Put,
     /// The question of a COMPARE-AND-WRITE.
     Compare,
-    /// Its write.
+    /// The write.
     Write,
 }
 

@@ -52,7 +52,7 @@ type Held = Box<dyn FnOnce(&Rc<Network>)>;
 /// One node as the network sees it.
 struct Node {
     life: u64,
-    /// Its tasks: they outlive a life that ends without the node's death.
+    /// The node's tasks. They outlive a life that ends without the node's death.
     group: Group,
     up: bool,
     frozen: bool,
@@ -137,7 +137,7 @@ impl SimNetwork {
         NodeSet::range(NodeId::MM, NodeId(last))
     }
 
-    /// Stops a node for ever, at whatever point its tasks are.
+    /// Stops a node for ever, at any point of its tasks.
     pub fn kill(&self, node: NodeId) {
         self.network.kill(node);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeFault {
-    /// The node stops for ever, at whatever point its tasks are.
+    /// The node stops for ever, at any point of its tasks.
     Kill,
     /// The node stops as by SIGSTOP, and is cut off when its silence is noticed.
     Freeze,
@@ -29,9 +29,10 @@ pub enum NodeFault {
         /// Time until a lost message is sent again.
         resend: Duration,
     },
-    /// Its link is cut: it goes on alone. Cut off when its silence is noticed.
+    /// The node's link is cut, and the node goes on alone. It is cut off when its silence is
+    /// noticed.
     Cut,
-    /// Its link is whole and even again: ends `Delay`, `Lossy` and `Cut`.
+    /// The node's link works normally again: ends `Delay`, `Lossy` and `Cut`.
     Mend,
 }
 

@@ -57,9 +57,9 @@ pub enum LublinError {
     /// No gamma distribution.
     #[error("there is no gamma distribution of shape {shape} and scale {scale}")]
     Gamma {
-        /// Its shape.
+        /// The shape.
         shape: f64,
-        /// Its scale.
+        /// The scale.
         scale: f64,
     },
     /// The jobs are no trace.

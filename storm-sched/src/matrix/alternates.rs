@@ -15,8 +15,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::Holding;
 use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
-/// Most jobs examined for one row at one strobe: with the default of eight rows more than 30 jobs
-/// in each, and about 10 us of work. The others are examined at the next strobes.
+/// The most jobs examined for one row at one strobe: more than 30 in each of the default eight
+/// rows, which takes about 10 us. The other jobs are examined at the next strobes.
 pub const MAX_EXAMINED: usize = 256;
 
 /// The rows of a job, after a change.
@@ -24,7 +24,7 @@ pub const MAX_EXAMINED: usize = 256;
 pub struct SlotChange {
     /// The job.
     pub job: JobId,
-    /// Its home row.
+    /// The home row.
     pub home: Slot,
     /// The other rows that the job runs in, ascending.
     pub alternates: Vec<Slot>,
@@ -94,8 +94,9 @@ impl Matrix {
         changed.into_iter().filter_map(of_job).collect()
     }
 
-    /// The place of the running row in the rotation: its guests, and the guest whose turn it was.
-    /// Slice edges of this row change the place; those of other rows do not.
+    /// The place of the running row in the rotation: its guests, and the guest whose turn it was. A
+    /// slice edge changes only this place and the choice of the row. Edges of other rows do not
+    /// change it.
     #[must_use]
     pub fn rotation(&self) -> Vec<u64> {
         let Some(slot) = self.active() else { return Vec::new() };

@@ -10,9 +10,9 @@ use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
 pub struct Move {
     /// The job.
     pub job: JobId,
-    /// Its PEs now, by rank.
+    /// The PEs now, by rank.
     pub placement: Placement,
-    /// Its home row now.
+    /// The home row now.
     pub slot: Slot,
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Idle columns are used in three ways, by settings: jobs run in further rows (alternative
 //! scheduling); rows with disjoint columns become one (unification, after each departure); all jobs
-//! are mapped anew (repacking, for machines that can move processes).
+//! are mapped again (repacking, for machines that can move processes).
 //!
 //! A job with a suitable quality of service has others make room for it (`gang/preempting.rs`).
 //!

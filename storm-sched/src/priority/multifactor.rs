@@ -54,7 +54,7 @@ pub struct Factors {
 }
 
 impl Default for Weights {
-    /// All weights are zero, as in Slurm: jobs are equal and go by submission.
+    /// All weights are zero, as in Slurm: jobs are equal and are ordered by submission.
     fn default() -> Self {
         const WEEK_S: NonZeroU32 = NonZeroU32::new(DEFAULT_MAX_AGE.as_secs() as u32).unwrap();
         Self {

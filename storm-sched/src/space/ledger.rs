@@ -139,7 +139,7 @@ impl Ledger {
         self.undo_due()
     }
 
-    /// Counts the free PEs anew: after each event, before the decisions.
+    /// Counts the free PEs again: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
         let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);

@@ -19,7 +19,7 @@ struct User {
     usage: Usage,
 }
 
-/// A partition under FCFS whose queue goes by fair share alone.
+/// A partition under FCFS whose queue is ordered by fair share alone.
 struct Site {
     policy: Fcfs,
     users: Vec<User>,

@@ -120,7 +120,7 @@ fn the_time_already_run_counts_in_the_estimate() {
     }
 }
 
-/// A job that is withdrawn and submitted anew in one instant has only one promise.
+/// A job that is withdrawn and submitted again in one instant has only one promise.
 #[test]
 fn a_job_submitted_anew_in_the_instant_of_its_withdrawal_holds_nothing_twice() {
     for name in ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"] {

@@ -128,14 +128,14 @@ pub struct MachineConfig {
 /// A job that a machine is asked to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Ranks.
     pub procs: u32,
     /// The length of the job's program, which is sent to its nodes. 0 if the program is already
     /// there.
     pub binary_bytes: u64,
-    /// Its partition; the first of the configuration when left out.
+    /// The partition; the first of the configuration when left out.
     pub partition: Option<String>,
     /// The application that its ranks run.
     pub application: Application,

@@ -66,7 +66,7 @@ pub enum RunError {
     /// A job of the workload was refused.
     #[error("job {name} was refused: {why}")]
     Refused {
-        /// Its name.
+        /// The name.
         name: String,
         /// Why.
         why: String,
@@ -165,7 +165,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Its configuration.
+    /// The configuration.
     pub fn config(&self) -> &MachineConfig {
         &self.inner.config
     }

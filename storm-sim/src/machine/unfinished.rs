@@ -15,11 +15,11 @@ const NAMED: usize = 10;
 /// A job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedJob {
-    /// Its number.
+    /// The number.
     pub job: JobId,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its state.
+    /// The state.
     pub state: String,
     /// Where the job is, or what it waits for.
     pub why: String,

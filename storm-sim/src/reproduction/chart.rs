@@ -25,7 +25,7 @@ pub struct Axis {
 /// Points that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
     /// Whether the points are joined by a line.
     pub joined: bool,

@@ -69,7 +69,7 @@ impl Exhibit {
         Exhibit::Fig9,
     ];
 
-    /// Its name on the command line and of its files.
+    /// The name on the command line and of its files.
     pub fn name(self) -> &'static str {
         match self {
             Exhibit::Table3 => "table3",

@@ -34,7 +34,7 @@ pub struct Reproduction {
     pub exhibit: Exhibit,
     /// The title.
     pub title: &'static str,
-    /// Its numbers.
+    /// The numbers.
     pub rows: Vec<Row>,
     /// Bounds that must hold of the rows.
     pub bounds: Vec<Bound>,

@@ -35,9 +35,9 @@ pub enum ScenarioError {
          elements: make the job smaller or the machine larger"
     )]
     JobTooLarge {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its ranks.
+        /// The ranks.
         procs: u32,
         /// Nodes times processing elements.
         elements: u64,
@@ -45,7 +45,7 @@ pub enum ScenarioError {
     /// A job without ranks.
     #[error("job {name:?} has no ranks: `procs` counts from 1")]
     EmptyJob {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A workload without jobs.
@@ -99,9 +99,9 @@ pub enum ScenarioError {
          even number of `procs`"
     )]
     OddPingPong {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its ranks.
+        /// The ranks.
         procs: u64,
     },
     /// A load on hosts that have no properties.

@@ -99,7 +99,7 @@ pub struct MachineEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct JobEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// When the job is submitted, counted from the time when the nodes have joined.
     #[serde(default, with = "super::written_time")]
@@ -107,7 +107,7 @@ pub struct JobEntry {
     /// The number of jobs like this.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Its ranks; all elements of the machine when left out.
+    /// The ranks; all elements of the machine when left out.
     pub procs: Option<u32>,
     /// MiB of the job's program. 0 if the program is already on the nodes.
     #[serde(default)]

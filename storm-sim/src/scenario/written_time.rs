@@ -25,9 +25,8 @@ fn parse(text: &str) -> Result<Duration, String> {
         .and_then(|time| Duration::try_from(time).map_err(|_| "it is negative".to_owned()))
         .map_err(|why| format!("{text:?} is not a time ({why}): write it as \"2ms\" or \"1s\""))
 }
-}
 
-/// The same for a time that may be left out.
+/// A time that may be left out.
 pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Duration, Serializer, de};
 

@@ -253,7 +253,7 @@ impl Granter {
             let Filled::Chunk(chunk @ Chunk { payload: Payload::Awaited, .. }) = filled else {
                 continue;
             };
-            // A datagram that does not end a chunk may wake nobody, so look now.
+            // A datagram that does not end a chunk may wake no task, so look now.
             chunk.group.progress();
             if matches!(chunk.group.step(&chunk.awaited, now), Step::Wait(_)) {
                 continue;

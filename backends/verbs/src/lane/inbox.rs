@@ -83,8 +83,8 @@ impl Inbox {
         true
     }
 
-    /// A completion reports a run of `len` bytes. Every message sent before it is in its slot by
-    /// now, and comes first. Returns whether there was any.
+    /// Takes the report of a completion: a run of `len` bytes. Every message sent before the run is
+    /// now in its slot, and comes first. Returns whether there was any.
     ///
     /// # Errors
     /// [`Overrun`] if there is no room for the run.

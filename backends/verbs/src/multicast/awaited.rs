@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(4);
 /// An awaited chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
-    /// Its number.
+    /// The number.
     pub number: u64,
     /// Length of its payload, in bytes.
     pub total: u32,

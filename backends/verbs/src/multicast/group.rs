@@ -307,7 +307,7 @@ impl Polled for Group {
 
     fn arm(&self) -> bool {
         let wanted = match &self.role {
-            // Nobody waits for room except the payload itself, which must be released.
+            // Only the payload waits for room, and must be released.
             Role::Sends(sender) if sender.pair.is_sending() => Wanted::All,
             Role::Sends(_) => return false,
             Role::Listens(_) => Wanted::Arrivals,

@@ -39,7 +39,7 @@ pub(crate) async fn is_a_new_incarnation(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Its memory is zero and none of its events is signalled.
+/// The memory is zero and none of its events is signalled.
 pub(crate) async fn begins_with_nothing(t: Trial) -> Result<(), Failure> {
     let (node, addr) = (NodeId(2), t.plan().word_addr(0));
     for index in 0..16 {

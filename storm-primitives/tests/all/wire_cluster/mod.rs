@@ -112,7 +112,7 @@ impl Stream {
         })
     }
 
-    /// Handles bytes from the suite: all that a node's process does.
+    /// Handles bytes from the suite, as a node's process does.
     fn deliver(self: &Rc<Self>, bytes: &[u8]) {
         if self.is_dead.get() {
             return;

@@ -171,8 +171,8 @@ impl Gang {
         served
     }
 
-    /// Whether a job that waits in vain keeps the jobs that it may preempt from starting. A job
-    /// does not if nodes that it needs take no work. Among reservations no job does.
+    /// Whether a job that lacks room keeps the jobs that it may preempt from starting. A job does
+    /// not if nodes that it needs take no work. Among reservations no job does.
     fn holds_lower_back(&self, request: &JobRequest) -> bool {
         let fits = self.partition.matrix.empty_row_shortfall(Shape::of(request)).is_none();
         self.book.is_empty() && fits

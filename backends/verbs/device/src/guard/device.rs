@@ -283,7 +283,7 @@ impl std::fmt::Debug for OpenDevice {
 }
 
 impl Port {
-    /// Its state in words.
+    /// The state in words.
     pub fn state(&self) -> &'static str {
         match self.attr.state {
             1 => "down",

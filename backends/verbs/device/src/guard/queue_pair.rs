@@ -361,7 +361,7 @@ impl QueuePair {
     }
 }
 
-/// A write with this notice for the other side. Its completion wakes nobody here.
+/// A write with this notice for the other side. Its completion wakes no task here.
 #[inline]
 fn request(
     wr_id: u64,

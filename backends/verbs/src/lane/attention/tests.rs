@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Messages that each end sends.
 const MESSAGES: u8 = 2;
-/// Rounds in which both ends process what they have; each finds the messages of the round before.
+/// The number of rounds. In a round both ends process their items, and each finds the messages of
+/// the round before.
 const ROUNDS: usize = 8;
 
 /// An item on its way from one end to the other, in order.
@@ -42,9 +43,9 @@ struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Omitted {
     Nothing,
-    /// Answers wake nobody.
+    /// Answers wake no end.
     WakingAnswers,
-    /// `Sleeps` wakes nobody.
+    /// `Sleeps` wakes no end.
     WakingFarewells,
     /// An end that goes to sleep does not say so.
     Farewells,
@@ -168,7 +169,7 @@ fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
     all
 }
 
-/// Whether every message sent is found, if nobody sends from here on. Each end sleeps as soon as it
+/// Whether every message sent is found, if no end sends from here on. Each end sleeps as soon as it
 /// has nothing to do, and wakes only when woken.
 fn ends_well(mut ends: Ends, omitted: Omitted) -> bool {
     for _ in 0..ROUNDS {
