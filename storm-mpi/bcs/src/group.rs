@@ -1,12 +1,12 @@
 //! A communicator in the engine: its members, their nodes, and the tree of nodes.
 
-use crate::plan::ROUNDS;
 use crate::{BcsConfig, JobKey, block, dyadic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_mpi::{Context, Rank};
 use storm_primitives::{NodeId, NodeSet};
+use storm_slices::ROUNDS;
 
 /// Bits of a name for the rank of the first member.
 const FIRST_BITS: u32 = 20;
