@@ -164,7 +164,7 @@ impl Meeting<'_> {
                 }
             });
         }
-        let told = Introduction::told(members(), self.leader, came)?;
+        let told = Introduction::share(members(), self.leader, came)?;
         own?;
         told.map_err(refused)
     }
