@@ -1,6 +1,7 @@
 //! A communicator in the engine: its members, their nodes, and the tree of nodes.
 
-use crate::{BcsConfig, JobKey, block, dyadic};
+use crate::block_head::HEAD_BYTES;
+use crate::{BcsConfig, JobKey, dyadic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -128,7 +129,7 @@ impl Placed {
         let digest = MembersDigest::of(&members);
         let mut placed = Placed { job, members, digest, nodes, set, local, reduce_bytes: 0 };
         let pieces = placed.most_pieces() as u64;
-        let room = (config.collective_bytes - block::HEAD_BYTES) / pieces;
+        let room = (config.collective_bytes - HEAD_BYTES) / pieces;
         let bytes = room.saturating_sub(PIECE_HEAD_BYTES) / REDUCE_GRAIN_BYTES * REDUCE_GRAIN_BYTES;
         if bytes == 0 {
             return Err("a slice has no room for one element of each partial result");

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod block_head;
 mod buffer_receiver;
 mod buffer_sender;
 mod collective_helper;

@@ -6,7 +6,7 @@ use super::greeting::{
 };
 use super::poller::{Poller, Watched};
 use super::rdma::{Adapter, OFFER_BYTES, Offer, Pair};
-use super::tcp::SlotIndex;
+use super::slot_index::SlotIndex;
 use crate::rank::Rank;
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;

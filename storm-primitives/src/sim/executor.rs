@@ -9,7 +9,7 @@ use crate::sim::group::Group;
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
-use crate::{Instant, NodeId};
+use crate::Instant;
 use rand::rngs::ChaCha12Rng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
