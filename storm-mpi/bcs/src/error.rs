@@ -2,6 +2,7 @@
 
 use crate::JobKey;
 use storm_mpi::Rank;
+use storm_primitives::PrimitiveError;
 use thiserror::Error;
 
 /// The reason why communication failed.
@@ -48,4 +49,7 @@ pub enum BcsError {
     /// A node sent bytes that no engine sends.
     #[error("a block from another node cannot be read")]
     Corrupt,
+    /// The network failed.
+    #[error(transparent)]
+    Network(#[from] PrimitiveError),
 }
