@@ -42,7 +42,7 @@ mod switch_log;
 mod task_set;
 
 pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
-pub use config::NmConfig;
+pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
     MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, environment_to_submit,

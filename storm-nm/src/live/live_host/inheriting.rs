@@ -2,7 +2,7 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, Told};
+use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::live::shared_files::SharedFiles;
@@ -56,12 +56,14 @@ impl Found {
 
 /// Reads the jobs that the former node manager left. Returns those that can be read, and the
 /// others.
-pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<InheritedJob>) {
+pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Vec<InheritedJob>) {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
-            Ok((ledger, entry, (page, lock, shared_files), told)) if told != Told::Nobody => {
+            Ok((ledger, entry, (page, lock, shared_files), told))
+                if told != LaunchProgress::Nobody =>
+            {
                 let ledger = Rc::new(ledger);
                 found.push((Found { job, entry, ledger, page, lock, shared_files }, told));
             }
@@ -77,7 +79,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
 }
 
 type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
-type Read = (Ledger, Entry, Files, Told);
+type Read = (Ledger, Entry, Files, LaunchProgress);
 
 fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
@@ -93,7 +95,7 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     // The open file already holds the lock.
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
-    let told = ledger.told()?;
+    let told = ledger.progress()?;
     Ok((ledger, entry, (page, lock, shared_files), told))
 }
 
@@ -145,9 +147,9 @@ impl LiveHost {
     pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
         let Some(ledger) = &job.ledger else { return };
         let key = job.task.key();
-        match ledger.told() {
-            Ok(Told::Unkept) => {}
-            Ok(_) => match ledger.set_told(Told::Unkept) {
+        match ledger.progress() {
+            Ok(LaunchProgress::Unkept) => {}
+            Ok(_) => match ledger.set_progress(LaunchProgress::Unkept) {
                 Ok(()) => {
                     tracing::warn!(job = %key, %error, "this job will not outlive this node manager")
                 }
@@ -168,13 +170,13 @@ impl LiveHost {
         files.extend(lock.as_ref().map(AsFd::as_fd));
         files.extend(job.shared_files.as_ref().map(|files| files.socket().as_fd()));
         match self.keeper.keep(kept_id(key), job.pad, &files) {
-            Ok(()) => self.note_told(key, ledger, Told::Some),
+            Ok(()) => self.note_told(key, ledger, LaunchProgress::Some),
             Err(error) => self.not_kept(key, &error),
         }
     }
 
-    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: Told) {
-        if let Err(error) = ledger.set_told(told) {
+    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: LaunchProgress) {
+        if let Err(error) = ledger.set_progress(told) {
             self.not_kept(job, &error);
         }
     }
@@ -191,7 +193,11 @@ impl LiveHost {
     }
 
     /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
-    pub(super) fn take_over(&self, left: Vec<(Found, Told)>, unusable: Vec<InheritedJob>) {
+    pub(super) fn take_over(
+        &self,
+        left: Vec<(Found, LaunchProgress)>,
+        unusable: Vec<InheritedJob>,
+    ) {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
@@ -208,13 +214,13 @@ impl LiveHost {
         self.inherited.set(inherited);
     }
 
-    fn take_over_job(&self, found: Found, told: Told) -> Inherited {
+    fn take_over_job(&self, found: Found, told: LaunchProgress) -> Inherited {
         let (live, Found { job, entry, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
-        let is_whole = told == Told::All && job.ranks.len() == task.count as usize;
+        let is_whole = told == LaunchProgress::All && job.ranks.len() == task.count as usize;
         let mut flaw = match told {
-            Told::Unkept => Some(UNKEPT.to_owned()),
+            LaunchProgress::Unkept => Some(UNKEPT.to_owned()),
             _ => (!is_whole).then(|| CUT_LAUNCH.to_owned()),
         };
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {

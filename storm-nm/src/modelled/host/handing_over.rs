@@ -126,7 +126,7 @@ impl<R: Runtime> ModelledHost<R> {
             self.observe(HostAct::Rows { job: key, rows });
         }
         let processes = job.processes.borrow();
-        for event in processes.values().flat_map(|process| process.told()) {
+        for event in processes.values().flat_map(|process| process.known_events()) {
             self.inner.events.push(event);
         }
         let asked = processes.iter().filter_map(|(rank, one)| Some((*rank, one.open_request()?)));
