@@ -18,7 +18,7 @@ use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, JobKey, NmConfig};
 use coscheduling::Coscheduling;
-use following::{Ahead, Arrivals, Following};
+use following::OwnSlices;
 use futures_util::future::{Either, select};
 use inputs::Inputs;
 pub use lives::Life;
@@ -29,10 +29,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
-use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report, Strobe};
+use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
-use storm_rm::{Channel, GlobalPlan, PartitionId};
+use storm_rm::{Channel, GlobalPlan};
 use streams::HeldOutputs;
 use thiserror::Error;
 
@@ -124,13 +124,15 @@ pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
     };
     let asked = is_lost_link(&reason) && node.host.is_asked_to_end();
     let reason = if asked { ExitReason::AskedToEnd } else { reason };
+    node.recall_slices();
     if asked && node.leaves_jobs() {
         tracing::info!(node = node.name, "leaving its jobs to the next Node Manager");
         node.host.detach();
     } else {
         node.leave(&reason).await;
     }
-    NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
+    node.recall_slices();
+    NmExit { reason, switches: node.slices.take_log() }
 }
 
 struct CancelOnDrop<P: Primitives, H: Host>(Rc<Node<P, H>>);
@@ -156,21 +158,13 @@ struct Node<P: Primitives, H: Host> {
     outbox: Outbox,
     inputs: Inputs,
     held: HeldOutputs,
-    switches: RefCell<SwitchLog>,
+    slices: OwnSlices,
     tasks: TaskSet,
     /// The tasks that end with a life in the cluster.
     life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
-    /// The slices of each partition that this node begins by itself.
-    following: RefCell<BTreeMap<PartitionId, Following>>,
-    /// Whether the host has orders for them.
-    ahead: Cell<Ahead>,
-    /// When strobes of the present Machine Manager should arrive.
-    arrivals: Cell<Arrivals>,
     /// Moves the bytes of jobs in slices, in this life.
     coscheduling: RefCell<Option<Coscheduling>>,
-    /// When the next switch is due that the host has orders for.
-    switch_due: Cell<Option<Instant>>,
     /// Jobs of earlier lives that were to communicate in slices and had not begun to.
     sliceless: RefCell<BTreeSet<JobKey>>,
     /// Whether this is a later life, or another node manager had jobs that this one has.
@@ -211,15 +205,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
             outbox: Outbox::new(plan.config.report_bytes as usize, config.output_backlog_bytes),
             inputs: Inputs::default(),
             held: HeldOutputs::default(),
-            switches: RefCell::new(SwitchLog::new(config.switch_records)),
+            slices: OwnSlices::new(config.switch_records),
             tasks: TaskSet::default(),
             life_tasks: TaskSet::default(),
             receptions: RefCell::default(),
-            following: RefCell::default(),
-            ahead: Cell::default(),
-            arrivals: Cell::default(),
             coscheduling: RefCell::default(),
-            switch_due: Cell::default(),
             sliceless: RefCell::default(),
             returned: Cell::new(false),
             exit: RefCell::default(),
@@ -368,10 +358,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Passes an event to the core and carries out its actions.
     fn handle(self: &Rc<Self>, event: Event) {
-        // An action may itself cause an event.
-        let outermost = self.withdraw_ahead();
+        let outermost = self.slices.enter();
         let is_turn = matches!(event, Event::Waiting { .. });
-        let actions = self.core.borrow_mut().handle(event);
+        let actions = self.slices.take(&self.core, event, &self.host);
         for action in actions {
             self.perform(action);
         }
@@ -385,9 +374,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
     fn perform(self: &Rc<Self>, action: Action) {
         match action {
             Action::Switch { strobe, stop, resume } => {
+                debug_assert!(!self.slices.are_ordered(), "a switch without the host's knowledge");
                 let before = self.runtime.now();
                 self.host.switch(strobe.as_ref(), &stop, &resume);
-                self.record_switch(strobe, before, (stop.len(), resume.len()));
+                if let Some(strobe) = strobe {
+                    let times = (before, self.runtime.now());
+                    self.slices.record(strobe, times, (stop.len(), resume.len()));
+                }
             }
             Action::Follow { partition, slices } => self.follow(partition, slices),
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
@@ -444,18 +437,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
             Action::Post { report, urgency } => self.post(report, urgency),
             Action::Leave => self.asked_to_leave.set(true),
-        }
-    }
-
-    fn record_switch(
-        &self,
-        strobe: Option<Strobe>,
-        before: storm_primitives::Instant,
-        counts: (usize, usize),
-    ) {
-        if let Some(strobe) = strobe {
-            let after = self.runtime.now();
-            self.switches.borrow_mut().record(strobe, (before, after), counts);
         }
     }
 

@@ -252,7 +252,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
             coscheduling.turns.waiting.take();
             coscheduling.nudge();
         }
-        let due = self.switch_due.get();
+        let now = self.runtime.now().as_nanos();
+        let since = now.saturating_sub(SWITCH_DONE.as_nanos() as u64);
+        let due = self.slices.due_from(Instant::from_nanos(since));
         if let (Some(due), true) = (due, coscheduling.turns.after.replace(due) != due) {
             self.spawn_in_life(move |node| async move {
                 node.runtime.sleep_until(due + SWITCH_DONE).await;

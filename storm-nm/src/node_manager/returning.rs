@@ -1,7 +1,6 @@
 //! A node that is cut off, or whose Machine Manager is gone, keeps its jobs and joins again
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
-use super::following::Ahead;
 use super::{ExitReason, Life, Node};
 use crate::Host;
 use crate::core::Event;
@@ -88,11 +87,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.hear_no_bells();
         let receptions = self.receptions.take();
         drop(receptions);
-        if self.withdraw_ahead() {
-            self.ahead.set(Ahead::Nothing);
-        }
-        self.following.take();
-        self.arrivals.take();
+        self.recall_slices();
+        self.slices.forget();
         self.leasing.set(false);
     }
 
