@@ -20,7 +20,6 @@
 //! network backend, and touches no process: storm-pl does.
 
 mod ahead;
-mod bell;
 mod boost_turns;
 mod class_rules;
 pub mod classes;

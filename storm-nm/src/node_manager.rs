@@ -11,7 +11,6 @@ mod reception;
 mod returning;
 mod streams;
 
-use crate::bell::Bell;
 use crate::core::{Action, CoreConfig, Event, NodeCore};
 use crate::outbox::Outbox;
 use crate::switch_log::SwitchLog;
@@ -27,7 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
-use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
+use storm_primitives::{Bell, Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
 use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};

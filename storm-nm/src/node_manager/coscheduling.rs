@@ -5,7 +5,6 @@
 //! are lost with it.
 
 use super::Node;
-use crate::bell::Bell;
 use crate::core::Event;
 use crate::{Host, HostEvent, JobKey, JobTask};
 use futures_util::StreamExt;
@@ -17,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_bcs::{Completion, Edge, Engine, Member, Nudge, Ranks, StrobeReceiver};
 use storm_mpi::segment::SEGMENT_REQUEST;
-use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
+use storm_primitives::{Bell, Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
 
 /// Least time between two rings of a rank that are handled: a slice of default length.

@@ -6,7 +6,6 @@
 //! client continue.
 
 use super::Node;
-use crate::bell::Bell;
 use crate::{Host, InheritedInput, JobKey};
 use bytes::Bytes;
 use futures_util::future::select;
@@ -14,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::rc::Rc;
-use storm_primitives::Primitives;
+use storm_primitives::{Bell, Primitives};
 use storm_rm::Rank;
 use storm_rm::input_flow::REPORT_BYTES;
 use storm_rm::message::Report;

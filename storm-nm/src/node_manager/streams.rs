@@ -2,13 +2,12 @@
 //! network or the client does not keep up.
 
 use super::Node;
-use crate::bell::Bell;
 use crate::core::Event;
 use crate::{Host, JobKey, JobTask};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use storm_primitives::Primitives;
+use storm_primitives::{Bell, Primitives};
 use storm_rm::Rank;
 use storm_rm::message::{Report, Stream};
 use storm_rm::termination::Urgency;
