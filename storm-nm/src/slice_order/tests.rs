@@ -13,7 +13,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, NodeRanks, RankExit, ResumedJob, Stream,
 };
 use storm_rm::{
-    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, OutputSpec, Owner, Program,
+    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Owner, Program,
     Rank,
 };
 
@@ -31,26 +31,11 @@ fn partition_of(job: u64) -> PartitionId {
 
 fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
     let spec = JobSpec {
-        name: String::new(),
         owner: Owner { uid: 1, gid: 1 },
         procs: RANKS,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: Program::OnNodes("p".into()),
-        argv: vec!["p".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
         input: InputSpec::All,
         requeue: job == 1,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
+        ..JobSpec::plain("p", Program::OnNodes("p".into()))
     };
     LaunchJob {
         job: JobId(job),
@@ -185,6 +170,11 @@ impl Side {
             thread.plan = plan.into();
         }
         actions
+    }
+
+    /// All that the core knows, except whether a job without processes stood at its end.
+    fn whole_core(&self) -> String {
+        format!("{:?}", self.core).replace("stopped: true", "").replace("stopped: false", "")
     }
 
     /// The jobs with processes, and whether they stand.
@@ -389,7 +379,8 @@ proptest! {
         }
         lazy.recall(now);
         eager.recall(now);
-        prop_assert_eq!(format!("{:?}", lazy.core), format!("{:?}", eager.core));
+        prop_assert_eq!(lazy.core.row_jobs(), eager.core.row_jobs());
+        prop_assert_eq!(lazy.whole_core(), eager.whole_core());
         prop_assert!(lazy.thread.recalls <= eager.thread.recalls);
     }
 }

@@ -9,8 +9,8 @@ use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
 use crate::{Instant, NodeId};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -69,7 +69,7 @@ pub(super) struct Group {
 pub(super) struct Core {
     seed: u64,
     now: Cell<Instant>,
-    rng: RefCell<StdRng>,
+    rng: RefCell<ChaCha12Rng>,
     tasks: RefCell<Tasks>,
     ready: Arc<ReadyQueue>,
     timers: RefCell<Timers>,
@@ -102,7 +102,7 @@ impl Simulation {
         let core = Rc::new(Core {
             seed,
             now: Cell::new(Instant::ORIGIN),
-            rng: RefCell::new(StdRng::seed_from_u64(seed)),
+            rng: RefCell::new(ChaCha12Rng::seed_from_u64(seed)),
             tasks: RefCell::default(),
             ready: Arc::default(),
             timers: RefCell::default(),

@@ -2,15 +2,15 @@
 //! library's own attributes.
 
 use crate::abi::{Out, PROC_NULL, TAG_UB};
+use crate::call::{call, on};
 use crate::codes;
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{
-    CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES, call,
-    on,
+    CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES,
 };
 use crate::table::{COMM, Handle, KEYVAL, Kind};
-use crate::types::Type;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;

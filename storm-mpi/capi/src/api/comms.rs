@@ -2,9 +2,10 @@
 
 use super::intercomms;
 use crate::abi::{MAX_NAME, Out, Text, TextOut, UNDEFINED};
+use crate::call::{call, on};
 use crate::comm::{Comm, Topology};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call, on};
+use crate::session::Session;
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{BlocksMut, Party, now};

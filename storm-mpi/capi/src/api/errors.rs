@@ -1,8 +1,9 @@
 //! Error handlers.
 
 use crate::abi::Out;
+use crate::call::{call, on, raise};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{ErrorFunction, ErrorHandler, call, on, raise};
+use crate::session::{ErrorFunction, ErrorHandler};
 use crate::table::{ERRHANDLER, Handle};
 use std::ffi::c_int;
 

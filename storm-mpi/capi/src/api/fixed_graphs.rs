@@ -3,9 +3,9 @@
 use super::comms::make;
 use super::grids::put;
 use crate::abi::{Array, ArrayMut, Out, UNDEFINED, counted};
+use crate::call::on;
 use crate::comm::{Comm, FixedGraph, Topology};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::on;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;

@@ -3,9 +3,10 @@
 
 use super::comms::{agreed, of};
 use crate::abi::Out;
+use crate::call::on;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, on};
+use crate::session::Session;
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{Between, Party, now};

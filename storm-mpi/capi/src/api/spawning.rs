@@ -2,8 +2,8 @@
 //! Each function fails with the standard's class of error, and says what to do instead.
 
 use crate::abi::{Array, ArrayMut, Out, Text, TextOut, counted};
+use crate::call::{call, on};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::{c_char, c_int};
 

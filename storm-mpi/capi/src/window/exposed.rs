@@ -6,8 +6,8 @@
 //! shared memory too.
 
 use super::wire::Run;
+use crate::number::Number;
 use crate::operation::Change;
-use crate::types::Number;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};

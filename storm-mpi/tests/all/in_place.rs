@@ -3,16 +3,10 @@
 
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use storm_mpi::testing::{Launcher, Outcome};
+use storm_mpi::testing::{Launcher, Outcome, example};
 
-/// The example `in_place_check`, which `cargo test` builds together with the tests.
 fn case(name: &str) -> Launcher {
-    let test = std::env::current_exe().expect("this test has a path");
-    let path: PathBuf =
-        test.ancestors().nth(2).expect("in target/PROFILE/deps").join("examples/in_place_check");
-    assert!(path.exists(), "{} is missing: cargo build -p storm-mpi --examples", path.display());
-    Launcher::new(path).arg(name)
+    Launcher::new(example("in_place_check")).arg(name)
 }
 
 fn ran(launcher: Launcher) -> Outcome {

@@ -1,12 +1,63 @@
-//! The construction of datatypes, for programs that ask (MPI-4.1, section 5.1.13).
+//! A datatype, and its construction for programs that ask (MPI-4.1, section 5.1.13).
 
-use crate::fault::Outcome;
-use crate::session::Session;
-use crate::table::Handle;
-use crate::types::{Type, is_predefined};
+use crate::fault::{Class, Fault, Outcome};
+use crate::number::Number;
+use crate::table::{Handle, TYPE};
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::mem;
 use std::rc::Rc;
+use storm_mpi::layout::Layout;
+
+/// A datatype. The handle and the communication that uses it share ownership.
+pub(crate) struct Type {
+    pub(crate) layout: Layout,
+    pub(crate) committed: Cell<bool>,
+    pub(crate) name: RefCell<String>,
+    /// `None` for types of programs, and for markers.
+    pub(crate) number: Option<Number>,
+    /// Its own handle, for functions of attributes.
+    pub(crate) handle: Cell<Handle>,
+    /// Attributes of the program: key, and the address it stored.
+    pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
+    /// The program's construction of the type; `None` for the predefined ones.
+    pub(crate) recipe: Option<Rc<Recipe>>,
+}
+
+impl Type {
+    /// A type made of others. `None` stands for a layout larger than memory.
+    pub(crate) fn made(layout: Option<Layout>, recipe: Recipe) -> Outcome<Type> {
+        let too_large = || Fault::new(Class::Arg, "datatype larger than memory can be");
+        Ok(Type {
+            layout: layout.ok_or_else(too_large)?,
+            committed: Cell::new(false),
+            name: RefCell::default(),
+            number: None,
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: Some(Rc::new(recipe)),
+        })
+    }
+
+    /// Another type with the same properties, without the name and attributes.
+    pub(crate) fn another(&self) -> Type {
+        Type {
+            layout: self.layout.clone(),
+            committed: self.committed.clone(),
+            name: RefCell::default(),
+            number: self.number,
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: self.recipe.clone(),
+        }
+    }
+
+    /// The type's name, or a description.
+    pub(crate) fn to_text(&self) -> String {
+        let name = self.name.borrow();
+        if name.is_empty() { "a derived datatype".to_owned() } else { name.clone() }
+    }
+}
 
 /// The function that made a datatype: the combiners of `mpi.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +110,8 @@ impl Drop for Recipe {
 
 impl Recipe {
     /// A recipe of these types, without numbers so far.
-    pub(crate) fn new(session: &Session, combiner: Combiner, types: &[Handle]) -> Outcome<Recipe> {
-        let ingredient = |&handle: &Handle| match is_predefined(handle) {
-            true => Ok(Ingredient::Predefined(handle)),
-            false => Ok(Ingredient::Made(session.datatype(handle)?)),
-        };
-        let types = types.iter().map(ingredient).collect::<Outcome<_>>()?;
-        Ok(Recipe { combiner, integers: Vec::new(), addresses: Vec::new(), types })
+    pub(crate) fn new(combiner: Combiner, types: Vec<Ingredient>) -> Recipe {
+        Recipe { combiner, integers: Vec::new(), addresses: Vec::new(), types }
     }
 
     /// Adds integers.

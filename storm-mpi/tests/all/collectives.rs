@@ -1,25 +1,11 @@
 //! Collectives in one round of messages, in whole jobs of real processes. The tests compare their
 //! bits with those along trees, and count their rounds when nodes move messages in slices.
 
-use std::path::PathBuf;
 use std::time::Duration;
-use storm_mpi::testing::{Launcher, Outcome};
+use storm_mpi::testing::{Launcher, Outcome, example};
 
 /// Interval of slices for programs that do not wait, but look again and again.
 const TICK: Duration = Duration::from_millis(2);
-
-/// An example, which `cargo test` builds together with the tests.
-fn example(name: &str) -> Launcher {
-    let test = std::env::current_exe().expect("this test has a path");
-    let deps = test.ancestors().nth(2).expect("in target/PROFILE/deps");
-    let program: PathBuf = deps.join("examples").join(name);
-    assert!(
-        program.exists(),
-        "{} is missing: cargo build -p storm-mpi --examples",
-        program.display()
-    );
-    Launcher::new(program)
-}
 
 fn ran(launcher: Launcher) -> Outcome {
     let outcome = launcher.run().expect("the launcher works");
@@ -30,7 +16,7 @@ fn ran(launcher: Launcher) -> Outcome {
 #[test]
 fn at_once_or_along_trees_the_bits_are_the_same() {
     for seed in ["1", "2"] {
-        let compared = example("collective_check").arg("compare").arg(seed);
+        let compared = Launcher::new(example("collective_check")).arg("compare").arg(seed);
         ran(compared.clone().nodes(2, 10).env("STORM_MPI_WAIT", "block"));
         ran(compared.nodes(2, 10).in_slices());
     }
@@ -39,16 +25,24 @@ fn at_once_or_along_trees_the_bits_are_the_same() {
 #[test]
 fn the_checks_of_messages_and_communicators_hold_in_slices() {
     for case in ["ring", "pairs", "any_source", "order", "head_to_head", "test", "collectives"] {
-        ran(example("mpi_check").arg(case).nodes(2, 3).in_slices().at_least_every(TICK));
+        ran(Launcher::new(example("mpi_check"))
+            .arg(case)
+            .nodes(2, 3)
+            .in_slices()
+            .at_least_every(TICK));
     }
     for (nodes, per_node) in [(1, 1), (2, 1), (3, 3), (4, 5)] {
-        ran(example("comm_check").nodes(nodes, per_node).in_slices());
+        ran(Launcher::new(example("comm_check")).nodes(nodes, per_node).in_slices());
     }
 }
 
 /// Number of rounds of messages that a collective of `members` members takes.
 fn rounds(kind: &str, members: usize, bytes: usize, way: &str) -> u64 {
-    let one = example("collective_check").arg("one").arg(kind).arg(bytes.to_string()).arg(way);
+    let one = Launcher::new(example("collective_check"))
+        .arg("one")
+        .arg(kind)
+        .arg(bytes.to_string())
+        .arg(way);
     ran(one.nodes(1, members).in_slices()).slices.expect("in slices")
 }
 
