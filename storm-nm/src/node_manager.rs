@@ -269,7 +269,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
         if matches!(reason, ExitReason::Shutdown | ExitReason::HostLost) {
             // A Machine Manager that is gone does not miss the reports.
-            let _ = runtime.timeout(self.config.leave_timeout, self.streams.outbox().flushed()).await;
+            let _ =
+                runtime.timeout(self.config.leave_timeout, self.streams.outbox().flushed()).await;
         }
         self.host.leave().await;
     }

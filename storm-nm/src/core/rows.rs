@@ -4,8 +4,8 @@
 use super::job::LocalJob;
 use super::{Action, Event, NodeCore};
 use crate::slice_order::{RowJob, RowJobs};
-use storm_rm::message::{Command, Strobe};
 use storm_rm::Row;
+use storm_rm::message::{Command, Strobe};
 
 impl NodeCore {
     /// Begins a slice that an earlier strobe ordered.

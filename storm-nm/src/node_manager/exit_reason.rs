@@ -50,7 +50,9 @@ impl ExitReason {
         match self {
             ExitReason::Disconnected
             | ExitReason::Unreachable(EnqueueError::Network(_))
-            | ExitReason::Heartbeat(ReceiveHeartbeatError::Dequeue(DequeueError::Network(_))) => true,
+            | ExitReason::Heartbeat(ReceiveHeartbeatError::Dequeue(DequeueError::Network(_))) => {
+                true
+            }
             ExitReason::Shutdown
             | ExitReason::Unreachable(EnqueueError::TooLarge { .. })
             | ExitReason::Heartbeat(_)

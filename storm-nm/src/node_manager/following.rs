@@ -45,8 +45,7 @@ impl OwnSlices {
         host: &impl Host,
     ) -> Vec<Action> {
         let mut order = self.order.borrow_mut();
-        let (actions, begun) =
-            order.take(&mut core.borrow_mut(), event, || host.withdraw_ahead());
+        let (actions, begun) = order.take(&mut core.borrow_mut(), event, || host.withdraw_ahead());
         self.note(begun);
         actions
     }

@@ -29,8 +29,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Tells the Machine Manager that the file will not be here, and why.
     pub(super) fn refuse_file(self: &Rc<Self>, info: &ReceiveFile, reason: String) {
-        let reason =
-            format!("{} cannot receive {}: {reason}", self.life.name(), info.file.name.to_string_lossy());
+        let reason = format!(
+            "{} cannot receive {}: {reason}",
+            self.life.name(),
+            info.file.name.to_string_lossy()
+        );
         let (channel, generation, reason) = (info.channel, info.generation, bounded(reason));
         self.post(Report::FileFailed { channel, generation, reason }, Urgency::AtOnce);
         mark_failed(&self.life.link(), &self.life.plan(), info);

@@ -144,7 +144,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     async fn pump_output(self: &Rc<Self>, key: JobKey, rank: Rank, stream: Stream) {
-        let room = (self.life.plan().config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
+        let room =
+            (self.life.plan().config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
         let limit = READ_BYTES_MAX.min(room.max(1));
         let mut offset = self.host.output_offset(key, rank, stream);
         let may_read = || (!self.streams.held.is_held(key)).then_some(());

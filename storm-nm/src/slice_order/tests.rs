@@ -9,12 +9,9 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use storm_primitives::NodeId;
-use storm_rm::message::{
-    Command, ExitStatus, LaunchJob, NodeRanks, RankExit, ResumedJob, Stream,
-};
+use storm_rm::message::{Command, ExitStatus, LaunchJob, NodeRanks, RankExit, ResumedJob, Stream};
 use storm_rm::{
-    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Owner, Program,
-    Rank,
+    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Owner, Program, Rank,
 };
 
 const RANKS: u32 = 2;
@@ -351,12 +348,7 @@ impl Known {
     fn strobe(&mut self, partition: u16, row: u32, skipped: u64) -> Strobe {
         let number = self.strobes.entry(partition).or_default();
         *number += 1 + skipped;
-        Strobe {
-            partition: PartitionId(partition),
-            row: Row(row),
-            number: *number,
-            issued_ns: 0,
-        }
+        Strobe { partition: PartitionId(partition), row: Row(row), number: *number, issued_ns: 0 }
     }
 }
 
