@@ -4,6 +4,7 @@
 //! | part | where |
 //! |---|---|
 //! | effects of commands and events: pure `(state, event) -> actions` | [`NodeCore`] |
+//! | slices that the node begins by its own clock: pure | `SliceOrder` |
 //! | which processes flexible coscheduling schedules together: pure | [`classes`] |
 //! | the loop that feeds it from the network and the node | [`run`] |
 //! | everything on the node outside the network | the [`Host`] trait |

@@ -51,8 +51,8 @@ fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
     }
 }
 
-/// A host whose thread switches on time. As on a live node, slices that switch nothing begin with
-/// the next switch, or at a recall.
+/// A host whose thread switches on time. Slices that switch nothing begin with the next switch or
+/// at a recall, like on a live node.
 #[derive(Debug, Default)]
 struct Thread {
     plan: VecDeque<SwitchAhead>,
@@ -129,7 +129,7 @@ impl Side {
         order.recall(core, || thread.recall(now));
     }
 
-    /// As the node manager takes events.
+    /// Takes an event like the node manager does.
     fn take(&mut self, event: Event, now: Instant) -> Vec<Action> {
         self.thread.run(now);
         if self.is_eager {
@@ -248,7 +248,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the Machine Manager and the host know, so that they say nothing impossible.
+/// The knowledge of the Machine Manager and the host, which tell nothing impossible.
 #[derive(Default)]
 struct Known {
     launched: BTreeSet<u64>,
