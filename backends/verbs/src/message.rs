@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn announcements_survive_the_wire(
+        fn messages_survive_the_wire(
             number: u64, total: u32, rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let announcement = Announcement::Chunk { number, total };

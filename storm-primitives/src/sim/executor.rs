@@ -5,10 +5,11 @@
 //! of a fixed order. The tasks themselves are in [`super::tasks`], the timers in
 //! [`super::timers`].
 
+use crate::sim::group::Group;
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
-use crate::{Instant, NodeId};
+use crate::Instant;
 use rand::rngs::ChaCha12Rng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -57,13 +58,6 @@ pub struct Effort {
     pub polls: u64,
     /// Network events: groups of equal messages count as one.
     pub calls: u64,
-}
-
-/// One life of one node. The tasks of a group die and freeze together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Group {
-    pub(super) node: NodeId,
-    pub(super) life: u64,
 }
 
 pub(super) struct Core {

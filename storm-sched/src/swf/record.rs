@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_names_the_field() {
+    fn an_error_names_its_field() {
         let told = |line: &[u8]| SwfRecord::parse(line).unwrap_err().to_string();
         assert_eq!(told(b"1 2 3 x4 5"), "field 4 (run time) is \"x4\", which is not a number");
         assert_eq!(told(b"1 2 3 4"), "there are 4 fields, and a job needs at least 5");
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_record_is_read_back(
+        fn written_records_are_read_back(
             values in prop::array::uniform18(any::<i64>()),
             cpu_s in -1.0..1e15,
         ) {

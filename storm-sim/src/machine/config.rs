@@ -1,6 +1,5 @@
 //! The parts of a simulated machine, and the jobs that are submitted to it.
 
-use super::daemons::REQUEUE_FENCE;
 use super::{Configuration, ConfiguredNode, ConfiguredPartition};
 use crate::content;
 use crate::hosts::Hosts;
@@ -35,6 +34,9 @@ const REPORT_BYTES: u32 = 4 * 1024;
 const REPORT_BYTES_PER_PE: u32 = 64;
 /// Files that can be transferred at once.
 const CHANNELS: u32 = 2;
+/// The requeue fence of the manager: longer than a node takes to notice that it has no manager and
+/// to end its jobs.
+const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 /// Ended jobs that the manager keeps in memory.
 const HISTORY: usize = 10_000;
 

@@ -4,8 +4,9 @@
 use super::filler::MAX_HOLES;
 use super::outbox::Outbox;
 use super::pipe::Pipe;
+use crate::adapter::PAYLOAD_AT;
 use crate::error::LaneError;
-use crate::fabric::{Common, PAYLOAD_AT};
+use crate::fabric::Common;
 use crate::message::{Announcement, Place, Up};
 use crate::multicast::address::GroupAddress;
 use crate::multicast::awaited::{Awaited, Step};
