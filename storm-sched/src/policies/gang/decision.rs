@@ -64,7 +64,6 @@ impl Gang {
         if let Err(refused) = taken {
             return actions.push(Action::Refused(refused));
         }
-        // Whether estimates must be computed again.
         let mut recompute = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
