@@ -52,13 +52,13 @@ impl Offer {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;
         match () {
-            () if !rest.is_empty() => Err("something follows it"),
+            () if !rest.is_empty() => Err("bytes follow it"),
             () if offer.version != LANE_VERSION => Err("it is of another version of the lanes"),
             () if offer.ring_bytes != RING_BYTES => Err("its ring has another length"),
             () if offer.first_packet > MAX_PACKET_NUMBER => Err("its packet number is too large"),
             () if !(1..=5).contains(&offer.mtu) => Err("its MTU does not exist"),
             () if offer.ring_addr.checked_add(REGION_BYTES as u64).is_none() => {
-                Err("its ring is nowhere")
+                Err("the address of its ring is too large")
             }
             () => Ok(offer),
         }
