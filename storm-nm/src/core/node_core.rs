@@ -1,9 +1,9 @@
 //! The state of one node: its jobs, and the active row of each partition.
 
-use super::ahead::runs_in;
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::{news_of_gone, pmi_actions};
+use super::rows::runs_in;
 use super::{Action, Event};
 use crate::reason::{amount, bounded};
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};

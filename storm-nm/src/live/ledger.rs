@@ -104,7 +104,7 @@ impl Entry {
 
 /// How far the launch of a job's ranks has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum LaunchProgress {
     /// No rank has been told to start.
     Nobody,
     /// Some ranks may have been told.
@@ -208,21 +208,21 @@ impl Ledger {
     }
 
     /// Notes how far the launch has come.
-    pub(super) fn set_told(&self, told: Told) -> io::Result<()> {
-        if self.told()? == Told::Unkept {
+    pub(super) fn set_progress(&self, told: LaunchProgress) -> io::Result<()> {
+        if self.progress()? == LaunchProgress::Unkept {
             return Ok(());
         }
         self.file.write_all_at(&[told as u8], LAUNCH_AT)
     }
 
-    pub(super) fn told(&self) -> io::Result<Told> {
+    pub(super) fn progress(&self) -> io::Result<LaunchProgress> {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, LAUNCH_AT)?;
         Ok(match byte[0] {
-            0 => Told::Nobody,
-            1 => Told::Some,
-            2 => Told::All,
-            _ => Told::Unkept,
+            0 => LaunchProgress::Nobody,
+            1 => LaunchProgress::Some,
+            2 => LaunchProgress::All,
+            _ => LaunchProgress::Unkept,
         })
     }
 

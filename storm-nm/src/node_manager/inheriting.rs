@@ -17,7 +17,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             self.inherit_output(job, inherited.outputs);
             let reads = |input: &InheritedInput| inherited.task.reads_input(input.rank);
             for input in inherited.inputs.into_iter().filter(reads) {
-                self.inputs.inherit(job, input);
+                self.streams.inputs().inherit(job, input);
             }
             self.open_streams(&inherited.task);
             for (rank, line) in inherited.open_requests {

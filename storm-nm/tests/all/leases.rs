@@ -41,7 +41,7 @@ fn says_something(action: &Action) -> bool {
 }
 
 #[test]
-fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
+fn a_job_with_requeue_has_a_lease_until_its_end() {
     assert_eq!(with_job(false).requeued(), []);
     let mut core = with_job(true);
     assert_eq!(core.requeued(), [key(1, 1)]);

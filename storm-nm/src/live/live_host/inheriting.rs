@@ -2,7 +2,7 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, Told};
+use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::live::shared_files::SharedFiles;
@@ -54,13 +54,13 @@ impl Found {
 
 /// Reads the jobs that the former node manager left. Returns those that can be read, and the
 /// others.
-pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<InheritedJob>) {
+pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Vec<InheritedJob>) {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
             Ok((ledger, entry, (page, lock, shared_files), (told, first_run)))
-                if told != Told::Nobody =>
+                if told != LaunchProgress::Nobody =>
             {
                 let ledger = Rc::new(ledger);
                 let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
@@ -78,7 +78,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
 }
 
 type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
-type Read = (Ledger, Entry, Files, (Told, JobIncarnation));
+type Read = (Ledger, Entry, Files, (LaunchProgress, JobIncarnation));
 
 fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
@@ -94,7 +94,7 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     // The open file already holds the lock.
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
-    let noted = (ledger.told()?, ledger.first_run()?);
+    let noted = (ledger.progress()?, ledger.first_run()?);
     Ok((ledger, entry, (page, lock, shared_files), noted))
 }
 
@@ -146,9 +146,9 @@ impl LiveHost {
     pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
         let Some(ledger) = &job.ledger else { return };
         let key = job.task.key();
-        match ledger.told() {
-            Ok(Told::Unkept) => {}
-            Ok(_) => match ledger.set_told(Told::Unkept) {
+        match ledger.progress() {
+            Ok(LaunchProgress::Unkept) => {}
+            Ok(_) => match ledger.set_progress(LaunchProgress::Unkept) {
                 Ok(()) => {
                     tracing::warn!(job = %key, %error, "this job will not outlive this node manager")
                 }
@@ -169,7 +169,7 @@ impl LiveHost {
         files.extend(lock.as_ref().map(AsFd::as_fd));
         files.extend(job.shared_files.as_ref().map(|files| files.socket().as_fd()));
         match self.keeper.keep(kept_id(key), job.pad, &files) {
-            Ok(()) => self.note_told(key, ledger, Told::Some),
+            Ok(()) => self.note_told(key, ledger, LaunchProgress::Some),
             Err(error) => self.not_kept(key, &error),
         }
     }
@@ -184,8 +184,8 @@ impl LiveHost {
         }
     }
 
-    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: Told) {
-        if let Err(error) = ledger.set_told(told) {
+    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: LaunchProgress) {
+        if let Err(error) = ledger.set_progress(told) {
             self.not_kept(job, &error);
         }
     }
@@ -202,7 +202,11 @@ impl LiveHost {
     }
 
     /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
-    pub(super) fn take_over(&self, left: Vec<(Found, Told)>, unusable: Vec<InheritedJob>) {
+    pub(super) fn take_over(
+        &self,
+        left: Vec<(Found, LaunchProgress)>,
+        unusable: Vec<InheritedJob>,
+    ) {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
@@ -219,7 +223,7 @@ impl LiveHost {
         self.inherited.set(inherited);
     }
 
-    fn take_over_job(&self, found: Found, told: Told) -> Inherited {
+    fn take_over_job(&self, found: Found, told: LaunchProgress) -> Inherited {
         let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
@@ -377,11 +381,13 @@ impl LiveHost {
 
 /// What the launch of a job lacks; `None` if all its ranks were told to start and the keeper has
 /// them.
-fn cut_of(told: Told, has_all_ranks: bool) -> Option<CutLaunch> {
+fn cut_of(told: LaunchProgress, has_all_ranks: bool) -> Option<CutLaunch> {
     match told {
-        Told::Unkept => Some(CutLaunch::NotKept),
-        Told::All if has_all_ranks => None,
-        Told::Nobody | Told::Some | Told::All => Some(CutLaunch::Interrupted),
+        LaunchProgress::Unkept => Some(CutLaunch::NotKept),
+        LaunchProgress::All if has_all_ranks => None,
+        LaunchProgress::Nobody | LaunchProgress::Some | LaunchProgress::All => {
+            Some(CutLaunch::Interrupted)
+        }
     }
 }
 
@@ -425,12 +431,12 @@ mod tests {
     fn a_launch_is_whole_only_if_all_ranks_were_told_and_the_keeper_has_them() {
         use CutLaunch::{Interrupted, NotKept};
         for (told, has_all_ranks, cut) in [
-            (Told::Nobody, false, Some(Interrupted)),
-            (Told::Some, true, Some(Interrupted)),
-            (Told::All, false, Some(Interrupted)),
-            (Told::All, true, None),
-            (Told::Unkept, true, Some(NotKept)),
-            (Told::Unkept, false, Some(NotKept)),
+            (LaunchProgress::Nobody, false, Some(Interrupted)),
+            (LaunchProgress::Some, true, Some(Interrupted)),
+            (LaunchProgress::All, false, Some(Interrupted)),
+            (LaunchProgress::All, true, None),
+            (LaunchProgress::Unkept, true, Some(NotKept)),
+            (LaunchProgress::Unkept, false, Some(NotKept)),
         ] {
             assert_eq!(cut_of(told, has_all_ranks), cut, "{told:?} {has_all_ranks}");
         }

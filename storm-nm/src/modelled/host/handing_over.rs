@@ -54,7 +54,7 @@ impl<R: Runtime> ModelledHost<R> {
                 self.observe(HostAct::Stop(key));
             }
             // A node manager that ends before any rank executes has not told all ranks to start.
-            job.cut.set(job.processes.borrow().values().all(|one| one.told().is_empty()));
+            job.cut.set(job.processes.borrow().values().all(|one| one.known_events().is_empty()));
             if job.ledger.is_none() {
                 self.observe(HostAct::Destroy(key));
                 self.signal_all(key, SIGKILL);
@@ -129,7 +129,7 @@ impl<R: Runtime> ModelledHost<R> {
             self.observe(HostAct::Rows { job: key, rows });
         }
         let processes = job.processes.borrow();
-        for event in processes.values().flat_map(|process| process.told()) {
+        for event in processes.values().flat_map(|process| process.known_events()) {
             self.inner.events.push(event);
         }
         let asked = processes.iter().filter_map(|(rank, one)| Some((*rank, one.open_request()?)));
