@@ -133,7 +133,7 @@ mod tests {
             ("binary-mib = 0.5", "copies = 4294967295", "copies"),
             ("at = \"1s\"", "at = \"61s\"", "at"),
             ("percent = 300", "percent = 0", "percent"),
-            ("limit = \"60s\"", "limit = \"400000000000years\"", "limit"),
+            ("limit = \"60s\"", "limit = \"400000days\"", "limit"),
             ("NEXT", "chunk-kib = 0", "chunk-kib"),
         ] {
             let refused = parsed(&SOUND.replace(sound, wrong)).expect_err(wrong);
