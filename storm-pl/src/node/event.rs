@@ -136,6 +136,9 @@ pub enum Event {
         /// Why.
         errno: Errno,
     },
+    /// A keeper has been sent all commands that waited for room: no pad, or one pad less, is
+    /// [behind](crate::KeeperHandle::is_behind).
+    ToldAll,
     /// The keeper ended with every process of every pad. The last event.
     KeeperGone {
         /// Whether [`KeeperHandle::shutdown`] asked for it.

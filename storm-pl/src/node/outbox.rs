@@ -149,7 +149,14 @@ impl<'a> Line<'a> {
             }
             self.outbox.unsent.pop_front();
         }
-        self.outbox.room = None;
+        if self.outbox.room.take().is_some() {
+            events.push_back(Event::ToldAll);
+        }
+    }
+
+    /// Whether a command waits for its keeper.
+    pub(super) fn is_behind(&self) -> bool {
+        self.outbox.waits()
     }
 
     /// A copy, since the command may outlive the caller's descriptor, such as a stream of the rank.

@@ -210,6 +210,10 @@ impl Follower {
                 Ok(None)
             }
             Reply::State { node_list, state, reason, .. } => {
+                if let (JobState::Pending, Some(why)) = (state, &reason) {
+                    let job = self.what.job;
+                    self.terminal.note(&format!("job {job} waits again: {why}")).await;
+                }
                 self.note_suspension(state, reason).await;
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {

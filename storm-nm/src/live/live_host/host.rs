@@ -197,7 +197,11 @@ impl Host for LiveHost {
     }
 
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        self.first_run.set(first);
+        if self.first_run.replace(first) != first
+            && let Some(first) = first
+        {
+            self.note_first_run(first);
+        }
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {

@@ -5,7 +5,6 @@
 //! are lost with it.
 
 use super::Node;
-use crate::bell::Bell;
 use crate::core::Event;
 use crate::{Host, HostEvent, JobKey, JobTask};
 use futures_util::StreamExt;
@@ -17,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_bcs::{Completion, Edge, Engine, Member, Nudge, Ranks, StrobeReceiver};
 use storm_mpi::segment::SEGMENT_REQUEST;
-use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
+use storm_primitives::{Bell, Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
 
 /// Least time between two rings of a rank that are handled: a slice of default length.
@@ -29,15 +28,34 @@ const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager,
 /// row gives its processing elements away.
 const SWITCH_DONE: Duration = Duration::from_micros(100);
 
+/// The jobs that communicate in slices, or were to.
+#[derive(Default)]
+pub(super) struct BufferedJobs {
+    /// Moves their bytes, in this life.
+    slices: RefCell<Option<BufferedSlices>>,
+    /// Jobs of earlier lives that were to communicate in slices and had not begun to.
+    sliceless: RefCell<BTreeSet<JobKey>>,
+}
+
+impl BufferedJobs {
+    fn slices(&self) -> Option<BufferedSlices> {
+        self.slices.borrow().clone()
+    }
+
+    fn is_sliceless(&self, job: JobKey) -> bool {
+        self.sliceless.borrow().contains(&job)
+    }
+}
+
 /// The state of buffered coscheduling in a life.
 #[derive(Clone)]
-pub(super) struct Coscheduling {
+pub(super) struct BufferedSlices {
     engine: Rc<RefCell<Engine>>,
     ranks: Rc<RefCell<Ranks>>,
     jobs: Rc<RefCell<BTreeMap<storm_bcs::JobKey, Opened>>>,
     /// Makes the engine check again for the events that it waits for, once there are slices.
     nudge: Rc<RefCell<Option<Nudge>>>,
-    turns: Rc<Turns>,
+    turns: Rc<ToldTurns>,
     /// The task that handles the rings of each rank.
     bells: Rc<RefCell<BTreeMap<Member, Task>>>,
     resting: Rc<Resting>,
@@ -45,7 +63,7 @@ pub(super) struct Coscheduling {
 
 /// The last report of waiting jobs.
 #[derive(Default)]
-struct Turns {
+struct ToldTurns {
     waiting: RefCell<Option<BTreeSet<JobKey>>>,
     /// The switch after which to check again.
     after: Cell<Option<Instant>>,
@@ -76,7 +94,7 @@ fn member(job: JobKey, rank: Rank) -> Member {
     Member { job: engine_key(job), rank: storm_mpi::Rank(rank.0) }
 }
 
-impl Coscheduling {
+impl BufferedSlices {
     /// Makes the engine check again for the events that it waits for.
     fn nudge(&self) {
         nudge(&self.nudge);
@@ -99,21 +117,21 @@ fn nudge(nudge: &RefCell<Option<Nudge>>) {
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Waits for the first strobe of a slice, and serves it and all later ones.
     pub(super) async fn await_slices(self: &Rc<Self>) {
-        let (network, plan) = (self.primitives(), self.plan().bcs);
+        let (network, plan) = (self.life.link(), self.life.plan().bcs);
         if network.await_event(plan.strobed()).await.is_err() {
             return;
         }
-        let Coscheduling { engine, nudge, .. } = self.coscheduling();
+        let BufferedSlices { engine, nudge, .. } = self.buffered_slices();
         let edge = NodeEdge { node: self.clone() };
         let receiver = StrobeReceiver::new(network, plan, engine, edge);
         nudge.replace(Some(receiver.nudge()));
         receiver.run().await;
     }
 
-    fn coscheduling(&self) -> Coscheduling {
-        let mut present = self.coscheduling.borrow_mut();
-        let new = || Coscheduling {
-            engine: Rc::new(RefCell::new(Engine::new(self.id.get(), self.plan().bcs))),
+    fn buffered_slices(&self) -> BufferedSlices {
+        let mut present = self.buffered.slices.borrow_mut();
+        let new = || BufferedSlices {
+            engine: Rc::new(RefCell::new(Engine::new(self.life.id(), self.life.plan().bcs))),
             ranks: Rc::default(),
             jobs: Rc::default(),
             nudge: Rc::default(),
@@ -130,19 +148,19 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if !task.launch.buffered {
             return true;
         }
-        let (job, coscheduling) = (task.key(), self.coscheduling());
+        let (job, buffered) = (task.key(), self.buffered_slices());
         let shares = task.launch.ranks.iter();
         let placement: Rc<[NodeId]> =
             shares.flat_map(|share| (0..share.count).map(move |_| share.node)).collect();
         let opened = {
-            let mut engine = coscheduling.engine.borrow_mut();
-            let mut ranks = coscheduling.ranks.borrow_mut();
-            ranks.open(&mut engine, engine_key(job), placement, self.id.get())
+            let mut engine = buffered.engine.borrow_mut();
+            let mut ranks = buffered.ranks.borrow_mut();
+            ranks.open(&mut engine, engine_key(job), placement, self.life.id())
         };
         match opened {
             Ok(()) => {
                 let opened = Opened { job, joined: false };
-                coscheduling.jobs.borrow_mut().insert(engine_key(job), opened);
+                buffered.jobs.borrow_mut().insert(engine_key(job), opened);
                 true
             }
             Err(error) => {
@@ -157,24 +175,24 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Closes a job that has no ranks here any more.
     pub(super) fn close_slices(&self, job: JobKey) {
-        self.sliceless.borrow_mut().remove(&job);
-        let Some(coscheduling) = self.coscheduling.borrow().clone() else { return };
-        let Coscheduling { engine, ranks, jobs, bells, .. } = &coscheduling;
+        self.buffered.sliceless.borrow_mut().remove(&job);
+        let Some(buffered) = self.buffered.slices() else { return };
+        let BufferedSlices { engine, ranks, jobs, bells, .. } = &buffered;
         let (theirs, others) =
             bells.take().into_iter().partition(|(who, _)| who.job == engine_key(job));
         bells.replace(others);
         drop::<BTreeMap<_, _>>(theirs);
         if jobs.borrow_mut().remove(&engine_key(job)).is_some() {
             ranks.borrow_mut().close(&mut engine.borrow_mut(), engine_key(job));
-            coscheduling.nudge();
+            buffered.nudge();
         }
     }
 
     /// Notes that a rank is gone that its peers may wait for.
     pub(super) fn rank_gone(&self, job: JobKey, rank: Rank) {
-        if let Some(coscheduling) = &*self.coscheduling.borrow() {
-            coscheduling.engine.borrow_mut().rank_gone(member(job, rank));
-            coscheduling.nudge();
+        if let Some(buffered) = &*self.buffered.slices.borrow() {
+            buffered.engine.borrow_mut().rank_gone(member(job, rank));
+            buffered.nudge();
         }
     }
 
@@ -183,28 +201,28 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn hear(self: &Rc<Self>, event: &HostEvent) -> bool {
         if let HostEvent::Pmi { job, line, .. } = event
             && line == SEGMENT_REQUEST
-            && self.sliceless.borrow().contains(job)
+            && self.buffered.is_sliceless(*job)
         {
             self.handle(Event::Unserviceable { job: *job, reason: MANAGER_GONE.to_owned() });
             return true;
         }
-        let Some(coscheduling) = self.coscheduling.borrow().clone() else { return false };
+        let Some(buffered) = self.buffered.slices() else { return false };
         match event {
             HostEvent::Pmi { job, rank, line } if line == SEGMENT_REQUEST => {
-                if let Some(opened) = coscheduling.jobs.borrow_mut().get_mut(&engine_key(*job)) {
+                if let Some(opened) = buffered.jobs.borrow_mut().get_mut(&engine_key(*job)) {
                     opened.joined = true;
                 }
-                let ranks = coscheduling.ranks.borrow();
+                let ranks = buffered.ranks.borrow();
                 let Some(segment) = ranks.segment(member(*job, *rank)) else { return false };
                 self.host.hand_over(*job, *rank, segment);
                 match segment.bell() {
-                    Ok(bell) => self.hear_bell(&coscheduling, member(*job, *rank), bell),
+                    Ok(bell) => self.hear_bell(&buffered, member(*job, *rank), bell),
                     Err(error) => tracing::error!(%error, "a rank's bell is not heard"),
                 }
                 true
             }
             HostEvent::Exited { job, exit } => {
-                coscheduling.ranks.borrow_mut().gone(member(*job, exit.rank));
+                buffered.ranks.borrow_mut().gone(member(*job, exit.rank));
                 false
             }
             _ => false,
@@ -212,9 +230,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Makes the engine check for news when a rank rings that was asked to.
-    fn hear_bell(self: &Rc<Self>, coscheduling: &Coscheduling, who: Member, bell: OwnedFd) {
-        let (node, resting) = (self.clone(), coscheduling.resting.clone());
-        let engine = coscheduling.nudge.clone();
+    fn hear_bell(self: &Rc<Self>, buffered: &BufferedSlices, who: Member, bell: OwnedFd) {
+        let (node, resting) = (self.clone(), buffered.resting.clone());
+        let engine = buffered.nudge.clone();
         let hearing = async move {
             let mut rings = pin!(node.host.rings(bell));
             // The check for a rank's news has already asked it to ring if there were none. A sleep
@@ -228,14 +246,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 resting.again.until(|| (resting.asked.get() != asked).then_some(())).await;
             }
         };
-        let before = coscheduling.bells.borrow_mut().insert(who, self.runtime.spawn(hearing));
+        let before = buffered.bells.borrow_mut().insert(who, self.runtime.spawn(hearing));
         drop(before);
     }
 
     /// Stops handling rings of ranks.
     pub(super) fn hear_no_bells(&self) {
-        let coscheduling = self.coscheduling.borrow().clone();
-        let bells = coscheduling.map(|coscheduling| coscheduling.bells.take());
+        let buffered = self.buffered.slices();
+        let bells = buffered.map(|buffered| buffered.bells.take());
         drop(bells);
     }
 
@@ -243,25 +261,27 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// `is_turn`, that was decided already. Checks again after the next switch that the host does
     /// by itself.
     pub(super) fn look_at_turns(self: &Rc<Self>, is_turn: bool) {
-        let present = self.coscheduling.borrow();
-        let Some(coscheduling) = &*present else { return };
-        if coscheduling.jobs.borrow().is_empty() {
+        let present = self.buffered.slices.borrow();
+        let Some(buffered) = &*present else { return };
+        if buffered.jobs.borrow().is_empty() {
             return;
         }
         if !is_turn {
-            coscheduling.turns.waiting.take();
-            coscheduling.nudge();
+            buffered.turns.waiting.take();
+            buffered.nudge();
         }
-        let due = self.switch_due.get();
-        if let (Some(due), true) = (due, coscheduling.turns.after.replace(due) != due) {
+        let now = self.runtime.now().as_nanos();
+        let since = now.saturating_sub(SWITCH_DONE.as_nanos() as u64);
+        let due = self.slices.due_from(Instant::from_nanos(since));
+        if let (Some(due), true) = (due, buffered.turns.after.replace(due) != due) {
             self.spawn_in_life(move |node| async move {
                 node.runtime.sleep_until(due + SWITCH_DONE).await;
-                let present = node.coscheduling.borrow().clone();
-                if let Some(coscheduling) = present
-                    && coscheduling.turns.after.get() == Some(due)
+                let present = node.buffered.slices();
+                if let Some(buffered) = present
+                    && buffered.turns.after.get() == Some(due)
                 {
-                    coscheduling.turns.waiting.take();
-                    node.take_turns(&coscheduling);
+                    buffered.turns.waiting.take();
+                    node.take_turns(&buffered);
                 }
             });
         }
@@ -269,10 +289,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Lets a row whose ranks all wait here give its processing elements away, if the waiting jobs
     /// have changed since the last call.
-    fn take_turns(self: &Rc<Self>, coscheduling: &Coscheduling) {
-        let waiting = coscheduling.waiting();
-        if coscheduling.turns.waiting.borrow().as_ref() != Some(&waiting) {
-            coscheduling.turns.waiting.replace(Some(waiting.clone()));
+    fn take_turns(self: &Rc<Self>, buffered: &BufferedSlices) {
+        let waiting = buffered.waiting();
+        if buffered.turns.waiting.borrow().as_ref() != Some(&waiting) {
+            buffered.turns.waiting.replace(Some(waiting.clone()));
             self.handle(Event::Waiting { jobs: waiting });
         }
     }
@@ -280,23 +300,23 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Ends the jobs that communicated in slices, since the Machine Manager and its slices are
     /// gone. Other jobs end as soon as they try.
     pub(super) fn end_slices(self: &Rc<Self>) {
-        let Some(coscheduling) = self.coscheduling.take() else { return };
-        let jobs: Vec<Opened> = coscheduling.jobs.borrow().values().copied().collect();
+        let Some(buffered) = self.buffered.slices.take() else { return };
+        let jobs: Vec<Opened> = buffered.jobs.borrow().values().copied().collect();
         for Opened { job, joined } in jobs {
             if joined {
                 self.handle(Event::Unserviceable { job, reason: MANAGER_GONE.to_owned() });
             } else {
-                self.sliceless.borrow_mut().insert(job);
+                self.buffered.sliceless.borrow_mut().insert(job);
             }
         }
     }
 
     /// Ends jobs that can no longer communicate, for the reason that their ranks were told. A job
     /// that does not communicate here continues, and the first of its ranks that tries is told.
-    fn end_failed(self: &Rc<Self>, coscheduling: &Coscheduling) {
-        let failures = coscheduling.ranks.borrow_mut().take_failures();
+    fn end_failed(self: &Rc<Self>, buffered: &BufferedSlices) {
+        let failures = buffered.ranks.borrow_mut().take_failures();
         for (key, error) in failures {
-            let opened = coscheduling.jobs.borrow().get(&key).copied();
+            let opened = buffered.jobs.borrow().get(&key).copied();
             if let Some(Opened { job, .. }) = opened.filter(|opened| opened.joined) {
                 self.handle(Event::Unserviceable { job, reason: error.to_string() });
             }
@@ -311,32 +331,32 @@ struct NodeEdge<P: Primitives, H: Host> {
 
 impl<P: Primitives, H: Host> Edge for NodeEdge<P, H> {
     fn gather(&mut self, engine: &mut Engine) {
-        if let Some(coscheduling) = &*self.node.coscheduling.borrow() {
-            coscheduling.ranks.borrow_mut().gather(engine);
+        if let Some(buffered) = &*self.node.buffered.slices.borrow() {
+            buffered.ranks.borrow_mut().gather(engine);
         }
     }
 
     fn edge(&mut self, completions: Vec<Completion>) {
-        let Some(coscheduling) = self.node.coscheduling.borrow().clone() else { return };
-        coscheduling.ranks.borrow_mut().tell(completions);
-        self.node.end_failed(&coscheduling);
-        self.node.take_turns(&coscheduling);
+        let Some(buffered) = self.node.buffered.slices() else { return };
+        buffered.ranks.borrow_mut().tell(completions);
+        self.node.end_failed(&buffered);
+        self.node.take_turns(&buffered);
     }
 
     fn rest(&mut self) -> bool {
-        let Some(coscheduling) = self.node.coscheduling.borrow().clone() else { return false };
-        let shared = coscheduling.jobs.borrow().len() > 1;
-        let news = coscheduling.ranks.borrow_mut().rest(shared);
-        coscheduling.resting.asked.update(|asked| asked + 1);
-        coscheduling.resting.again.ring();
+        let Some(buffered) = self.node.buffered.slices() else { return false };
+        let shared = buffered.jobs.borrow().len() > 1;
+        let news = buffered.ranks.borrow_mut().rest(shared);
+        buffered.resting.asked.update(|asked| asked + 1);
+        buffered.resting.again.ring();
         // A rank that falls asleep from now on rings.
-        self.node.take_turns(&coscheduling);
+        self.node.take_turns(&buffered);
         news
     }
 
     fn goes_on(&mut self) {
-        if let Some(coscheduling) = &*self.node.coscheduling.borrow() {
-            coscheduling.ranks.borrow_mut().goes_on();
+        if let Some(buffered) = &*self.node.buffered.slices.borrow() {
+            buffered.ranks.borrow_mut().goes_on();
         }
     }
 }
