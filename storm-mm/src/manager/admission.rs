@@ -2,7 +2,7 @@
 
 use super::dependencies::without_dependency;
 use super::held_bytes::MAX_BYTES_PER_USER;
-use super::{Core, Effect, Notice};
+use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
@@ -74,19 +74,15 @@ impl Core {
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
         self.contents_sent(now, peer.uid, &spec);
-        let spec = Rc::new(spec);
+        let (spec, service) = (Rc::new(spec), Rc::new(service));
         self.append(
             now,
             job,
             match tasks {
-                None => JobEventKind::Submitted { spec, partition: name },
-                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
+                None => JobEventKind::Submitted { spec, partition: name, service },
+                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name, service },
             },
         );
-        if service != Service::default() {
-            let service = Rc::new(service);
-            self.append(now, job, JobEventKind::Classed { service });
-        }
         self.together(now, |core| {
             for job in core.jobs_of(job) {
                 if let Some((id, name)) = reservation.clone() {
@@ -139,7 +135,7 @@ impl Core {
     /// Has a job wait (again) for its partition's policy.
     pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
         let state = Reply::State { job, state: JobState::Pending, reason: None, node_list: None };
-        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
         self.enter(now, job);
     }
 

@@ -7,7 +7,7 @@
 //! process of the Node Manager is known to have ended.
 
 use super::returning::HeldRuns;
-use super::{Core, Effect, Notice, TimerKind};
+use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{JobState, Reply};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Core {
         self.fencing.insert(job, Fencing { until: lost });
         let reason = self.fencing_reason(now, job);
         let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
-        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
         self.queue_if_fenced(now, job);
     }
 
@@ -109,7 +109,10 @@ impl Core {
             return self.queue_again(now, job);
         };
         let incarnation = self.jobs[&job].incarnation;
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Fenced });
+        self.effects.durable.push(Durable::Timer {
+            at,
+            timer: Timer::Job { job, incarnation, kind: JobTimer::Fenced },
+        });
     }
 
     /// A job is not to run again after all. Returns whether it was waiting to.

@@ -6,15 +6,15 @@
 
 use super::live_job::Launch;
 use super::scheduling::sched_time;
-use super::{Core, Effect, TimerKind};
+use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::ServiceConfig;
 use crate::api::JobState;
-use crate::job::{CLUSTER, EndCause, JobEventKind, JobRecord, Phase};
+use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
+use storm_rm::{JobId, PartitionId, Row, RowSet};
 use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
 
 /// Which jobs may preempt which, and which are suspended.
@@ -254,8 +254,9 @@ impl Core {
         }
         self.preemption.returning = true;
         let at = now + self.config.recovery_timeout;
-        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
+        self.effects
+            .durable
+            .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Returned) });
     }
 
     /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
@@ -276,7 +277,7 @@ impl Core {
             }
             if !events.is_empty() {
                 self.handle_together(now, id, events);
-                self.effects.push(Effect::SlicesChanged(id));
+                self.effects.immediate.push(Immediate::SlicesChanged(id));
             }
         }
     }
@@ -312,7 +313,7 @@ impl Core {
         }
         let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
         if !nodes.is_empty() {
-            self.effects.push(Effect::Command(nodes, command));
+            self.effects.durable.push(Durable::Command(nodes, command));
         }
     }
 }

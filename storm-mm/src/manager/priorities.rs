@@ -6,16 +6,17 @@
 
 use super::admission::request_of;
 use super::shares::Shares;
-use super::{Core, Effect, TimerKind};
+use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
-use crate::job::{CLUSTER, JobEvent, JobEventKind, JobRecord, Phase};
+use crate::cluster::{ClusterEventKind, UsageOf};
+use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobIncarnation, PartitionId};
+use storm_rm::{JobId, PartitionId};
 use storm_sched::priority::{Contributions, Factors, Weights};
 use storm_sched::{Event, JobRequest, Priority};
 
@@ -227,8 +228,9 @@ impl Core {
         }
         let interval = service.priority.as_ref().map(|priority| priority.interval);
         let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
-        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
+        self.effects
+            .durable
+            .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Priorities) });
     }
 
     /// The regular computation of priorities.
@@ -307,7 +309,7 @@ impl Core {
                 }
             }
         }
-        self.effects.push(Effect::SlicesChanged(id));
+        self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     fn waits_in_policy(&self, job: JobId) -> bool {
@@ -364,15 +366,18 @@ impl Core {
         }
         let usage = self.priorities.shares.noted(self.wall(now));
         let charged = self.priorities.charged.clone();
-        self.append(now, CLUSTER, JobEventKind::UsageNoted { usage, charged });
+        self.append_of_cluster(now, ClusterEventKind::UsageNoted { usage, charged });
     }
 
     /// Restores the usage of all users from the journal.
-    pub(super) fn restore_usage(&mut self, event: &JobEvent) {
-        if let JobEventKind::UsageNoted { usage, charged } = &event.kind {
-            self.priorities.shares.restore(event.at, usage);
-            self.priorities.charged.clone_from(charged);
-        }
+    pub(super) fn restore_usage(
+        &mut self,
+        at: Timestamp,
+        usage: &[UsageOf],
+        charged: &BTreeMap<JobId, Duration>,
+    ) {
+        self.priorities.shares.restore(at, usage);
+        self.priorities.charged.clone_from(charged);
     }
 
     /// The priorities of waiting jobs, the highest first: of `jobs`, or of all if it is empty.

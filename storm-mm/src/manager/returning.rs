@@ -6,7 +6,7 @@
 //! memory and never heard of it.
 
 use super::live_job::Launch;
-use super::{Core, Effect, TimerKind};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, Phase};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Core {
         let jobs = kept.iter().map(|job| self.resumed(*job, node)).collect();
         let next_run = JobIncarnation(self.next_incarnation);
         let answer = Command::Resume { jobs, next_run };
-        self.effects.push(Effect::Command(NodeSet::single(node), answer));
+        self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
         for job in &awaited {
             if let Some(live) = self.live.get_mut(job) {
                 live.unheard.remove(node);
@@ -170,10 +170,13 @@ impl Core {
         let Some(live) = self.live.get(&job) else { return };
         if live.hold_output {
             let at = now + CLIENT_GRACE;
-            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Output });
+            self.effects.durable.push(Durable::Timer {
+                at,
+                timer: Timer::Job { job, incarnation, kind: JobTimer::Output },
+            });
         }
         if !live.over.is_empty() && !live.is_over() {
-            self.effects.push(Effect::AwaitTermination(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(live.watch(job)));
         }
         self.finish_if_over(now, job);
     }
@@ -212,7 +215,7 @@ impl Core {
         if std::mem::take(&mut live.hold_output) {
             let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
             let command = Command::HoldOutput { job, hold: false };
-            self.effects.push(Effect::Command(nodes, command));
+            self.effects.durable.push(Durable::Command(nodes, command));
         }
     }
 

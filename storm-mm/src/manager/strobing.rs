@@ -2,7 +2,7 @@
 //! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use super::Core;
-use super::Effect;
+use super::Immediate;
 use super::live_job::{Launch, LiveJob};
 use super::partition::Partition;
 use std::time::Duration;
@@ -165,7 +165,7 @@ impl Core {
             entry.ordered = Some(Ordered { slices: slices.clone(), nodes: nodes.clone() });
         }
         self.counters.strobes += 1;
-        self.effects.push(Effect::Strobe(nodes, slices));
+        self.effects.immediate.push(Immediate::Strobe(nodes, slices));
     }
 
     /// From now on, run time is counted for the launched jobs whose row is active.

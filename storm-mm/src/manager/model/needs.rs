@@ -4,7 +4,8 @@ use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ErrorCode, ForgottenJobs, JobState, Peer};
 use crate::history::History;
-use crate::manager::TimerKind;
+use crate::journal::Entry;
+use crate::manager::JobTimer;
 use std::time::Duration;
 use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
 
@@ -193,7 +194,7 @@ fn a_job_begins_at_its_time_and_not_before_also_over_a_restart() {
     let mut timers = 0;
     while world.started_jobs().is_empty() {
         assert!(world.core.explain(world.now, job).unwrap().reason.contains("BeginTime"));
-        assert_eq!(world.timers.iter().filter(|timer| timer.3 == TimerKind::Begin).count(), 1);
+        assert_eq!(world.timers_of_jobs(JobTimer::Begin).len(), 1);
         world.timer();
         timers += 1;
     }
@@ -278,7 +279,8 @@ fn an_array_runs_no_more_at_once_than_it_may_and_is_ended_as_a_whole() {
     world.finish();
     check_all(&world);
     assert_eq!(world.record(next).state(), JobState::Completed);
-    let journal = world.journal.iter().filter(|(job, _)| *job == all).count();
+    let journal =
+        world.journal.iter().filter_map(Entry::of_job).filter(|(job, _)| *job == all).count();
     assert_eq!(journal, 1, "one entry makes all of it");
     let too_many = world.act(|core, now| core.submit(now, USER, needy(array("0-100"))));
     assert_eq!(too_many.expect_err("array_max is 100").code, ErrorCode::TooLarge);
