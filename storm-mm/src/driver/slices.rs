@@ -3,18 +3,60 @@
 
 use super::{Contents, Shared};
 use futures_util::future::select;
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Instant, Primitives, Runtime};
+use storm_primitives::{Bell, Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
+
+/// The edges of the slices of all partitions.
+pub(super) struct Slicing {
+    /// By partition: rung when its next edge may be at another time.
+    bells: Vec<Bell>,
+    /// The slice under way of each partition.
+    slices: RefCell<Vec<Slice>>,
+    /// By partition: rung after every act of the core, where jobs communicate in slices.
+    communication: Vec<Bell>,
+}
+
+impl Slicing {
+    pub(super) fn new(partitions: u16) -> Slicing {
+        let bells = || (0..partitions).map(|_| Bell::default()).collect();
+        let slices = RefCell::new((0..partitions).map(|_| Slice::default()).collect());
+        Slicing { bells: bells(), slices, communication: bells() }
+    }
+
+    /// The partition may need its next edge at another time.
+    pub(super) fn changed(&self, partition: PartitionId) {
+        self.bells[usize::from(partition.0)].ring();
+    }
+
+    /// The core has acted.
+    pub(super) fn acted(&self, is_coscheduled: impl Fn(PartitionId) -> bool) {
+        for (id, bell) in (0..).zip(&self.communication) {
+            if is_coscheduled(PartitionId(id)) {
+                bell.ring();
+            }
+        }
+    }
+
+    /// Waits for an act of the core; returns at once if there was one since the last return.
+    pub(super) async fn act(&self, partition: PartitionId) {
+        self.communication[usize::from(partition.0)].heard().await;
+    }
+
+    fn bell(&self, partition: PartitionId) -> &Bell {
+        &self.bells[usize::from(partition.0)]
+    }
+}
 
 /// Cuts the partition's time for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     partition: PartitionId,
 ) {
-    let bell = &shared.slice_bells[usize::from(partition.0)];
+    let bell = shared.slicing.bell(partition);
     let runtime = shared.primitives.runtime().clone();
     loop {
         shared.pass_ordered_slices();
@@ -24,7 +66,8 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         };
         let now = runtime.now();
         if now >= edge {
-            let on_grid = shared.slices.borrow_mut()[usize::from(partition.0)].next(now, edge);
+            let on_grid =
+                shared.slicing.slices.borrow_mut()[usize::from(partition.0)].next(now, edge);
             shared.drive(|core, now| match on_grid {
                 true => core.slice_edge(now, partition),
                 false => core.late_slice_edge(now, partition),
@@ -43,33 +86,33 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// that, nodes begin the ordered slices by themselves.
     fn edges(&self, partition: PartitionId) -> Option<(Instant, Instant)> {
         let edge = self.next_edge(partition)?;
-        let core = self.core.borrow();
+        let core = self.core();
         let quantum = core.slice(partition).unwrap_or_default();
         let ordered = u32::try_from(core.slices_ahead(partition)).unwrap_or(u32::MAX);
-        self.slices.borrow_mut()[usize::from(partition.0)].ordered = ordered;
+        self.slicing.slices.borrow_mut()[usize::from(partition.0)].ordered = ordered;
         Some((edge, edge + quantum.saturating_mul(ordered)))
     }
 
     fn next_edge(&self, partition: PartitionId) -> Option<Instant> {
-        let core = self.core.borrow();
+        let core = self.core();
         let (quantum, early) = (core.slice(partition), core.early_edge(partition));
-        self.slices.borrow_mut()[usize::from(partition.0)].edge(self.now(), quantum, early)
+        self.slicing.slices.borrow_mut()[usize::from(partition.0)].edge(self.now(), quantum, early)
     }
 
     /// Passes the edges through which the manager slept, in order and with their own times, before
     /// anything else happens: nodes began the slices after them by themselves ([decision
     /// 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
     pub(super) fn pass_ordered_slices(&self) {
-        let partitions = self.slices.borrow().len();
+        let partitions = self.slicing.slices.borrow().len();
         for id in (0..partitions).filter_map(|id| u16::try_from(id).ok().map(PartitionId)) {
-            if self.slices.borrow()[usize::from(id.0)].ordered == 0 {
+            if self.slicing.slices.borrow()[usize::from(id.0)].ordered == 0 {
                 continue;
             }
             while self.next_edge(id).is_some_and(|edge| edge <= self.now())
                 && let Some((edge, needed)) = self.edges(id)
                 && edge < needed
             {
-                self.slices.borrow_mut()[usize::from(id.0)].next(edge, edge);
+                self.slicing.slices.borrow_mut()[usize::from(id.0)].next(edge, edge);
                 self.act(edge, |core, edge| core.slice_edge(edge, id));
             }
         }
@@ -77,11 +120,11 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 
     /// Wakes the tasks that sleep through slices if the next edge now needs the manager.
     pub(super) fn wake_for_slices(&self) {
-        let core = self.core.borrow();
-        for (id, slice) in self.slices.borrow().iter().enumerate() {
+        let core = self.core();
+        for (id, slice) in self.slicing.slices.borrow().iter().enumerate() {
             let Ok(partition) = u16::try_from(id).map(PartitionId) else { continue };
             if slice.ordered > 0 && core.slices_ahead(partition) == 0 {
-                self.slice_bells[id].ring();
+                self.slicing.changed(partition);
             }
         }
     }
@@ -89,7 +132,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 
 /// The slice under way.
 #[derive(Debug, Default)]
-pub(super) struct Slice {
+struct Slice {
     began: Option<Instant>,
     /// The number of edges that the manager sleeps through, from the next one on.
     ordered: u32,
