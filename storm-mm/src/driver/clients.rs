@@ -66,7 +66,7 @@ pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc
 
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     // Answers must show the present state.
-    shared.pass_ordered_slices();
+    shared.pass_slices();
     let Call { peer, request, replies } = call;
     let now = shared.now();
     let reply = match request.once_each() {

@@ -147,7 +147,7 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     batch: &mut Batch,
 ) {
-    shared.pass_ordered_slices();
+    shared.pass_slices();
     let core = shared.core();
     for (_, command) in &mut batch.commands {
         match command {

@@ -13,8 +13,8 @@ use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet, Primitives, Runtime};
-use storm_rm::GlobalPlan;
 use storm_rm::message::Command;
+use storm_rm::{GlobalPlan, PartitionId};
 
 /// The state that the tasks share.
 pub(super) struct Shared<P, C> {
@@ -67,26 +67,43 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.core.borrow()
     }
 
-    /// Asks or tells the core something that has no effects.
+    /// Asks or tells the core something, without carrying out effects.
     pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Core, Instant) -> T) -> T {
         ask(&mut self.core.borrow_mut(), self.now())
     }
 
     /// Lets the core act, and queues its effects.
     pub(super) fn drive<T>(&self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
-        self.pass_ordered_slices();
-        let result = self.act(self.now(), act);
+        self.pass_slices();
+        let result = self.ask(act);
+        self.act();
         self.wake_for_slices();
         result
     }
 
-    /// Lets the core act at an instant that may be in the past.
-    pub(super) fn act<T>(&self, now: Instant, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
-        let (result, effects) = {
-            let mut core = self.core.borrow_mut();
-            let result = act(&mut core, now);
-            (result, core.take_effects())
-        };
+    /// Lets the core pass the edges through which the manager slept: it must know the present row
+    /// before it acts or is shown.
+    pub(super) fn pass_slices(&self) {
+        if self.ask(|core, now| core.pass_slices(now)) {
+            self.act();
+        }
+    }
+
+    /// A slice of a partition ends.
+    pub(super) fn cut_slice(&self, partition: PartitionId) {
+        self.ask(|core, now| core.cut_slice(now, partition));
+        self.act();
+        self.wake_for_slices();
+    }
+
+    fn wake_for_slices(&self) {
+        let wake = self.core.borrow().slices_to_wake_for();
+        wake.into_iter().for_each(|partition| self.slicing.changed(partition));
+    }
+
+    /// Queues the effects of what the core has done; immediate ones are carried out.
+    fn act(&self) {
+        let effects = self.core.borrow_mut().take_effects();
         for effect in effects.immediate {
             match effect {
                 Immediate::Strobe(nodes, strobe) => self.outbox.strobe(nodes, strobe),
@@ -97,8 +114,6 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pending.ring();
         let core = self.core.borrow();
         self.slicing.acted(|partition| core.is_coscheduled(partition));
-        drop(core);
-        result
     }
 
     /// Queues an action after all effects that the core has queued so far.

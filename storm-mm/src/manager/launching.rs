@@ -100,7 +100,7 @@ impl Core {
         let Some(live) = self.live.get(&job) else { return };
         let announcer = self.announcer(&live.nodes);
         let partition = &self.partitions[usize::from(live.partition.0)];
-        let (active_row, active) = (partition.active, partition.runs(live.rows));
+        let (active_row, active) = (partition.active(), partition.runs(live.rows));
         let record = &self.jobs[&job];
         let launch = LaunchJob {
             job,

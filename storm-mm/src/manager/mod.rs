@@ -41,6 +41,7 @@ mod returning;
 mod scheduling;
 mod settings;
 mod shares;
+mod slice_order;
 mod slots;
 mod strobing;
 mod switching;
@@ -56,6 +57,7 @@ pub use effect::{
     Watch,
 };
 pub use partition::PartitionError;
+pub use slice_order::NextEdge;
 
 use crate::cluster::{ClusterEvent, ClusterEventKind, PartitionConfigured, PartitionSetting};
 use crate::history::History;

@@ -1,10 +1,11 @@
 //! A partition: nodes under one policy, and the slices of its time.
 
 use super::node_table::fold_names;
-use super::strobing::Ordered;
+use super::slice_order::SliceOrder;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
-use storm_primitives::{Instant, NodeId, NodeSet};
+use std::time::Duration;
+use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{Coscheduling, JobId, Row, RowSet};
 use storm_sched::{
     Capability, Event, Machine, MachineError, NodeIndex, Placement, Policy, PolicyParams, Registry,
@@ -120,20 +121,7 @@ pub(super) struct Partition {
     pub(super) node_list: String,
     /// Jobs submitted or withdrawn in one request. The policy is told of all of them together.
     pub(super) untold: Vec<Event>,
-    /// The row that is active.
-    pub(super) active: Row,
-    /// When the active row became active, unless it did with a regular edge.
-    pub(super) early_edge: Option<Instant>,
-    /// The edge under way comes on time.
-    pub(super) on_grid: bool,
-    /// The number of the strobe that began the slice under way.
-    pub(super) strobes: u64,
-    /// The slices that nodes begin by themselves.
-    pub(super) ordered: Option<Ordered>,
-    /// Jobs have got other rows since the last strobe.
-    pub(super) rows_changed: bool,
-    /// A job has come to nodes that the last strobe did not order slices of.
-    pub(super) nodes_came: bool,
+    pub(super) slices: SliceOrder,
     /// The number of the last slice of communication that ended with nothing on the way.
     pub(super) checkpoint: Option<u64>,
 }
@@ -210,13 +198,7 @@ impl Partition {
             members,
             node_list: fold_names(&names),
             untold: Vec::new(),
-            active: Row(0),
-            early_edge: None,
-            on_grid: false,
-            strobes: 0,
-            ordered: None,
-            rows_changed: false,
-            nodes_came: false,
+            slices: SliceOrder::new(),
             checkpoint: None,
         })
     }
@@ -251,6 +233,21 @@ impl Partition {
         self.policy.next_edge_needed()
     }
 
+    /// The length of its slices; `None` while its time is not sliced.
+    pub(super) fn slice(&self) -> Option<Duration> {
+        self.policy.quantum().filter(|_| self.is_slicing())
+    }
+
+    /// The row that is active.
+    pub(super) fn active(&self) -> Row {
+        self.slices.active()
+    }
+
+    /// The number of next slices that its nodes begin by themselves, if that order still holds.
+    pub(super) fn slices_ahead(&self) -> usize {
+        self.slices.ahead(self.slice())
+    }
+
     /// Whether a job of these rows is launched without waiting for an edge: it can run in the
     /// present slice.
     pub(super) fn may_launch(&self, rows: RowSet) -> bool {
@@ -282,7 +279,7 @@ impl Partition {
 
     /// Whether a job of these rows runs now.
     pub(super) fn runs(&self, rows: RowSet) -> bool {
-        rows.contains(self.active)
+        rows.contains(self.active())
     }
 
     /// The rows of a job that has just got the home row `row`.

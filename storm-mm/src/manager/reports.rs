@@ -56,7 +56,7 @@ impl Core {
         }
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
-            self.partition(id).node_forgets(node);
+            self.partition(id).slices.node_forgets(node);
             if let Some(index) = self.partition(id).index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
@@ -147,7 +147,7 @@ impl Core {
         }
         for id in 0..self.partition_count() {
             // Jobs may be there already.
-            self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
+            self.partition(storm_rm::PartitionId(id)).slices.job_comes_to(&NodeSet::single(node));
         }
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());

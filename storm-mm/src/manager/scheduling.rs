@@ -17,40 +17,39 @@ use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime};
 impl Core {
     /// The active row of a partition.
     pub fn active_row(&self, partition: PartitionId) -> Row {
-        self.partitions[usize::from(partition.0)].active
+        self.partitions[usize::from(partition.0)].active()
     }
 
     /// The length of a partition's slices; `None` while its time is not sliced.
     pub fn slice(&self, partition: PartitionId) -> Option<Duration> {
-        let partition = &self.partitions[usize::from(partition.0)];
-        partition.policy.quantum().filter(|_| partition.is_slicing())
+        self.partitions[usize::from(partition.0)].slice()
     }
 
     /// When the slice under way began, if it began early because no job was left in the active row;
     /// `None` if it began with a regular edge.
-    pub fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
-        self.partitions[usize::from(partition.0)].early_edge
+    #[cfg(test)]
+    pub(super) fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
+        self.partitions[usize::from(partition.0)].slices.early_edge()
     }
 
     /// A slice of a partition ends: the next row becomes active, and the launches that wait for an
     /// edge go out.
-    pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
+    pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partition(partition).on_grid = true;
+        self.partition(partition).slices.begin_edge_on_time();
         self.end_slice(now, partition);
     }
 
     /// The same for an edge so late that the next slice begins now instead of on time. Nodes that
     /// begin slices by themselves are told.
-    pub fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
+    pub(super) fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.end_slice(now, partition);
     }
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        let entry = self.partition(partition);
-        (entry.early_edge, entry.on_grid) = (None, false);
+        self.partition(partition).slices.end_edge();
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -252,7 +251,7 @@ impl Core {
         let incarnation = JobIncarnation(self.next_incarnation);
         self.next_incarnation += 1;
         let node_list = self.nodes.fold(&nodes);
-        self.partition(partition).job_comes_to(&nodes);
+        self.partition(partition).slices.job_comes_to(&nodes);
         let live = LiveJob {
             incarnation,
             slot: flags,

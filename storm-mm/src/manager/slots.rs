@@ -34,7 +34,7 @@ impl Core {
         let moved = std::mem::replace(&mut live.row, home) != home;
         live.rows = rows;
         let entry = &mut self.partitions[usize::from(live.partition.0)];
-        entry.rows_changed = true;
+        entry.slices.rows_change();
         if !matches!(live.launch, Launch::Staging | Launch::Staged) {
             let active = entry.runs(rows);
             live.set_active(now, active);

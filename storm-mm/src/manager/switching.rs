@@ -239,7 +239,7 @@ impl Core {
         self.warn_if_never_preempting(id);
         let partition = self.partition(id);
         if let Some(slot) = active {
-            partition.active = Row(slot.0);
+            partition.slices.take_over(Row(slot.0));
         }
         for (job, slot) in &slots {
             let row = Row(slot.0);
