@@ -6,6 +6,8 @@
 //! and answers with the strobes to send and the edges to wait for.
 
 mod clock;
+#[cfg(test)]
+mod model;
 
 use clock::SliceClock;
 use std::time::Duration;

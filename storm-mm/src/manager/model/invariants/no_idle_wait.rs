@@ -8,8 +8,8 @@ use storm_rm::Row;
 pub(super) fn check(world: &World) -> Result<(), String> {
     for partition in &world.core.partitions {
         let active = partition.policy.active_slot().map(|slot| Row(slot.0));
-        if active.is_some_and(|row| row != partition.active) {
-            let (row, name) = (partition.active, &partition.name);
+        if active.is_some_and(|row| row != partition.active()) {
+            let (row, name) = (partition.active(), &partition.name);
             return Err(format!("row {row:?} of {name} is active, its policy believes {active:?}"));
         }
     }
