@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 use storm_fuzz::{MM_USER, NODES, PES, Script, job_spec, manager_config, survives};
 use storm_mm::api::{HistoryQuery, JobFilter};
-use storm_mm::job::JobEvent;
+use storm_mm::journal::Entry;
 use storm_mm::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{Command, NodeInfo, Report};
@@ -23,7 +23,7 @@ struct World {
     core: Core,
     now: Instant,
     sched: &'static str,
-    journal: Vec<(JobId, JobEvent)>,
+    journal: Vec<Entry>,
     stages: Vec<StageJob>,
     watches: Vec<Watch>,
     timers: Vec<(JobId, JobIncarnation, TimerKind)>,
@@ -48,10 +48,10 @@ impl World {
         let heartbeat_bytes = manager_config(self.sched).heartbeat_bytes;
         for effect in self.core.take_effects() {
             match effect {
-                Effect::Journal(job, event) => {
-                    let encoded = postcard::to_stdvec(&event).expect("an event is encoded");
-                    assert_eq!(survives::<JobEvent>(&encoded), Some(event.clone()));
-                    self.journal.push((job, event));
+                Effect::Journal(entry) => {
+                    let encoded = postcard::to_stdvec(&entry).expect("an entry is encoded");
+                    assert_eq!(survives::<Entry>(&encoded), Some(entry.clone()));
+                    self.journal.push(entry);
                 }
                 Effect::Command(_, command) => {
                     let encoded = postcard::to_stdvec(&command).expect("a command is encoded");

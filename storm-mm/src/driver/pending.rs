@@ -54,7 +54,7 @@ impl Pending {
             return None;
         }
         let entries = batch.iter().filter_map(|item| match item {
-            Item::Effect(Effect::Journal(job, event)) => Some((*job, event.clone())),
+            Item::Effect(Effect::Journal(entry)) => Some(entry.clone()),
             Item::Effect(_) | Item::Action(_) => None,
         });
         let entries = entries.collect();
@@ -119,7 +119,8 @@ mod tests {
     fn nothing_that_waits_for_the_journal_is_for_the_next_life_of_a_node() {
         let pending = Pending::default();
         let kind = JobEventKind::Moved { row: Row(0) };
-        pending.effect(Effect::Journal(JobId(1), JobEvent { at: Timestamp::UNIX_EPOCH, kind }));
+        let event = JobEvent { at: Timestamp::UNIX_EPOCH, kind };
+        pending.effect(Effect::Journal(Entry::Job(JobId(1), event)));
         pending.effect(destroy(1, &[1, 2]));
         let entries = pending.begin().expect("something waits");
         assert_eq!(entries.len(), 1);

@@ -3,7 +3,6 @@
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
@@ -29,6 +28,8 @@ pub enum JobEventKind {
         spec: Rc<JobSpec>,
         /// The partition that it waits for.
         partition: String,
+        /// Its account, its quality of service and its niceness.
+        service: Rc<Service>,
     },
     /// The policy gave it processing elements.
     Placed {
@@ -77,6 +78,8 @@ pub enum JobEventKind {
         spec: Rc<JobSpec>,
         /// The partition that its jobs wait for.
         partition: String,
+        /// The account, the quality of service and the niceness of its jobs.
+        service: Rc<Service>,
     },
     /// The job may not start until it is released.
     Held {
@@ -99,39 +102,6 @@ pub enum JobEventKind {
     Moved {
         /// Its row.
         row: Row,
-    },
-    /// Nodes were taken out of service or given back. The entry is the cluster's: it has the
-    /// number [`CLUSTER`], and replaces the previous entry of its kind.
-    NodesDrained {
-        /// All that are out of service, by name, and why.
-        drained: BTreeMap<String, String>,
-    },
-    /// The settings of the partitions were changed. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    PartitionsSet {
-        /// The settings of every partition that differs from its configuration, by name.
-        settings: BTreeMap<String, PartitionSetting>,
-    },
-    /// The job, or each job of an array, has an account, a quality of service or a niceness.
-    Classed {
-        /// Which.
-        service: Rc<Service>,
-    },
-    /// The usage of all users was summed up. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    UsageNoted {
-        /// The decayed usage of every user.
-        usage: Vec<UsageOf>,
-        /// The part of each present run that the usage contains.
-        charged: BTreeMap<JobId, Duration>,
-    },
-    /// Reservations were made or deleted. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    ReservationsSet {
-        /// The number of the next reservation.
-        next: u64,
-        /// All that are not over.
-        reservations: Vec<ReservationRecord>,
     },
     /// The job was submitted to a reservation.
     InReservation {
@@ -163,23 +133,10 @@ pub enum JobEventKind {
         /// Its name.
         sched: String,
     },
-    /// Nodes got ids. The entry is the cluster's: it has the number [`CLUSTER`], and replaces
-    /// the previous entry of its kind.
-    NodesNumbered {
-        /// The ids of all nodes that are configured or that a run in the journal was on, by name.
-        ids: BTreeMap<String, NodeId>,
-    },
     /// The elements that the job has of its nodes. Other jobs may be suspended for them.
     OnElements {
         /// Nodes, each with a range of its elements, without the range's end.
         elements: Vec<(NodeId, u32, u32)>,
-    },
-    /// A manager has started with another configuration of partitions. The entry is the cluster's:
-    /// it has the number [`CLUSTER`], and replaces the previous entry of its kind.
-    PartitionsConfigured {
-        /// The last configuration of each, by name, also of partitions that are no longer
-        /// configured.
-        partitions: BTreeMap<String, PartitionConfigured>,
     },
     /// A job that it depends on has reached a stage that counts.
     DependencyNoted {
@@ -205,36 +162,6 @@ pub enum DependencyNote {
     },
 }
 
-/// The usage of a user under an account.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UsageOf {
-    /// The account.
-    pub account: String,
-    /// The user.
-    pub uid: u32,
-    /// How much, in processor-seconds, decayed up to the time of the event.
-    pub pe_s: f64,
-}
-
-/// A reservation, as the journal holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReservationRecord {
-    /// Its number, which no other reservation ever has.
-    pub id: ReservationId,
-    /// Its name, which no other reservation has until this one is over.
-    pub name: String,
-    /// The partition of its nodes.
-    pub partition: String,
-    /// Its nodes, by name.
-    pub nodes: Vec<String>,
-    /// When it begins.
-    pub start: Timestamp,
-    /// When it ends.
-    pub end: Timestamp,
-    /// The users that may use it, by name or number; empty: all users.
-    pub users: Vec<String>,
-}
-
 /// The reason why a job may not start until it is released: by whom it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -244,29 +171,6 @@ pub enum Hold {
     /// An administrator; only they release it.
     Admin,
 }
-
-/// The settings of a partition that were changed at run time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionSetting {
-    /// The name of its policy.
-    pub sched: String,
-    /// The length of a slice, in microseconds.
-    pub quantum_us: u64,
-    /// The policy that takes over as soon as its rows hold the jobs that run.
-    pub next_sched: Option<String>,
-}
-
-/// The configured values of those settings of a partition that can be changed at run time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionConfigured {
-    /// The name of its policy.
-    pub sched: String,
-    /// The length of a slice, in microseconds.
-    pub quantum_us: u64,
-}
-
-/// The number under which the journal keeps the entries of the cluster, which belong to no job.
-pub const CLUSTER: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,5 @@
 mod event;
 mod record;
 
-pub use event::{
-    CLUSTER, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartitionConfigured,
-    PartitionSetting, ReservationRecord, UsageOf,
-};
+pub use event::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};

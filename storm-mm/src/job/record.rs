@@ -103,13 +103,36 @@ impl JobRecord {
     /// The records that a first event makes: one for a submission, all jobs for that of an array,
     /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
-        let (spec, partition) = match &event.kind {
-            JobEventKind::Submitted { spec, partition }
-            | JobEventKind::ArraySubmitted { spec, partition } => (spec, partition),
-            _ => return Vec::new(),
+        let (spec, partition, service, is_array) = match &event.kind {
+            JobEventKind::Submitted { spec, partition, service } => {
+                (spec, partition, service, false)
+            }
+            JobEventKind::ArraySubmitted { spec, partition, service } => {
+                (spec, partition, service, true)
+            }
+            JobEventKind::Placed { .. }
+            | JobEventKind::Started { .. }
+            | JobEventKind::Ending { .. }
+            | JobEventKind::Ended { .. }
+            | JobEventKind::Requeued { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::InReservation { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
+            | JobEventKind::OnColumns { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
-        let made = |id, task| JobRecord::submitted(event, id, task, spec, partition);
-        if !matches!(event.kind, JobEventKind::ArraySubmitted { .. }) {
+        let made = |id, task| JobRecord {
+            service: service.clone(),
+            ..JobRecord::submitted(event, id, task, spec, partition)
+        };
+        if !is_array {
             return vec![made(id, None)];
         }
         let indices = spec.needs.array.as_ref().map(|array| array.indices(ArraySpec::MAX_TASKS));
@@ -170,15 +193,7 @@ impl JobRecord {
     /// Applies a later event.
     pub fn apply(&mut self, event: &JobEvent) {
         match &event.kind {
-            JobEventKind::Submitted { .. }
-            | JobEventKind::ArraySubmitted { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::UsageNoted { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::NodesNumbered { .. }
-            | JobEventKind::PartitionsSet { .. } => {}
-            JobEventKind::Classed { service } => self.service.clone_from(service),
+            JobEventKind::Submitted { .. } | JobEventKind::ArraySubmitted { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);

@@ -19,7 +19,7 @@ use storm_rm::{
 /// Decodes an entry in the former form, without its checksum.
 pub(super) fn decode(bytes: &[u8]) -> Result<Entry, postcard::Error> {
     let (job, event) = postcard::from_bytes::<(JobId, FormerEvent)>(bytes)?;
-    Ok((job, JobEvent { at: event.at, kind: event.kind.into() }))
+    Ok(Entry::Job(job, JobEvent { at: event.at, kind: event.kind.into() }))
 }
 
 #[derive(Deserialize)]
@@ -68,9 +68,11 @@ struct FormerSpec {
 impl From<FormerKind> for JobEventKind {
     fn from(former: FormerKind) -> JobEventKind {
         match former {
-            FormerKind::Submitted { spec, partition } => {
-                JobEventKind::Submitted { spec: Rc::new((*spec).into()), partition }
-            }
+            FormerKind::Submitted { spec, partition } => JobEventKind::Submitted {
+                spec: Rc::new((*spec).into()),
+                partition,
+                service: Rc::default(),
+            },
             FormerKind::Placed { incarnation, ranks, row, node_list } => {
                 JobEventKind::Placed { incarnation, ranks, row, node_list }
             }
@@ -156,14 +158,16 @@ pub(super) mod tests {
     fn a_former_entry_is_read_as_what_it_meant() {
         let entries: Vec<Entry> =
             life().iter().map(|bytes| decode(bytes).expect("decodes")).collect();
-        let (JobId(5), JobEventKind::Submitted { spec, partition }) =
-            (entries[0].0, &entries[0].1.kind)
+        let (JobId(5), JobEvent { kind: JobEventKind::Submitted { spec, partition, .. }, .. }) =
+            entries[0].of_job().expect("of a job")
         else {
             panic!("{entries:?}")
         };
         assert_eq!((spec.procs, partition.as_str(), spec.requeue), (3, "main", true));
         assert_eq!(spec.needs, Default::default());
-        assert!(matches!(&entries[2].1.kind, JobEventKind::Ended { outcome, .. }
-                         if outcome.state == JobState::Completed));
+        assert!(
+            matches!(&entries[2].of_job().expect("of a job").1.kind, JobEventKind::Ended { outcome, .. }
+                         if outcome.state == JobState::Completed)
+        );
     }
 }

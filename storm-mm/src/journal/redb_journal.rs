@@ -10,7 +10,7 @@ use super::latest::Latest;
 use super::mark::Mark;
 use super::retention::Retention;
 use super::{Entry, Journal, former};
-use crate::job::{JobEvent, JobEventKind};
+use crate::job::JobEventKind;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};
@@ -22,11 +22,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use storm_rm::{Environment, JobId, JobSpec, RecentEnvironments};
+use storm_rm::{Environment, JobSpec, RecentEnvironments};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Sequence number to checksum and encoded (job, event). The name changes with the form of the
+/// Sequence number to checksum and encoded entry. The name changes with the form of the
 /// encoded entries.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events-2");
 
@@ -301,7 +301,8 @@ fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalErro
 }
 
 /// The specification of a job, in the entry of its submission.
-fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
+fn specification(entry: &mut Entry) -> Option<&mut JobSpec> {
+    let Entry::Job(_, event) = entry else { return None };
     match &mut event.kind {
         JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } => {
             Some(Rc::make_mut(spec))
@@ -313,8 +314,7 @@ fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
 /// Decodes a stored entry.
 pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     let bytes = checked(sequence, sealed)?;
-    postcard::from_bytes::<(JobId, JobEvent)>(bytes)
-        .map_err(|source| JournalError::Entry { sequence, source })
+    postcard::from_bytes::<Entry>(bytes).map_err(|source| JournalError::Entry { sequence, source })
 }
 
 /// The stored form of an entry: a checksum over its number and its bytes, and its bytes.
@@ -459,7 +459,8 @@ mod tests {
         drop(database);
         for _ in 0..2 {
             let (journal, entries) = RedbJournal::open(&path, 10).expect("opens");
-            let kinds: Vec<_> = entries.iter().map(|(_, event)| &event.kind).collect();
+            let kinds: Vec<_> =
+                entries.iter().filter_map(Entry::of_job).map(|(_, event)| &event.kind).collect();
             assert!(
                 matches!(
                     kinds[..],

@@ -74,19 +74,15 @@ impl Core {
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
         self.contents_sent(now, peer.uid, &spec);
-        let spec = Rc::new(spec);
+        let (spec, service) = (Rc::new(spec), Rc::new(service));
         self.append(
             now,
             job,
             match tasks {
-                None => JobEventKind::Submitted { spec, partition: name },
-                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
+                None => JobEventKind::Submitted { spec, partition: name, service },
+                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name, service },
             },
         );
-        if service != Service::default() {
-            let service = Rc::new(service);
-            self.append(now, job, JobEventKind::Classed { service });
-        }
         self.together(now, |core| {
             for job in core.jobs_of(job) {
                 if let Some((id, name)) = reservation.clone() {

@@ -7,7 +7,7 @@
 use super::Core;
 use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
-use crate::job::{CLUSTER, JobEvent, JobEventKind};
+use crate::cluster::ClusterEventKind;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, has_step_of_nothing};
 use storm_rm::PartitionId;
@@ -87,10 +87,7 @@ impl Core {
     }
 
     fn set_drained(&mut self, now: Instant, drained: BTreeMap<String, String>) {
-        let kind = JobEventKind::NodesDrained { drained };
-        let event = JobEvent { at: self.wall(now), kind };
-        self.apply(CLUSTER, &event);
-        self.effects.push(super::Effect::Journal(CLUSTER, event));
+        self.append_of_cluster(now, ClusterEventKind::NodesDrained { drained });
     }
 
     /// The nodes of a folded list, if the peer may change nodes.

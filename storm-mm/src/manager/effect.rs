@@ -1,7 +1,7 @@
 //! The effects that the core asks for.
 
 use crate::api::{JobView, Reply};
-use crate::job::JobEvent;
+use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
@@ -12,7 +12,7 @@ use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Ran
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Append to the journal.
-    Journal(JobId, JobEvent),
+    Journal(Entry),
     /// Send this command to these nodes with the next heartbeat.
     Command(NodeSet, Command),
     /// Strobe these nodes at once; they begin the slices that follow by themselves.

@@ -55,10 +55,10 @@ pub(crate) use model::{model_config, model_spec};
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
+use crate::cluster::{ClusterEvent, ClusterEventKind, PartitionConfigured, PartitionSetting};
 use crate::history::History;
-use crate::job::{
-    CLUSTER, JobEvent, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting,
-};
+use crate::job::{JobEvent, JobEventKind, JobRecord};
+use crate::journal;
 use crate::{CoreConfig, NodeBook};
 use fencing::Fencing;
 use held_bytes::HeldBytes;
@@ -140,10 +140,10 @@ impl Core {
     /// A [`PartitionError`] when the configured partitions are inconsistent.
     pub fn new(
         config: CoreConfig,
-        journal: impl IntoIterator<Item = (JobId, JobEvent)>,
+        journal: impl IntoIterator<Item = journal::Entry>,
         now: Instant,
     ) -> Result<Core, PartitionError> {
-        let journal: Vec<(JobId, JobEvent)> = journal.into_iter().collect();
+        let journal: Vec<journal::Entry> = journal.into_iter().collect();
         let book = NodeBook::of(&journal, config.nodes.iter().map(|node| node.name.as_str()))?;
         let ids = config.nodes.iter().filter_map(|node| book.id(&node.name));
         let ids: Vec<NodeId> = ids.collect();
@@ -215,8 +215,8 @@ impl Core {
     /// Journals the ids of the nodes before any job is placed.
     fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
         if let Some(kind) = book.news() {
-            let event = JobEvent { at: self.wall(now), kind };
-            self.effects.insert(0, Effect::Journal(CLUSTER, event));
+            let event = ClusterEvent { at: self.wall(now), kind };
+            self.effects.insert(0, Effect::Journal(journal::Entry::Cluster(event)));
         }
     }
 
@@ -231,44 +231,40 @@ impl Core {
         self.config.origin.checked_add(since).unwrap_or(Timestamp::MAX)
     }
 
-    /// Appends an event. A job changes in no other way.
+    /// Appends an event of a job. A job changes in no other way.
     fn append(&mut self, now: Instant, job: JobId, kind: JobEventKind) {
         let event = JobEvent { at: self.wall(now), kind };
         self.apply(job, &event);
-        self.effects.push(Effect::Journal(job, event));
+        self.effects.push(Effect::Journal(journal::Entry::Job(job, event)));
+    }
+
+    /// Appends an event of the cluster.
+    fn append_of_cluster(&mut self, now: Instant, kind: ClusterEventKind) {
+        let event = ClusterEvent { at: self.wall(now), kind };
+        self.apply_of_cluster(&event);
+        self.effects.push(Effect::Journal(journal::Entry::Cluster(event)));
+    }
+
+    fn apply_of_cluster(&mut self, event: &ClusterEvent) {
+        match &event.kind {
+            // The book was read before the replay.
+            ClusterEventKind::NodesNumbered { .. } => {}
+            ClusterEventKind::PartitionsConfigured { partitions } => {
+                self.configured.clone_from(partitions);
+            }
+            ClusterEventKind::PartitionsSet { settings } => self.settings.clone_from(settings),
+            ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
+            ClusterEventKind::ReservationsSet { next, reservations } => {
+                self.reservations.set(*next, reservations);
+            }
+            ClusterEventKind::UsageNoted { usage, charged } => {
+                self.restore_usage(event.at, usage, charged);
+            }
+        }
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
-        if let JobEventKind::NodesDrained { drained } = &event.kind {
-            return self.apply_drained(drained);
-        }
-        if let JobEventKind::PartitionsSet { settings } = &event.kind {
-            self.settings.clone_from(settings);
-            return;
-        }
-        if let JobEventKind::PartitionsConfigured { partitions } = &event.kind {
-            self.configured.clone_from(partitions);
-            return;
-        }
-        if let JobEventKind::NodesNumbered { .. } = &event.kind {
-            // The book was read before the replay.
-            return;
-        }
-        if let JobEventKind::UsageNoted { .. } = &event.kind {
-            return self.restore_usage(event);
-        }
-        if let JobEventKind::Classed { .. } = &event.kind {
-            for job in self.jobs_of(job) {
-                if let Some(record) = self.jobs.get_mut(&job) {
-                    record.apply(event);
-                }
-            }
-            return;
-        }
         self.charge_for(job, event);
-        if let JobEventKind::ReservationsSet { next, reservations } = &event.kind {
-            return self.reservations.set(*next, reservations);
-        }
         let Some(record) = self.jobs.get_mut(&job) else {
             let records = JobRecord::from_first(job, event);
             self.needs.submitted(job, &records);

@@ -9,7 +9,7 @@ use super::scheduling::sched_time;
 use super::{Core, Effect, TimerKind};
 use crate::ServiceConfig;
 use crate::api::JobState;
-use crate::job::{CLUSTER, EndCause, JobEventKind, JobRecord, Phase};
+use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
@@ -254,7 +254,7 @@ impl Core {
         }
         self.preemption.returning = true;
         let at = now + self.config.recovery_timeout;
-        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
+        let (job, incarnation) = (JobId(0), JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
     }
 

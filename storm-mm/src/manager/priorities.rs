@@ -8,7 +8,8 @@ use super::admission::request_of;
 use super::shares::Shares;
 use super::{Core, Effect, TimerKind};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
-use crate::job::{CLUSTER, JobEvent, JobEventKind, JobRecord, Phase};
+use crate::cluster::{ClusterEventKind, UsageOf};
+use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -227,7 +228,7 @@ impl Core {
         }
         let interval = service.priority.as_ref().map(|priority| priority.interval);
         let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
-        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
+        let (job, incarnation) = (JobId(0), JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
 
@@ -364,15 +365,18 @@ impl Core {
         }
         let usage = self.priorities.shares.noted(self.wall(now));
         let charged = self.priorities.charged.clone();
-        self.append(now, CLUSTER, JobEventKind::UsageNoted { usage, charged });
+        self.append_of_cluster(now, ClusterEventKind::UsageNoted { usage, charged });
     }
 
     /// Restores the usage of all users from the journal.
-    pub(super) fn restore_usage(&mut self, event: &JobEvent) {
-        if let JobEventKind::UsageNoted { usage, charged } = &event.kind {
-            self.priorities.shares.restore(event.at, usage);
-            self.priorities.charged.clone_from(charged);
-        }
+    pub(super) fn restore_usage(
+        &mut self,
+        at: Timestamp,
+        usage: &[UsageOf],
+        charged: &BTreeMap<JobId, Duration>,
+    ) {
+        self.priorities.shares.restore(at, usage);
+        self.priorities.charged.clone_from(charged);
     }
 
     /// The priorities of waiting jobs, the highest first: of `jobs`, or of all if it is empty.

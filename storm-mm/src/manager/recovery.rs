@@ -9,6 +9,7 @@ use super::pmi_fences::PmiFences;
 use super::restored_elements::RestoredElements;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
+use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,11 +19,7 @@ use storm_sched::{Event, Slot};
 
 impl Core {
     /// Rebuilds the job table from the journal.
-    pub(super) fn recover(
-        &mut self,
-        journal: impl IntoIterator<Item = (JobId, JobEvent)>,
-        now: Instant,
-    ) {
+    pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
         self.counters.submitted_before = self.next_job - 1;
         // Each waiting job has the news of these ends in the journal.
@@ -58,26 +55,33 @@ impl Core {
     }
 
     /// Makes the records of the journal, and continues its numbers.
-    fn replay(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>) {
-        for (job, mut event) in journal {
-            self.next_job = self.next_job.max(job.0.saturating_add(1));
-            if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
-                let array = spec.needs.array.as_ref();
-                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-                let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
-                self.next_job = self.next_job.max(last.saturating_add(1));
+    fn replay(&mut self, journal: impl IntoIterator<Item = Entry>) {
+        for entry in journal {
+            match entry {
+                Entry::Job(job, event) => self.replay_job(job, event),
+                Entry::Cluster(event) => self.apply_of_cluster(&event),
             }
-            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
-            }
-            if let JobEventKind::Submitted { spec, .. }
-            | JobEventKind::ArraySubmitted { spec, .. } = &mut event.kind
-            {
-                let shared = self.environments.shared(&spec.env);
-                Rc::make_mut(spec).env = shared;
-            }
-            self.apply(job, &event);
         }
+    }
+
+    fn replay_job(&mut self, job: JobId, mut event: JobEvent) {
+        self.next_job = self.next_job.max(job.0.saturating_add(1));
+        if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
+            let array = spec.needs.array.as_ref();
+            let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
+            let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
+            self.next_job = self.next_job.max(last.saturating_add(1));
+        }
+        if let JobEventKind::Placed { incarnation, .. } = &event.kind {
+            self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
+        }
+        if let JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } =
+            &mut event.kind
+        {
+            let shared = self.environments.shared(&spec.env);
+            Rc::make_mut(spec).env = shared;
+        }
+        self.apply(job, &event);
     }
 
     /// Gives jobs back their places in the matrix, before other jobs get these elements.

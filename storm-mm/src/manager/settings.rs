@@ -8,7 +8,8 @@ use super::Core;
 use super::partition::{Partition, Switching};
 use crate::PartitionConfig;
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
-use crate::job::{CLUSTER, JobEventKind, JobRecord, PartitionConfigured, PartitionSetting, Phase};
+use crate::cluster::{ClusterEventKind, PartitionConfigured, PartitionSetting};
+use crate::job::{JobEventKind, JobRecord, Phase};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -135,7 +136,7 @@ impl Core {
             .chain(absent)
             .collect();
         if settings != self.settings {
-            self.append(now, CLUSTER, JobEventKind::PartitionsSet { settings });
+            self.append_of_cluster(now, ClusterEventKind::PartitionsSet { settings });
         }
     }
 
@@ -162,7 +163,7 @@ impl Core {
         let mut partitions = former;
         partitions.extend(given);
         if partitions != self.configured {
-            self.append(now, CLUSTER, JobEventKind::PartitionsConfigured { partitions });
+            self.append_of_cluster(now, ClusterEventKind::PartitionsConfigured { partitions });
         }
         for partition in &self.partitions {
             self.warn_if_set(partition);

@@ -65,15 +65,6 @@ impl NoLostJob {
                 Some(Stage::Waits),
                 JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. },
             ) => Stage::Waits,
-            // Not of a job.
-            (
-                _,
-                JobEventKind::PartitionsSet { .. }
-                | JobEventKind::PartitionsConfigured { .. }
-                | JobEventKind::NodesNumbered { .. }
-                | JobEventKind::NodesDrained { .. }
-                | JobEventKind::ReservationsSet { .. },
-            ) => return Ok(()),
             (before, kind) => {
                 return broken(format!("job {job}, {before:?}, is told {kind:?}"));
             }

@@ -4,6 +4,7 @@ use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ErrorCode, ForgottenJobs, JobState, Peer};
 use crate::history::History;
+use crate::journal::Entry;
 use crate::manager::TimerKind;
 use std::time::Duration;
 use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
@@ -278,7 +279,8 @@ fn an_array_runs_no_more_at_once_than_it_may_and_is_ended_as_a_whole() {
     world.finish();
     check_all(&world);
     assert_eq!(world.record(next).state(), JobState::Completed);
-    let journal = world.journal.iter().filter(|(job, _)| *job == all).count();
+    let journal =
+        world.journal.iter().filter_map(Entry::of_job).filter(|(job, _)| *job == all).count();
     assert_eq!(journal, 1, "one entry makes all of it");
     let too_many = world.act(|core, now| core.submit(now, USER, needy(array("0-100"))));
     assert_eq!(too_many.expect_err("array_max is 100").code, ErrorCode::TooLarge);

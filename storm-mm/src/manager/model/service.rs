@@ -3,7 +3,8 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service};
-use crate::job::JobEventKind;
+use crate::cluster::ClusterEventKind;
+use crate::journal::Entry;
 use crate::manager::TimerKind;
 use crate::{AccountConfig, PriorityConfig, QosConfig, ServiceConfig};
 use std::num::NonZeroU32;
@@ -83,8 +84,11 @@ fn without_a_configuration_all_are_equal_and_nothing_is_reckoned() {
     assert_eq!(told(&mut world, waits).priority, Priority(0));
     assert!(!world.timers.iter().any(|timer| timer.3 == TimerKind::Priorities));
     world.finish();
-    let charges = |kind: &JobEventKind| matches!(kind, JobEventKind::UsageNoted { .. });
-    assert!(!world.journal.iter().any(|(_, event)| charges(&event.kind)), "nobody is charged");
+    let charges = |entry: &Entry| match entry {
+        Entry::Job(..) => false,
+        Entry::Cluster(event) => matches!(event.kind, ClusterEventKind::UsageNoted { .. }),
+    };
+    assert!(!world.journal.iter().any(charges), "nobody is charged");
 }
 
 #[test]

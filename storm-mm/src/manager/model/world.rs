@@ -2,7 +2,8 @@
 //! journal. The world carries out the core's effects when a test says so.
 
 use crate::api::Peer;
-use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::job::{JobEventKind, JobRecord, Phase};
+use crate::journal::Entry;
 use crate::manager::eligibility::Obstacle;
 use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
 use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
@@ -34,7 +35,7 @@ pub(super) type PartKey = (NodeId, JobId, JobIncarnation);
 pub(super) struct World {
     pub(super) core: Core,
     pub(super) now: Instant,
-    pub(super) journal: Vec<(JobId, JobEvent)>,
+    pub(super) journal: Vec<Entry>,
     pub(super) stages: Vec<StageJob>,
     pub(super) starts: Vec<Watch>,
     pub(super) overdue: Vec<Watch>,
@@ -183,7 +184,7 @@ impl World {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Journal(job, event) => self.note(job, event),
+            Effect::Journal(entry) => self.note(entry),
             Effect::Command(nodes, command) => {
                 nodes.iter().for_each(|node| self.tell(node, &command));
             }
@@ -206,16 +207,22 @@ impl World {
         }
     }
 
-    fn note(&mut self, job: JobId, event: JobEvent) {
-        if let JobEventKind::Placed { ranks, .. } = &event.kind {
+    fn note(&mut self, entry: Entry) {
+        if let Some((job, event)) = entry.of_job() {
+            self.check_event(job, &event.kind);
+        }
+        self.journal.push(entry);
+    }
+
+    fn check_event(&mut self, job: JobId, kind: &JobEventKind) {
+        if let JobEventKind::Placed { ranks, .. } = kind {
             let dead = ranks.iter().find(|share| !self.joined.contains(&share.node));
             self.faults.extend(dead.map(|share| format!("{job} was placed on {}", share.node)));
         }
-        if matches!(event.kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
+        if matches!(kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
             let left = self.parts.keys().find(|(_, of, _)| *of == job);
             self.faults.extend(left.map(|part| format!("a run is over and {part:?} lives")));
         }
-        self.journal.push((job, event));
     }
 
     fn tell(&mut self, node: NodeId, command: &Command) {

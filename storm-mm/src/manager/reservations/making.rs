@@ -1,7 +1,7 @@
 //! Making and deleting reservations.
 
 use crate::api::{ApiError, ErrorCode, Peer, ReservationRequest, ReservationView};
-use crate::job::ReservationRecord;
+use crate::cluster::ReservationRecord;
 use crate::manager::Core;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;

@@ -9,9 +9,10 @@ mod waking;
 
 pub(super) use using::in_the_way;
 
-use super::{Core, Effect};
+use super::Core;
 use crate::api::{ApiError, ErrorCode, Peer, ReservationView};
-use crate::job::{CLUSTER, JobEvent, JobEventKind, Phase, ReservationRecord};
+use crate::cluster::{ClusterEventKind, ReservationRecord};
+use crate::job::Phase;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -142,10 +143,8 @@ impl Core {
 
     /// Journals and installs the list of all reservations that are not over.
     fn set_reservations(&mut self, now: Instant, next: u64, records: Vec<ReservationRecord>) {
-        let kind = JobEventKind::ReservationsSet { next, reservations: records };
-        let event = JobEvent { at: self.wall(now), kind };
-        self.apply(CLUSTER, &event);
-        self.effects.push(Effect::Journal(CLUSTER, event));
+        let kind = ClusterEventKind::ReservationsSet { next, reservations: records };
+        self.append_of_cluster(now, kind);
     }
 
     fn no_such_reservation(&self, now: Instant, name: &str) -> ApiError {

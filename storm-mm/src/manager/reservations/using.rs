@@ -1,7 +1,8 @@
 //! Jobs of reservations: the right to submit them, and their reasons to wait.
 
 use crate::api::{ApiError, ErrorCode, Peer, ReservedNodes};
-use crate::job::{JobRecord, ReservationRecord};
+use crate::cluster::ReservationRecord;
+use crate::job::JobRecord;
 use crate::manager::Core;
 use crate::manager::admission::request_of;
 use crate::manager::node_table::fold_names;

@@ -1,11 +1,10 @@
 //! Waking policies at times of their own: when reservations begin and end.
 
-use crate::job::CLUSTER;
 use crate::manager::scheduling::sched_time;
 use crate::manager::{Core, Effect, TimerKind};
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobIncarnation, PartitionId};
+use storm_rm::{JobId, JobIncarnation, PartitionId};
 use storm_sched::{Event, SchedTime};
 
 /// The longest time for which a timer is set; a longer wait sets it again.
@@ -25,7 +24,7 @@ impl Core {
             return;
         }
         self.reservations.armed = Some(at);
-        let (job, incarnation) = (CLUSTER, JobIncarnation(0));
+        let (job, incarnation) = (JobId(0), JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Wake });
     }
 

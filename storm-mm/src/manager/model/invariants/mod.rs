@@ -45,7 +45,8 @@ mod tests {
     use super::super::world::{PARTITION, World, spec};
     use super::*;
     use crate::api::JobState;
-    use crate::job::{JobEventKind, Outcome};
+    use crate::job::{JobEvent, JobEventKind, Outcome};
+    use crate::journal::Entry;
     use crate::manager::live_job::Launch;
     use storm_rm::{JobId, Row};
 
@@ -65,10 +66,11 @@ mod tests {
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
-        let submitted = world.journal.iter().position(|(of, _)| *of == job).unwrap();
-        let at = world.journal[submitted].1.at;
+        let of_it = |entry: &Entry| entry.of_job().is_some_and(|(of, _)| of == job);
+        let submitted = world.journal.iter().position(of_it).unwrap();
+        let at = jiff::Timestamp::UNIX_EPOCH;
         let kind = JobEventKind::Held { hold: crate::job::Hold::User };
-        world.journal.insert(submitted + 1, (job, crate::job::JobEvent { at, kind }));
+        world.journal.insert(submitted + 1, Entry::Job(job, JobEvent { at, kind }));
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
@@ -81,10 +83,10 @@ mod tests {
 
         let (mut world, job) = running();
         let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-        let at = world.journal[0].1.at;
+        let at = jiff::Timestamp::UNIX_EPOCH;
         let ran = std::time::Duration::ZERO;
         let kind = JobEventKind::Ended { outcome, exits: Vec::new(), ran };
-        world.journal.extend(vec![(job, crate::job::JobEvent { at, kind }); 2]);
+        world.journal.extend(vec![Entry::Job(job, JobEvent { at, kind }); 2]);
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
