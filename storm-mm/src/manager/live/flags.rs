@@ -49,6 +49,10 @@ impl Awaiting {
         &self.placement
     }
 
+    pub(in crate::manager) fn into_placement(self) -> Placement {
+        self.placement
+    }
+
     /// Its home row.
     pub(in crate::manager) fn slot(&self) -> Slot {
         self.slot

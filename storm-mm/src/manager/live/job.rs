@@ -284,9 +284,9 @@ impl LiveJob {
         &self.ranks.classes
     }
 
-    /// The exits of its ranks, and the lost nodes that may still run ranks of it.
-    pub(in crate::manager) fn into_exits_and_lost(self) -> (Vec<RankExit>, Lost) {
-        (self.ranks.exits.into_values().collect(), self.parts.into_lost())
+    /// The lost nodes that may still run ranks of it, and until when.
+    pub(in crate::manager) fn into_lost(self) -> Lost {
+        self.parts.into_lost()
     }
 }
 
@@ -460,6 +460,11 @@ impl LiveJob {
         known.min(len)
     }
 
+    /// The exits of its ranks, for its last event.
+    pub(in crate::manager) fn take_exits(&mut self) -> Vec<RankExit> {
+        std::mem::take(&mut self.ranks.exits).into_values().collect()
+    }
+
     /// The classes of some of its ranks are reported.
     pub(in crate::manager) fn classes_told(
         &mut self,
@@ -491,6 +496,15 @@ impl LiveJob {
 
 #[cfg(test)]
 impl LiveJob {
+    /// Whether its run time is counted now.
+    pub(in crate::manager) fn is_timed(&self) -> bool {
+        self.time.is_counted()
+    }
+
+    pub(in crate::manager) fn placed_at(&self) -> Instant {
+        self.steps.placed_at
+    }
+
     pub(in crate::manager) fn set_launch(&mut self, launch: Launch) {
         self.steps.launch = launch;
     }

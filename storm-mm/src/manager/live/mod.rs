@@ -191,11 +191,7 @@ impl LiveJobs {
     }
 
     /// A job goes on without elements, and in all rows. Returns its run time and its nodes.
-    pub(super) fn leave_matrix(
-        &mut self,
-        now: Instant,
-        job: JobId,
-    ) -> Option<(Duration, NodeSet)> {
+    pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) -> Option<(Duration, NodeSet)> {
         let live = self.jobs.get_mut(&job)?;
         live.leave_matrix(now);
         self.outside_matrix.insert(job);

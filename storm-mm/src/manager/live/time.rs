@@ -35,6 +35,11 @@ impl RunTime {
         now + if stopped { left.max(STOPPED_TIMER) } else { left }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_counted(&self) -> bool {
+        self.active_since.is_some()
+    }
+
     /// The processes run, or do not, from now on.
     pub(super) fn set_active(&mut self, now: Instant, active: bool) {
         self.ran = self.at(now);

@@ -12,7 +12,7 @@ pub(super) use partition::Partition;
 pub(super) use walk::Waiting;
 
 use crate::CoreConfig;
-use crate::job::{PartitionConfigured, PartitionSetting};
+use crate::cluster::{PartitionConfigured, PartitionSetting};
 use std::collections::BTreeMap;
 use std::ops::Index;
 use storm_primitives::{Instant, NodeId, NodeSet};

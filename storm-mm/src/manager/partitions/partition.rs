@@ -290,7 +290,10 @@ impl Partition {
     }
 
     /// A policy for its nodes as they are, without jobs.
-    pub(in crate::manager) fn fresh_policy(&self, sched: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
+    pub(in crate::manager) fn fresh_policy(
+        &self,
+        sched: &str,
+    ) -> Result<Box<dyn Policy>, UnknownPolicy> {
         self.policies.make(sched, self.policy.machine().clone(), &self.params)
     }
 
@@ -336,12 +339,7 @@ impl Partition {
     }
 
     /// Another row becomes active. Returns whether all these nodes begin its slice by themselves.
-    pub(in crate::manager) fn activate(
-        &mut self,
-        now: Instant,
-        row: Row,
-        nodes: &NodeSet,
-    ) -> bool {
+    pub(in crate::manager) fn activate(&mut self, now: Instant, row: Row, nodes: &NodeSet) -> bool {
         self.slices.activate(now, row, nodes, self.policy.quantum())
     }
 

@@ -2,7 +2,7 @@
 //! them hold after a restart, and which of them differ (`docs/decisions/0133`).
 
 use super::{Partition, Partitions};
-use crate::job::{PartitionConfigured, PartitionSetting};
+use crate::cluster::{PartitionConfigured, PartitionSetting};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -27,6 +27,11 @@ impl Partitions {
         configured: &BTreeMap<String, PartitionConfigured>,
     ) {
         self.configured.clone_from(configured);
+    }
+
+    #[cfg(test)]
+    pub(in crate::manager) fn settings(&self) -> &BTreeMap<String, PartitionSetting> {
+        &self.settings
     }
 
     /// The latest known configuration of each partition.
@@ -124,7 +129,6 @@ impl Partitions {
             }
         }
     }
-
 }
 
 impl Partition {
