@@ -29,7 +29,10 @@ pub use config::{
     PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
-pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use manager::{
+    ClusterTimer, Core, Durable, Effects, Immediate, JobTimer, Notice, PartitionError, StageJob,
+    StageOutcome, Timer, Watch,
+};
 pub use node_book::NodeBook;
 pub use service_config::{
     AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig,

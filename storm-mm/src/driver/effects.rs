@@ -1,10 +1,11 @@
-//! Carries out the core's effects, in order, once they are durable.
+//! Carries out the durable effects of the core, in order, once the journal entries before them are
+//! durable.
 
 use super::job_tasks::Duty;
 use super::pending::Item;
 use super::{Contents, DriverError, Shared, staging, watches};
 use crate::journal::Journal;
-use crate::{Effect, Notice};
+use crate::{Durable, Notice};
 use std::rc::Rc;
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::JobId;
@@ -38,44 +39,42 @@ pub(super) async fn run<P: Primitives, J: Journal, C: Contents + 'static>(
     }
 }
 
-fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effect: Effect) {
+fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effect: Durable) {
     match effect {
-        Effect::Journal(..) => {}
-        Effect::Command(nodes, command) => shared.say(nodes, command),
-        Effect::Strobe(nodes, strobe) => shared.outbox.strobe(nodes, strobe),
-        Effect::SlicesChanged(partition) => shared.slice_bells[usize::from(partition.0)].ring(),
-        Effect::Stage(stage) => {
+        Durable::Journal(..) => {}
+        Durable::Command(nodes, command) => shared.say(nodes, command),
+        Durable::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));
             shared.job_tasks.set(job, Duty::Staging, task);
         }
-        Effect::AbandonStaging(job) => shared.job_tasks.end(job),
-        Effect::AwaitStarted(watch) => {
+        Durable::AbandonStaging(job) => shared.job_tasks.end(job),
+        Durable::AwaitStarted(watch) => {
             let mut starting = shared.starting.borrow_mut();
             starting.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
             shared.starting_bell.ring();
         }
-        Effect::NameUnstarted(watch) => {
+        Durable::NameUnstarted(watch) => {
             let job = watch.job;
             let asking = watches::name_unstarted(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(asking);
             shared.job_tasks.set(job, Duty::Launch, task);
         }
-        Effect::AwaitTermination(watch) => {
+        Durable::AwaitTermination(watch) => {
             let mut terminating = shared.terminating.borrow_mut();
             terminating.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
             shared.terminating_bell.ring();
         }
-        Effect::Timer { at, job, incarnation, kind } => {
-            let timer = shared.primitives.runtime().sleep_until(at);
+        Durable::Timer { at, timer } => {
+            let due = shared.primitives.runtime().sleep_until(at);
             let this = shared.clone();
             let task = shared.primitives.runtime().spawn(async move {
-                timer.await;
-                this.drive(|core, now| core.timer(now, job, incarnation, kind));
+                due.await;
+                this.drive(|core, now| core.timer(now, timer));
             });
-            shared.job_tasks.set(job, kind.into(), task);
+            shared.job_tasks.set_timer(timer, task);
         }
-        Effect::Notify(job, notice) => notify(shared, job, notice),
+        Durable::Notify(job, notice) => notify(shared, job, notice),
     }
 }
 

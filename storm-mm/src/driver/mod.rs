@@ -30,7 +30,7 @@ pub use staging::Contents;
 
 use crate::api::Call;
 use crate::journal::{Journal, JournalError};
-use crate::{Core, Effect};
+use crate::{Core, Durable, Immediate};
 use bell::Bell;
 use inputs::Inputs;
 use job_tasks::JobTasks;
@@ -227,15 +227,15 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             let result = act(&mut core, now);
             (result, core.take_effects())
         };
-        for effect in effects {
+        for effect in effects.immediate {
             match effect {
-                Effect::Strobe(nodes, strobe) => self.outbox.strobe(nodes, strobe),
-                Effect::SlicesChanged(partition) => {
+                Immediate::Strobe(nodes, strobe) => self.outbox.strobe(nodes, strobe),
+                Immediate::SlicesChanged(partition) => {
                     self.slice_bells[usize::from(partition.0)].ring();
                 }
-                effect => self.pending.effect(effect),
             }
         }
+        effects.durable.into_iter().for_each(|effect| self.pending.effect(effect));
         self.pending.ring();
         let core = self.core.borrow();
         for (id, bell) in (0..).zip(&self.coscheduling_bells) {
@@ -272,7 +272,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Sends a command after all effects that the core has queued so far. A command to a node that
     /// joins comes after the answer to its join, since the node believes nothing before.
     fn say_in_turn(&self, nodes: NodeSet, command: Command) {
-        self.pending.effect(Effect::Command(nodes, command));
+        self.pending.effect(Durable::Command(nodes, command));
         self.pending.ring();
     }
 

@@ -3,7 +3,7 @@
 use super::dependencies::without_dependency;
 use super::held_bytes::MAX_BYTES_PER_USER;
 use super::partitions::Partition;
-use super::{Core, Effect, Notice};
+use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
@@ -136,7 +136,7 @@ impl Core {
     /// Has a job wait (again) for its partition's policy.
     pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
         let state = Reply::State { job, state: JobState::Pending, reason: None, node_list: None };
-        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
         self.enter(now, job);
     }
 

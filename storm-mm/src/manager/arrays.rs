@@ -4,7 +4,7 @@
 //! indices (`docs/decisions/0043`).
 
 use super::needs_table::Array;
-use super::{Core, Effect};
+use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::Phase;
 use std::collections::BTreeSet;
@@ -103,7 +103,7 @@ impl Core {
         let untold = self.partitions.get_mut(id).take_untold();
         if !untold.is_empty() {
             self.handle_together(now, id, untold);
-            self.effects.push(Effect::SlicesChanged(id));
+            self.effects.immediate.push(Immediate::SlicesChanged(id));
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::live::Left;
 use super::returns::KEEPER_TIME;
-use super::{Core, Effect, TimerKind};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
@@ -58,8 +58,8 @@ impl Core {
         live.await_return(node, left);
         let incarnation = live.incarnation();
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
-        let kind = TimerKind::Recovery;
-        self.effects.push(Effect::Timer { at: left.until, job, incarnation, kind });
+        let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
+        self.effects.durable.push(Durable::Timer { at: left.until, timer });
     }
 
     /// How much of this output was passed on before: a node may repeat output.

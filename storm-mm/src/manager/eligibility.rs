@@ -5,7 +5,7 @@
 //! The lifting of holds is in [`super::holding`], the ends of jobs in [`super::dependencies`].
 
 use super::unmet::Unmet;
-use super::{Core, Effect, TimerKind};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, Hold};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -62,7 +62,10 @@ impl Core {
                 let left = Duration::try_from(begin.duration_since(self.wall(now)));
                 let at = now + left.unwrap_or_default().min(LONGEST_TIMER);
                 let incarnation = self.jobs[&job].incarnation;
-                self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Begin });
+                self.effects.durable.push(Durable::Timer {
+                    at,
+                    timer: Timer::Job { job, incarnation, kind: JobTimer::Begin },
+                });
             }
             Obstacle::NeverSatisfied(condition)
                 if self.jobs[&job].spec.needs.kill_on_invalid_dep =>

@@ -1,7 +1,7 @@
 //! The end of jobs: asked for, forced, or reached.
 
 use super::live::{Launch, LiveJob, Lost};
-use super::{Core, Effect, Notice, TimerKind};
+use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Core {
         match self.live.get(job) {
             Some(live) if live.is_on_nodes() => {
                 let command = Command::SignalJob { job, signal };
-                self.effects.push(Effect::Command(live.nodes().clone(), command));
+                self.effects.durable.push(Durable::Command(live.nodes().clone(), command));
                 Ok(())
             }
             Some(_) | None => {
@@ -179,7 +179,7 @@ impl Core {
                 }
             }
             (Phase::Starting, Some(Launch::Staging | Launch::Staged)) => {
-                self.effects.push(Effect::AbandonStaging(job));
+                self.effects.durable.push(Durable::AbandonStaging(job));
                 self.finish(now, job, Some(cause));
             }
             (Phase::Starting | Phase::Running, Some(_)) => self.end_processes(now, job, cause),
@@ -223,11 +223,14 @@ impl Core {
         );
         if polite {
             let ask = Command::SignalJob { job, signal: SIGTERM };
-            self.effects.push(Effect::Command(nodes, ask));
+            self.effects.durable.push(Durable::Command(nodes, ask));
             let at = now + self.config.kill_grace;
-            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Kill });
+            self.effects.durable.push(Durable::Timer {
+                at,
+                timer: Timer::Job { job, incarnation, kind: JobTimer::Kill },
+            });
         } else {
-            self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
+            self.effects.durable.push(Durable::Command(nodes, Command::DestroyJob { job }));
         }
     }
 
@@ -235,7 +238,7 @@ impl Core {
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
         let Some(mut live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
-        self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
+        self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
         let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
         let cause = self.lost_meanwhile(&live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
@@ -333,7 +336,7 @@ impl Core {
             self.append(now, job, JobEventKind::UnderPolicy { sched });
         }
         self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
-        self.effects.push(Effect::Notify(job, Notice::Event(ended)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);
         self.settle(now);
     }

@@ -8,7 +8,7 @@
 
 use super::live::Lost;
 use super::returns::{Fenced, HeldRuns, KEEPER_TIME, KILL_TIME};
-use super::{Core, Effect, Notice, TimerKind};
+use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{JobState, Reply};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -35,7 +35,7 @@ impl Core {
         self.returns.fence(job, lost);
         let reason = self.fencing_reason(now, job);
         let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
-        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
         self.queue_if_fenced(now, job);
     }
 
@@ -72,7 +72,10 @@ impl Core {
             Some(Fenced::At(at)) => at,
         };
         let incarnation = self.jobs[&job].incarnation;
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Fenced });
+        self.effects.durable.push(Durable::Timer {
+            at,
+            timer: Timer::Job { job, incarnation, kind: JobTimer::Fenced },
+        });
     }
 
     /// Why a job that is to run again does not.

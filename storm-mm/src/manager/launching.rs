@@ -5,7 +5,7 @@
 use super::dependencies::without_dependency;
 use super::live::{Launch, LiveJob};
 use super::partitions::Partition;
-use super::{Core, Effect, StageOutcome, TimerKind};
+use super::{ClusterTimer, Core, Durable, JobTimer, StageOutcome, Timer};
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::borrow::Cow;
@@ -120,14 +120,17 @@ impl Core {
         let (watch, incarnation) = (live.watch(job), live.incarnation());
         let relaunched = nodes != *live.nodes();
         if !nodes.is_empty() {
-            self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
+            self.effects.durable.push(Durable::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         }
         if relaunched {
             // Its announcer may have reported to the former manager.
-            self.effects.push(Effect::AwaitStarted(watch));
+            self.effects.durable.push(Durable::AwaitStarted(watch));
         }
         let at = now + self.config.launch_timeout;
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
+        self.effects.durable.push(Durable::Timer {
+            at,
+            timer: Timer::Job { job, incarnation, kind: JobTimer::Launch },
+        });
     }
 
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
@@ -137,7 +140,7 @@ impl Core {
         if live.nodes().len() == 1 {
             return self.started(now, job, incarnation);
         }
-        self.effects.push(Effect::AwaitStarted(live.watch(job)));
+        self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
     }
 
     /// All ranks of a job execute.
@@ -162,7 +165,10 @@ impl Core {
             let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
             let (at, incarnation) = (live.earliest(now, next), live.incarnation());
-            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::TimeLimit });
+            self.effects.durable.push(Durable::Timer {
+                at,
+                timer: Timer::Job { job, incarnation, kind: JobTimer::TimeLimit },
+            });
         }
     }
 
@@ -192,12 +198,12 @@ impl Core {
         }
         let limit = self.config.launch_timeout;
         let effect = if live.run_time(now) >= limit {
-            Effect::NameUnstarted(live.watch(job))
+            Durable::NameUnstarted(live.watch(job))
         } else {
             let (at, incarnation) = (live.earliest(now, limit), live.incarnation());
-            Effect::Timer { at, job, incarnation, kind: TimerKind::Launch }
+            Durable::Timer { at, timer: Timer::Job { job, incarnation, kind: JobTimer::Launch } }
         };
-        self.effects.push(effect);
+        self.effects.durable.push(effect);
     }
 
     /// A launch has reached its time limit, and these nodes have not started their ranks. If the
@@ -215,7 +221,7 @@ impl Core {
             return;
         }
         if nodes.is_empty() {
-            self.effects.push(Effect::AwaitStarted(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
             return;
         }
         self.live.count_failure();
@@ -229,36 +235,36 @@ impl Core {
     }
 
     /// A timer that was asked for has fired.
-    pub fn timer(
-        &mut self,
-        now: Instant,
-        job: JobId,
-        incarnation: JobIncarnation,
-        kind: TimerKind,
-    ) {
-        match kind {
-            TimerKind::Fenced => return self.queue_if_fenced(now, job),
-            TimerKind::Begin => return self.reconsider(now, job),
-            TimerKind::Priorities => return self.reckon_priorities(now),
-            TimerKind::Wake => return self.wake(now),
-            TimerKind::Returned => return self.nodes_returned(now),
-            _ => {}
+    pub fn timer(&mut self, now: Instant, timer: Timer) {
+        match timer {
+            Timer::Job { job, incarnation, kind } => self.job_timer(now, job, incarnation, kind),
+            Timer::Cluster(ClusterTimer::Priorities) => self.reckon_priorities(now),
+            Timer::Cluster(ClusterTimer::Wake) => self.wake(now),
+            Timer::Cluster(ClusterTimer::Returned) => self.nodes_returned(now),
         }
-        let Some(live) = self.live.run(job, incarnation) else { return };
+    }
+
+    fn job_timer(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation, kind: JobTimer) {
+        let run = self.live.run(job, incarnation);
         match kind {
-            TimerKind::Fenced
-            | TimerKind::Begin
-            | TimerKind::Priorities
-            | TimerKind::Wake
-            | TimerKind::Returned => {}
-            TimerKind::Kill => {
-                let nodes = live.nodes().difference(live.over());
-                self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
+            JobTimer::Fenced => self.queue_if_fenced(now, job),
+            JobTimer::Begin => self.reconsider(now, job),
+            // The run that the timer was for is over.
+            JobTimer::Launch
+            | JobTimer::TimeLimit
+            | JobTimer::Kill
+            | JobTimer::Recovery
+            | JobTimer::Output
+                if run.is_none() => {}
+            JobTimer::Launch => self.launch_timer(now, job),
+            JobTimer::TimeLimit => self.time_limit_timer(now, job),
+            JobTimer::Kill => {
+                let nodes =
+                    run.map(|live| live.nodes().difference(live.over())).unwrap_or_default();
+                self.effects.durable.push(Durable::Command(nodes, Command::DestroyJob { job }));
             }
-            TimerKind::Launch => self.launch_timer(now, job),
-            TimerKind::Recovery => self.recovery_timer(now, job),
-            TimerKind::Output => self.release_output(job),
-            TimerKind::TimeLimit => self.time_limit_timer(now, job),
+            JobTimer::Recovery => self.recovery_timer(now, job),
+            JobTimer::Output => self.release_output(job),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The decisions of the Machine Manager: a state machine without I/O, clock or network.
 //!
-//! The core is told events with their times, and answers with [`Effect`]s for the driver to carry
-//! out. The live daemon and the simulated machine drive the same object.
+//! The core is told events with their times, and answers with [`Effects`] for the driver to carry out. The live daemon and the simulated machine drive the same object.
 //!
 //! The core does not choose where jobs run (the partition's policy in `storm-sched` does) and
 //! touches no node (the driver does, through `storm-rm`).
@@ -53,7 +52,10 @@ mod waited;
 #[cfg(test)]
 pub(crate) use model::{model_config, model_spec};
 
-pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
+pub use effect::{
+    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
+    Watch,
+};
 pub use partitions::PartitionError;
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
@@ -103,7 +105,7 @@ pub struct Core {
     held_bytes: HeldBytes,
     next_job: u64,
     shutting_down: bool,
-    effects: Vec<Effect>,
+    effects: Effects,
 }
 
 impl Core {
@@ -140,7 +142,7 @@ impl Core {
             held_bytes: HeldBytes::default(),
             next_job: 1,
             shutting_down: false,
-            effects: Vec::new(),
+            effects: Effects::default(),
             config,
         };
         core.recover(journal, now);
@@ -150,8 +152,8 @@ impl Core {
         Ok(core)
     }
 
-    /// The effects to carry out now, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    /// The effects to carry out now.
+    pub fn take_effects(&mut self) -> Effects {
         // A caller that takes the effects has let the core act.
         self.partitions.outdate_walk();
         std::mem::take(&mut self.effects)
@@ -181,7 +183,7 @@ impl Core {
     fn number_nodes(&mut self, now: Instant, book: &NodeBook) {
         if let Some(kind) = book.news() {
             let event = ClusterEvent { at: self.wall(now), kind };
-            self.effects.insert(0, Effect::Journal(journal::Entry::Cluster(event)));
+            self.effects.durable.insert(0, Durable::Journal(journal::Entry::Cluster(event)));
         }
     }
 
@@ -200,14 +202,14 @@ impl Core {
     fn append(&mut self, now: Instant, job: JobId, kind: JobEventKind) {
         let event = JobEvent { at: self.wall(now), kind };
         self.apply(job, &event);
-        self.effects.push(Effect::Journal(journal::Entry::Job(job, event)));
+        self.effects.durable.push(Durable::Journal(journal::Entry::Job(job, event)));
     }
 
     /// Appends an event of the cluster.
     fn append_of_cluster(&mut self, now: Instant, kind: ClusterEventKind) {
         let event = ClusterEvent { at: self.wall(now), kind };
         self.apply_of_cluster(&event);
-        self.effects.push(Effect::Journal(journal::Entry::Cluster(event)));
+        self.effects.durable.push(Durable::Journal(journal::Entry::Cluster(event)));
     }
 
     fn apply_of_cluster(&mut self, event: &ClusterEvent) {

@@ -6,7 +6,7 @@
 
 use super::live::{Launch, LiveJob};
 use super::partitions::sched_time;
-use super::{Core, Effect, TimerKind};
+use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::ServiceConfig;
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
@@ -241,8 +241,9 @@ impl Core {
         }
         self.preemption.returning = true;
         let at = now + self.config.recovery_timeout;
-        let (job, incarnation) = (JobId(0), JobIncarnation(0));
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
+        self.effects
+            .durable
+            .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Returned) });
     }
 
     /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
@@ -263,7 +264,7 @@ impl Core {
             }
             if !events.is_empty() {
                 self.handle_together(now, id, events);
-                self.effects.push(Effect::SlicesChanged(id));
+                self.effects.immediate.push(Immediate::SlicesChanged(id));
             }
         }
     }
@@ -299,7 +300,7 @@ impl Core {
         }
         let nodes = live.holders();
         if !nodes.is_empty() {
-            self.effects.push(Effect::Command(nodes, command));
+            self.effects.durable.push(Durable::Command(nodes, command));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::admission::request_of;
 use super::shares::Shares;
-use super::{Core, Effect, TimerKind};
+use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
 use crate::cluster::{ClusterEventKind, UsageOf};
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobIncarnation, PartitionId};
+use storm_rm::{JobId, PartitionId};
 use storm_sched::priority::{Contributions, Factors, Weights};
 use storm_sched::{Event, JobRequest, Priority};
 
@@ -227,8 +227,9 @@ impl Core {
         }
         let interval = service.priority.as_ref().map(|priority| priority.interval);
         let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
-        let (job, incarnation) = (JobId(0), JobIncarnation(0));
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
+        self.effects
+            .durable
+            .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Priorities) });
     }
 
     /// The regular computation of priorities.
@@ -307,7 +308,7 @@ impl Core {
                 }
             }
         }
-        self.effects.push(Effect::SlicesChanged(id));
+        self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     fn waits_in_policy(&self, job: JobId) -> bool {

@@ -5,7 +5,7 @@
 
 use super::live::{LiveJob, Restored};
 use super::restored_elements::RestoredElements;
-use super::{Core, Effect, TimerKind};
+use super::{Core, Durable, JobTimer, StageOutcome, Timer};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,10 @@ impl Core {
             self.go_on(now, job);
         }
         let at = now + self.config.recovery_timeout;
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
+        self.effects.durable.push(Durable::Timer {
+            at,
+            timer: Timer::Job { job, incarnation, kind: JobTimer::Recovery },
+        });
         let Some(placement) = placement else {
             self.leave_matrix(now, job);
             return Ok((partition, None));

@@ -3,7 +3,7 @@
 use super::away::Going;
 use super::live::{Awaiting, LiveJob};
 use super::returns::KEEPER_TIME;
-use super::{Core, Effect, Notice};
+use super::{Core, Durable, Notice};
 use crate::job::{EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
@@ -117,7 +117,7 @@ impl Core {
             entry.refused = Some(reason);
             entry.info = Some(info);
             let answer = Command::RefuseNode { configured_pes };
-            self.effects.push(Effect::Command(NodeSet::single(node), answer));
+            self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
             if held.is_none() {
                 return;
             }
@@ -164,7 +164,7 @@ impl Core {
                 if !data.is_empty() {
                     let offset = offset.saturating_add(known as u64);
                     let notice = Notice::Output(rank, stream, offset, data);
-                    self.effects.push(Effect::Notify(job, notice));
+                    self.effects.durable.push(Durable::Notify(job, notice));
                 }
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
@@ -230,7 +230,7 @@ impl Core {
         let first = live.part_over(node, ranks.into_iter().filter(own));
         if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
-            self.effects.push(Effect::AwaitTermination(watch));
+            self.effects.durable.push(Durable::AwaitTermination(watch));
         }
         self.end_if_in_vain(now, job);
         self.finish_if_over(now, job);
@@ -258,7 +258,7 @@ impl Core {
         let Some(live) = self.live.get_mut(job) else { return };
         if let Some(puts) = live.fences().outcome(sequence) {
             let done = Command::FenceDone { job, sequence, puts };
-            return self.effects.push(Effect::Command(NodeSet::single(node), done));
+            return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
         let Some(complete) = live.fence_arrived(sequence, node, puts) else {
             return self.end_if_in_vain(now, job);
@@ -275,7 +275,7 @@ impl Core {
             return self.end_job(now, job, EndCause::LaunchFailed { reason, exit_code: 1 });
         }
         let done = Command::FenceDone { job, sequence, puts: complete };
-        self.effects.push(Effect::Command(nodes, done));
+        self.effects.durable.push(Durable::Command(nodes, done));
     }
 
     /// Ends a job whose ranks wait in a barrier that can never open.

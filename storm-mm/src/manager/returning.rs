@@ -7,7 +7,7 @@
 
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
-use super::{Core, Effect, TimerKind};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, Phase};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -34,7 +34,7 @@ impl Core {
         let jobs = kept.iter().filter_map(|job| self.resumed(*job, node)).collect();
         let next_run = self.live.next_run();
         let answer = Command::Resume { jobs, next_run };
-        self.effects.push(Effect::Command(NodeSet::single(node), answer));
+        self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
         for job in &awaited {
             if let Some(live) = self.live.get_mut(*job) {
                 live.came_back(node);
@@ -117,10 +117,13 @@ impl Core {
         let Some(live) = self.live.get(job) else { return };
         if live.holds_output() {
             let at = now + CLIENT_GRACE;
-            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Output });
+            self.effects.durable.push(Durable::Timer {
+                at,
+                timer: Timer::Job { job, incarnation, kind: JobTimer::Output },
+            });
         }
         if !live.over().is_empty() && !live.is_over() {
-            self.effects.push(Effect::AwaitTermination(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(live.watch(job)));
         }
         self.finish_if_over(now, job);
     }
@@ -152,7 +155,7 @@ impl Core {
         if live.release_output() {
             let nodes = live.holders();
             let command = Command::HoldOutput { job, hold: false };
-            self.effects.push(Effect::Command(nodes, command));
+            self.effects.durable.push(Durable::Command(nodes, command));
         }
     }
 

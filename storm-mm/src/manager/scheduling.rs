@@ -3,7 +3,7 @@
 
 use super::live::{Awaiting, LiveJob, Placed, Taken};
 use super::partitions::sched_time;
-use super::{Core, Effect, Notice, StageJob, StageOutcome};
+use super::{Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::error::Error;
@@ -49,7 +49,7 @@ impl Core {
         self.handle_event(now, partition, Event::SliceEdge);
         self.partitions.get_mut(partition).slices_mut().end_edge();
         self.launch_staged(now, partition);
-        self.effects.push(Effect::SlicesChanged(partition));
+        self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
 
     /// Tells a policy an event at once, even in the middle of a slice: no element that a job wants
@@ -62,7 +62,7 @@ impl Core {
             self.prioritise_if_due(now, partition);
         }
         self.handle_event(now, partition, event);
-        self.effects.push(Effect::SlicesChanged(partition));
+        self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
@@ -265,7 +265,13 @@ impl Core {
         if files.is_empty() {
             self.staged(now, job, incarnation, Ok(StageOutcome::default()));
         } else {
-            self.effects.push(Effect::Stage(StageJob { job, incarnation, nodes, files, owner }));
+            self.effects.durable.push(Durable::Stage(StageJob {
+                job,
+                incarnation,
+                nodes,
+                files,
+                owner,
+            }));
         }
     }
 
@@ -283,7 +289,7 @@ impl Core {
         let node_list = self.jobs.get(&job).map(|record| record.node_list.clone());
         let node_list = node_list.filter(|list| !list.is_empty());
         let reply = Reply::State { job, state, reason, node_list };
-        self.effects.push(Effect::Notify(job, Notice::Event(reply)));
+        self.effects.durable.push(Durable::Notify(job, Notice::Event(reply)));
     }
 
     /// The first node of a job that is up: it announces the end (Algorithm 9).

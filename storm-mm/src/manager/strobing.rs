@@ -2,7 +2,7 @@
 //! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use super::Core;
-use super::Effect;
+use super::Immediate;
 use super::live::Launch;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{PartitionId, Row};
@@ -58,7 +58,7 @@ impl Core {
     ) {
         let nodes = (nodes, self.nodes.up());
         if let Some((nodes, slices)) = self.partitions.strobe(now, partition, nodes, following) {
-            self.effects.push(Effect::Strobe(nodes, slices));
+            self.effects.immediate.push(Immediate::Strobe(nodes, slices));
         }
     }
 

@@ -12,7 +12,7 @@
 
 use super::live::Awaiting;
 use super::partitions::Partition;
-use super::{Core, Effect};
+use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
 use crate::job::{JobEventKind, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ impl Core {
     pub(super) fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
         self.partitions.get_mut(id).set_quantum(quantum);
         self.handle_event(now, id, Event::SetQuantum(quantum));
-        self.effects.push(Effect::SlicesChanged(id));
+        self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     /// From now on the former policy starts nothing, and the new policy takes over when it can.
@@ -146,7 +146,7 @@ impl Core {
             // These jobs waited for an edge, which will not come any more.
             self.launch_staged(now, id);
         }
-        self.effects.push(Effect::SlicesChanged(id));
+        self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     /// The jobs that have places in a partition: running jobs, by their rows, before suspended

@@ -1,7 +1,7 @@
 //! The answers to clients that wait for the ends of jobs.
 
 use super::ending::no_such_job;
-use super::{Core, Effect, Notice};
+use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ForgottenJobs, JobView};
 use crate::job::Phase;
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ impl Core {
     pub(super) fn tell_awaited(&mut self, now: Instant, job: JobId) {
         if self.awaited.remove(&job) {
             let view = self.ended_view(now, job).map(Box::new);
-            self.effects.push(Effect::Notify(job, Notice::Over(view)));
+            self.effects.durable.push(Durable::Notify(job, Notice::Over(view)));
         }
     }
 

@@ -5,7 +5,7 @@ use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ErrorCode, ForgottenJobs, JobState, Peer};
 use crate::history::History;
 use crate::journal::Entry;
-use crate::manager::TimerKind;
+use crate::manager::JobTimer;
 use std::time::Duration;
 use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
 
@@ -194,7 +194,7 @@ fn a_job_begins_at_its_time_and_not_before_also_over_a_restart() {
     let mut timers = 0;
     while world.started_jobs().is_empty() {
         assert!(world.core.explain(world.now, job).unwrap().reason.contains("BeginTime"));
-        assert_eq!(world.timers.iter().filter(|timer| timer.3 == TimerKind::Begin).count(), 1);
+        assert_eq!(world.timers_of_jobs(JobTimer::Begin).len(), 1);
         world.timer();
         timers += 1;
     }

@@ -3,7 +3,7 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, PARTITION, USER, World, spec};
 use crate::api::{ApiError, ErrorCode, NodeState, Peer, ReservationRequest, ReservationView};
-use crate::manager::TimerKind;
+use crate::manager::{ClusterTimer, Timer};
 use jiff::SignedDuration;
 use std::time::Duration;
 use storm_rm::{JobId, JobSpec};
@@ -48,11 +48,12 @@ fn nodes(world: &World, job: JobId) -> String {
 
 /// Goes on to the next begin or end of a reservation.
 fn turn(world: &mut World) {
-    let wakes = world.timers.iter().filter(|timer| timer.3 == TimerKind::Wake);
+    let wake = Timer::Cluster(ClusterTimer::Wake);
+    let wakes = world.timers.iter().filter(|(_, timer)| *timer == wake);
     let at = wakes.map(|timer| timer.0).filter(|at| *at > world.now).min().expect("one is set");
-    world.timers.retain(|timer| timer.3 != TimerKind::Wake);
+    world.timers.retain(|(_, timer)| *timer != wake);
     world.now = at;
-    world.act(|core, now| core.timer(now, JobId(0), storm_rm::JobIncarnation(0), TimerKind::Wake));
+    world.act(|core, now| core.timer(now, wake));
 }
 
 #[test]

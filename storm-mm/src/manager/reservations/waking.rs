@@ -1,7 +1,7 @@
 //! Waking policies at times of their own: when reservations begin and end.
 
 use crate::manager::partitions::sched_time;
-use crate::manager::{Core, Effect, TimerKind};
+use crate::manager::{ClusterTimer, Core, Durable, Immediate, Timer};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobIncarnation};
@@ -24,8 +24,7 @@ impl Core {
             return;
         }
         self.reservations.armed = Some(at);
-        let (job, incarnation) = (JobId(0), JobIncarnation(0));
-        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Wake });
+        self.effects.durable.push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Wake) });
     }
 
     /// Wakes the policies whose time has come.
@@ -35,7 +34,7 @@ impl Core {
         for id in self.partitions.ids() {
             if self.partitions[id].policy().wake_at().is_some_and(|at| at <= time) {
                 self.handle_event(now, id, Event::Wake);
-                self.effects.push(Effect::SlicesChanged(id));
+                self.effects.immediate.push(Immediate::SlicesChanged(id));
             }
         }
         self.arm_wake(now);
