@@ -2,6 +2,7 @@
 
 use super::dependencies::without_dependency;
 use super::held_bytes::MAX_BYTES_PER_USER;
+use super::partitions::Partition;
 use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
@@ -54,8 +55,8 @@ impl Core {
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
-        let chosen = &self.partitions[usize::from(partition.0)];
-        let (name, policy) = (chosen.name.clone(), &chosen.policy);
+        let chosen = &self.partitions[partition];
+        let (name, policy) = (chosen.name().to_owned(), chosen.policy());
         storm_sched::feasible(policy.machine(), &request).map_err(|why| {
             ApiError::new(
                 ErrorCode::Infeasible,
@@ -99,9 +100,9 @@ impl Core {
     /// wait in the partition and all jobs that wait for something other than elements; the second
     /// is the user's own.
     fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
-        let chosen = &self.partitions[usize::from(partition.0)];
-        let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = chosen.policy.pending_count() + switching + self.needs.waiting.len();
+        let chosen = &self.partitions[partition];
+        let switching = chosen.queue_of_next().len();
+        let waiting = chosen.policy().pending_count() + switching + self.needs.waiting.len();
         if waiting + jobs > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -155,20 +156,23 @@ impl Core {
     fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
         let offered = || {
             let list = self.partitions.iter();
-            let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
+            let list =
+                list.map(|p| format!("{} ({} on {})", p.name(), p.policy().name(), p.node_list()));
             list.collect::<Vec<_>>().join(", ")
         };
         let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
-        let matches = |partition: &&super::Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
-                && spec.partition.as_deref().is_none_or(|name| partition.name == name)
+        let matches = |partition: &&Partition| {
+            spec.sched.as_deref().is_none_or(|sched| partition.policy().name() == policy(sched))
+                && spec.partition.as_deref().is_none_or(|name| partition.name() == name)
         };
         let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
-        let chosen = candidates.iter().find(|partition| partition.default).or(candidates.first());
-        if let Some(id) = chosen.and_then(|partition| self.partition_named(&partition.name)) {
+        let chosen =
+            candidates.iter().find(|partition| partition.is_default()).or(candidates.first());
+        if let Some(id) = chosen.and_then(|partition| self.partitions.id_of(partition.name())) {
             return Ok(id);
         }
-        let unknown = spec.partition.as_deref().filter(|name| self.partition_named(name).is_none());
+        let unknown =
+            spec.partition.as_deref().filter(|name| self.partitions.id_of(name).is_none());
         let error = match (unknown, spec.sched.as_deref()) {
             (Some(name), _) => {
                 ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))

@@ -89,7 +89,7 @@ impl Core {
         self.needs.fill_later = Some(BTreeSet::new());
         let outcome = act(self);
         let units = self.needs.fill_later.take().unwrap_or_default();
-        for id in (0..self.partition_count()).map(PartitionId) {
+        for id in self.partitions.ids() {
             self.tell_untold(now, id);
         }
         for unit in units {
@@ -100,7 +100,7 @@ impl Core {
 
     /// Tells a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
-        let untold = std::mem::take(&mut self.partition(id).untold);
+        let untold = self.partitions.get_mut(id).take_untold();
         if !untold.is_empty() {
             self.handle_together(now, id, untold);
             self.effects.immediate.push(Immediate::SlicesChanged(id));

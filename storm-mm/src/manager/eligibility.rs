@@ -94,14 +94,12 @@ impl Core {
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
         let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
-        match self.partition_named(&record.partition) {
+        match self.partitions.id_of(&record.partition) {
             Some(partition) => {
-                if let Some(switching) = &mut self.partition(partition).switching {
-                    switching.queue.push(job);
-                } else if self.needs.fill_later.is_some() {
-                    self.partition(partition).untold.push(Event::Submit(request));
-                } else {
-                    self.tell_policy(now, partition, Event::Submit(request));
+                let (submitted, later) = (Event::Submit(request), self.needs.fill_later.is_some());
+                let told = self.partitions.get_mut(partition).enqueue(job, submitted, later);
+                if let Some(submitted) = told {
+                    self.tell_policy(now, partition, submitted);
                 }
             }
             None => {
@@ -114,10 +112,10 @@ impl Core {
 
     /// Takes a job that has not started away from its policy, to wait for something else.
     pub(super) fn leave(&mut self, now: Instant, job: JobId) {
-        if self.fencing.contains_key(&job) || self.needs.waiting.contains(&job) {
+        if self.returns.is_fencing(job) || self.needs.waiting.contains(&job) {
             return;
         }
-        let partition = self.partition_named(&self.jobs[&job].partition);
+        let partition = self.partitions.id_of(&self.jobs[&job].partition);
         if let Some(partition) = partition {
             let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
             self.withdraw(now, partition, job, withdrawn);

@@ -21,7 +21,7 @@ mod holders;
 mod holding;
 mod launching;
 mod listing;
-mod live_job;
+mod live;
 #[cfg(test)]
 mod model;
 mod needs_table;
@@ -29,7 +29,7 @@ pub(crate) mod node_names;
 mod node_table;
 mod node_views;
 mod outside_matrix;
-mod partition;
+mod partitions;
 mod pmi_fences;
 mod preempting;
 mod priorities;
@@ -38,10 +38,10 @@ mod reports;
 mod reservations;
 mod restored_elements;
 mod returning;
+mod returns;
 mod scheduling;
 mod settings;
 mod shares;
-mod slice_order;
 mod slots;
 mod strobing;
 mod switching;
@@ -56,60 +56,46 @@ pub use effect::{
     ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
     Watch,
 };
-pub use partition::PartitionError;
-pub use slice_order::NextEdge;
+pub use partitions::{NextEdge, PartitionError};
 
-use crate::cluster::{ClusterEvent, ClusterEventKind, PartitionConfigured, PartitionSetting};
+use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::history::History;
 use crate::job::{JobEvent, JobEventKind, JobRecord};
 use crate::journal;
 use crate::{CoreConfig, NodeBook};
-use fencing::Fencing;
 use held_bytes::HeldBytes;
 use jiff::{SignedDuration, Timestamp};
-use listing::LastWalk;
-use live_job::{AwaitingFlags, LiveJob, SlotPool};
+use live::LiveJobs;
 use needs_table::NeedsTable;
 use node_table::NodeTable;
-use partition::Partition;
+use partitions::Partitions;
 use preempting::Preemption;
 use priorities::Priorities;
 use reservations::ReservationTable;
-use returning::HeldRuns;
+use returns::Returns;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, PartitionId, RecentEnvironments};
+use storm_rm::{JobId, RecentEnvironments};
 
 /// The Machine Manager's state.
 pub struct Core {
     config: CoreConfig,
     nodes: NodeTable,
-    partitions: Vec<Partition>,
+    partitions: Partitions,
     /// Jobs that have not ended, and those that have and are remembered.
     jobs: BTreeMap<JobId, JobRecord>,
     /// Which of the ended jobs are remembered.
     history: History,
     /// Jobs that hold processing elements.
-    live: BTreeMap<JobId, LiveJob>,
-    /// The live jobs that run outside the matrix.
-    outside_matrix: BTreeSet<JobId>,
-    slots: SlotPool,
-    awaiting_flags: VecDeque<AwaitingFlags>,
-    /// The jobs that returning nodes say they hold, until a node has reported all.
-    held: BTreeMap<NodeId, HeldRuns>,
-    /// Jobs that are to run again, while a node may still run them.
-    fencing: BTreeMap<JobId, Fencing>,
+    live: LiveJobs,
+    returns: Returns,
     /// The needs of jobs other than elements, and the arrays.
     needs: NeedsTable,
     /// Jobs that clients wait for.
     awaited: BTreeSet<JobId>,
     /// Waiting jobs are being told of ends.
     settling: bool,
-    /// The settings of partitions that were changed at run time, by name.
-    settings: BTreeMap<String, PartitionSetting>,
-    /// The latest known configuration of each partition, by name.
-    configured: BTreeMap<String, PartitionConfigured>,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
@@ -118,22 +104,8 @@ pub struct Core {
     /// The memory that each user's jobs hold.
     held_bytes: HeldBytes,
     next_job: u64,
-    /// The number of the next run, over all jobs. Flags that an earlier job left in a slot must not
-    /// be taken for those of a later run (`docs/decisions/0003-termination.md`).
-    next_incarnation: u32,
     shutting_down: bool,
-    counters: Counters,
-    last_walk: LastWalk,
     effects: Effects,
-}
-
-/// Counts since this manager started.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    submitted_before: u64,
-    launches: u64,
-    launch_failures: u64,
-    strobes: u64,
 }
 
 impl Core {
@@ -152,47 +124,38 @@ impl Core {
         let ids = config.nodes.iter().filter_map(|node| book.id(&node.name));
         let ids: Vec<NodeId> = ids.collect();
         let nodes = NodeTable::new(&config.nodes, &ids, &book);
-        let partitions = Partition::make_all(&config, &ids)?;
+        let partitions = Partitions::new(&config, &ids)?;
         let mut core = Core {
-            slots: SlotPool::new(config.job_slots),
             nodes,
             partitions,
             jobs: BTreeMap::new(),
-            outside_matrix: BTreeSet::new(),
             history: History::new(config.history_limit),
-            live: BTreeMap::new(),
-            awaiting_flags: VecDeque::new(),
-            held: BTreeMap::new(),
-            fencing: BTreeMap::new(),
+            live: LiveJobs::new(config.job_slots),
+            returns: Returns::default(),
             needs: NeedsTable::default(),
             awaited: BTreeSet::new(),
             settling: false,
-            settings: BTreeMap::new(),
-            configured: BTreeMap::new(),
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
             held_bytes: HeldBytes::default(),
             next_job: 1,
-            next_incarnation: 1,
             shutting_down: false,
-            counters: Counters::default(),
-            last_walk: LastWalk::default(),
             effects: Effects::default(),
             config,
         };
         core.recover(journal, now);
         core.number_nodes(now, &book);
         core.begin_reckoning(now);
-        (0..core.partition_count()).for_each(|id| core.warn_if_never_preempting(PartitionId(id)));
+        core.partitions.ids().for_each(|id| core.warn_if_never_preempting(id));
         Ok(core)
     }
 
     /// The effects to carry out now.
     pub fn take_effects(&mut self) -> Effects {
         // A caller that takes the effects has let the core act.
-        self.last_walk.outdated = true;
+        self.partitions.outdate_walk();
         std::mem::take(&mut self.effects)
     }
 
@@ -226,7 +189,7 @@ impl Core {
 
     /// The number of partitions.
     pub fn partition_count(&self) -> u16 {
-        self.partitions.len() as u16
+        self.partitions.count()
     }
 
     /// The wall-clock time of an instant.
@@ -254,9 +217,11 @@ impl Core {
             // The book was read before the replay.
             ClusterEventKind::NodesNumbered { .. } => {}
             ClusterEventKind::PartitionsConfigured { partitions } => {
-                self.configured.clone_from(partitions);
+                self.partitions.set_configured(partitions);
             }
-            ClusterEventKind::PartitionsSet { settings } => self.settings.clone_from(settings),
+            ClusterEventKind::PartitionsSet { settings } => {
+                self.partitions.set_settings(settings);
+            }
             ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
             ClusterEventKind::ReservationsSet { next, reservations } => {
                 self.reservations.set(*next, reservations);
@@ -294,15 +259,6 @@ impl Core {
                 self.needs.forgotten(&forgotten);
             }
         }
-    }
-
-    fn partition(&mut self, id: PartitionId) -> &mut Partition {
-        &mut self.partitions[usize::from(id.0)]
-    }
-
-    fn partition_named(&self, name: &str) -> Option<PartitionId> {
-        let index = self.partitions.iter().position(|partition| partition.name == name)?;
-        Some(PartitionId(index as u16))
     }
 
     /// The nodes of `set` that are up.

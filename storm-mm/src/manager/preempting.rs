@@ -4,8 +4,8 @@
 //! A suspended job keeps its memory and its place; its processes are stopped, like those of a row
 //! that never runs. The policies choose which job makes room.
 
-use super::live_job::Launch;
-use super::scheduling::sched_time;
+use super::live::{Launch, LiveJob};
+use super::partitions::sched_time;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::ServiceConfig;
 use crate::api::JobState;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, PartitionId, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
 use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
 
 /// Which jobs may preempt which, and which are suspended.
@@ -106,9 +106,9 @@ impl Core {
 
     /// Warns if a partition's policy ignores which jobs may preempt which.
     pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
-        let partition = &self.partitions[usize::from(id.0)];
-        if !self.preemption.precedences.is_empty() && !partition.policy.heeds_precedence() {
-            let (name, sched) = (&partition.name, partition.policy.name());
+        let partition = &self.partitions[id];
+        if !self.preemption.precedences.is_empty() && !partition.policy().heeds_precedence() {
+            let (name, sched) = (partition.name(), partition.policy().name());
             tracing::warn!(
                 partition = %name, sched,
                 "qualities of service preempt others, but this policy preempts no job"
@@ -129,9 +129,9 @@ impl Core {
     pub(super) fn suspended_reason(&self, now: Instant, record: &JobRecord) -> String {
         let by = record.suspended_for.and_then(|by| self.jobs.get(&by));
         let name = by.map_or_else(String::new, |by| format!(" for job {}", by.name()));
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         let id = storm_sched::JobId(record.id.0);
-        let kept = partition.and_then(|p| p.policy.explain_suspended(sched_time(now), id));
+        let kept = partition.and_then(|p| p.policy().explain_suspended(sched_time(now), id));
         // Only a reservation is taken from the policy's reason. The policy names other holders by
         // its own numbers, and the list of nodes says as much.
         if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
@@ -146,13 +146,13 @@ impl Core {
     /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
     /// the job that has the same elements.
     pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
-        let placement = self.live.get(&job).and_then(|live| live.placement.as_ref());
+        let placement = self.live.get(job).and_then(LiveJob::placement);
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
         if known || self.preemption.precedences.is_empty() {
             return;
         }
-        let Some(live) = self.live.get(&job) else { return };
-        let partition = &self.partitions[usize::from(live.partition.0)];
+        let Some(live) = self.live.get(job) else { return };
+        let partition = &self.partitions[live.partition()];
         if let Some(elements) = placement.map(|placement| partition.elements_of(placement)) {
             self.append(now, job, JobEventKind::OnElements { elements });
         }
@@ -162,7 +162,7 @@ impl Core {
     pub(super) fn end_for(&mut self, now: Instant, job: JobId, mode: PreemptMode, by: JobId) {
         let requeue = mode == PreemptMode::Requeue;
         let cause = EndCause::Preempted { by, requeue };
-        if requeue && self.awaits_flags(job) {
+        if requeue && self.live.awaiting_job(job).is_some() {
             self.append(now, job, JobEventKind::Requeued { cause });
             self.give_back(now, job);
             self.queue_again(now, job);
@@ -173,16 +173,11 @@ impl Core {
 
     /// Stops the processes of a job on all its nodes: another job has its elements.
     pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
-        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
-        {
-            awaiting.rows = RowSet::NONE;
-            awaiting.suspended_for = Some(by);
-            return;
+        if let Some(awaiting) = self.live.awaiting_mut(job) {
+            return awaiting.suspend(by);
         }
-        let Some(live) = self.live.get_mut(&job) else { return };
-        live.rows = RowSet::NONE;
-        live.set_active(now, false);
-        let time = live.run_time(now);
+        let Some(live) = self.live.get_mut(job) else { return };
+        let time = live.suspend(now);
         self.tell_rows(job);
         self.append(now, job, JobEventKind::Suspended { by, time });
         self.tell_whether_stopped(job, Some(format!("suspended for job {by}")));
@@ -190,20 +185,15 @@ impl Core {
 
     /// The processes of a suspended job go on.
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
-        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
-        {
-            let partition = &self.partitions[usize::from(awaiting.partition.0)];
-            awaiting.rows = partition.rows_of_new(Row(awaiting.slot.0));
-            awaiting.suspended_for = None;
-            return;
+        if let Some(awaiting) = self.live.awaiting_mut(job) {
+            let partition = &self.partitions[awaiting.partition()];
+            return awaiting.go_on(partition.rows_of_new(Row(awaiting.slot().0)));
         }
-        let Some(live) = self.live.get_mut(&job) else { return };
-        let partition = &self.partitions[usize::from(live.partition.0)];
-        live.rows = partition.rows_of_new(live.row);
-        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-        live.set_active(now, launched && partition.runs(live.rows));
-        let (time, staged) = (live.run_time(now), live.launch == Launch::Staged);
-        let may_launch = partition.may_launch(live.rows);
+        let Some(live) = self.live.get_mut(job) else { return };
+        let partition = &self.partitions[live.partition()];
+        let time = live.go_on(now, partition.rows_of_new(live.row()), partition.active());
+        let staged = live.launch() == Launch::Staged;
+        let may_launch = partition.may_launch(live.rows());
         self.tell_rows(job);
         if self.is_suspended(job) {
             self.append(now, job, JobEventKind::Resumed { time });
@@ -220,10 +210,7 @@ impl Core {
         if std::mem::replace(&mut self.preemption.giving_way, true) {
             return;
         }
-        while self.slots.is_empty()
-            && self.live.values().all(|live| live.rows == RowSet::NONE)
-            && let Some(job) = self.awaiting_flags.back().map(|placed| placed.job)
-        {
+        while let Some(job) = self.live.to_give_way() {
             self.preemption.stranded.insert(job);
             self.needs.waiting.insert(job);
             self.give_back(now, job);
@@ -233,13 +220,13 @@ impl Core {
 
     /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
-        self.slots.is_empty() && self.preemption.stranded.contains(&job)
+        self.live.slots_are_taken() && self.preemption.stranded.contains(&job)
     }
 
     /// A job has ended: jobs that gave up their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in std::mem::take(&mut self.preemption.stranded) {
-            if self.slots.is_empty() {
+            if self.live.slots_are_taken() {
                 self.preemption.stranded.insert(job);
             } else {
                 self.reconsider(now, job);
@@ -265,8 +252,8 @@ impl Core {
         if !std::mem::take(&mut self.preemption.returning) {
             return;
         }
-        for id in (0..self.partition_count()).map(PartitionId) {
-            let policy = &self.partition(id).policy;
+        for id in self.partitions.ids() {
+            let policy = self.partitions[id].policy();
             let waiting = if policy.preempts() { policy.pending() } else { Vec::new() };
             let mut events = Vec::new();
             for job in waiting {
@@ -294,24 +281,24 @@ impl Core {
 
     /// Tells the nodes that hold a part of a job the rows in which it runs.
     pub(super) fn tell_rows(&mut self, job: JobId) {
-        let Some(rows) = self.live.get(&job).map(|live| live.rows) else { return };
+        let Some(rows) = self.live.get(job).map(|live| live.rows()) else { return };
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
     /// Tells the nodes of a job how its ranks come to run together.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
-        let Some(partition) = self.live.get(&job).map(|live| live.partition) else { return };
-        let coscheduling = self.partitions[usize::from(partition.0)].coscheduling();
+        let Some(partition) = self.live.get(job).map(|live| live.partition()) else { return };
+        let coscheduling = self.partitions[partition].coscheduling();
         self.tell_holders(job, Command::Coschedule { job, coscheduling });
     }
 
     /// Sends a command to the nodes that hold a part of a job.
     fn tell_holders(&mut self, job: JobId, command: Command) {
-        let Some(live) = self.live.get(&job) else { return };
-        if matches!(live.launch, Launch::Staging | Launch::Staged) {
+        let Some(live) = self.live.get(job) else { return };
+        if !live.is_on_nodes() {
             return;
         }
-        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        let nodes = live.holders();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Command(nodes, command));
         }

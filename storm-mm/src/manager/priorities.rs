@@ -192,9 +192,8 @@ impl Core {
         let own = partitions.get(&record.partition).copied().unwrap_or(0);
         let all_pes = self
             .partitions
-            .iter()
-            .find(|partition| partition.name == record.partition)
-            .and_then(|partition| NonZeroU32::new(partition.policy.machine().pes()))?;
+            .named(&record.partition)
+            .and_then(|partition| NonZeroU32::new(partition.policy().machine().pes()))?;
         let (uid, account) = (record.spec.owner.uid, record.service.account.clone());
         let mut factors = Factors {
             waited: Duration::try_from(waited).unwrap_or_default(),
@@ -249,7 +248,7 @@ impl Core {
         let reckoned = self.priorities.reckoned;
         let lately = reckoned.is_some_and(|at| now < at + BETWEEN_RECKONINGS)
             && !self.priorities.shares.is_untold();
-        let waiting: usize = self.partitions.iter().map(|p| p.policy.pending_count()).sum();
+        let waiting: usize = self.partitions.iter().map(|p| p.policy().pending_count()).sum();
         if !lately && (reckoned.is_none() || waiting <= MOST_RECKONED_OUT_OF_TURN) {
             self.reckon(now);
         }
@@ -263,8 +262,8 @@ impl Core {
         if self.config.service.priority.is_none() {
             return;
         }
-        for partition in (0..self.partition_count()).map(PartitionId) {
-            if self.partition(partition).is_slicing() {
+        for partition in self.partitions.ids() {
+            if self.partitions[partition].is_slicing() {
                 self.priorities.due.insert(partition);
             } else {
                 self.prioritise(now, partition);
@@ -285,7 +284,7 @@ impl Core {
     }
 
     fn prioritise(&mut self, now: Instant, id: PartitionId) {
-        let waiting = self.partitions[usize::from(id.0)].policy.pending();
+        let waiting = self.partitions[id].policy().pending();
         let mut events = Vec::new();
         for waits in waiting {
             let job = JobId(waits.0);
@@ -298,7 +297,7 @@ impl Core {
         if events.is_empty() {
             return;
         }
-        if self.partitions[usize::from(id.0)].runs_all() {
+        if self.partitions[id].runs_all() {
             self.handle_together(now, id, events);
         } else {
             for event in events {
@@ -314,14 +313,14 @@ impl Core {
 
     fn waits_in_policy(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
-            && !self.awaits_flags(job)
+            && !self.live.awaiting_job(job).is_some()
     }
 
     /// Charges the running jobs for their time since they were last charged.
     fn charge_running(&mut self, now: Instant) {
         let wall = self.wall(now);
         let ran: Vec<(JobId, Duration)> =
-            self.live.iter().map(|(job, live)| (*job, live.run_time(now))).collect();
+            self.live.iter().map(|(job, live)| (job, live.run_time(now))).collect();
         for (job, ran) in ran {
             self.charge(wall, job, ran);
         }
@@ -329,7 +328,7 @@ impl Core {
         let waits =
             |job: &JobId| jobs.get(job).is_some_and(|record| record.phase == Phase::Pending);
         ordered_by.retain(|job, _| waits(job));
-        charged.retain(|job, _| live.contains_key(job));
+        charged.retain(|job, _| live.contains(*job));
     }
 
     /// Charges a job whose present run has lasted `ran`.
@@ -414,7 +413,7 @@ impl Core {
             }
         };
         let record = self.jobs.get(&job)?;
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         Some(PriorityView {
             job,
             array: record.task,
@@ -423,7 +422,7 @@ impl Core {
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
             priority,
-            counts: partition.map(|p| p.policy.priority_use()).unwrap_or_default(),
+            counts: partition.map(|p| p.policy().priority_use()).unwrap_or_default(),
             factors,
             nice: record.service.nice,
         })

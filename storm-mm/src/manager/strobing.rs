@@ -3,39 +3,22 @@
 
 use super::Core;
 use super::Immediate;
-use super::live_job::{Launch, LiveJob};
-use super::partition::Partition;
-use super::slice_order::NextEdge;
-use std::time::Duration;
+use super::live::Launch;
+use super::partitions::NextEdge;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{PartitionId, Row};
 use storm_sched::Slot;
-
-/// The most slices that a strobe orders: a byte or two of its message each.
-const SLICES_MAX: u128 = 256;
-
-impl Partition {
-    /// The rows of the slices that a strobe now would order after its own.
-    fn following(&self, span: Duration) -> Vec<Row> {
-        let Some(quantum) = self.slice() else { return Vec::new() };
-        let slices = span.as_nanos().checked_div(quantum.as_nanos()).unwrap_or(0);
-        let further = slices.min(SLICES_MAX).saturating_sub(1) as usize;
-        if further == 0 {
-            return Vec::new();
-        }
-        self.policy.upcoming(further).into_iter().map(|slot| Row(slot.0)).collect()
-    }
-}
 
 impl Core {
     /// The number of next edges that only pass from one slice that nodes begin by themselves to
     /// another, and need nothing else of the manager.
     pub fn slices_ahead(&self, partition: PartitionId) -> usize {
-        let ahead = self.partitions[usize::from(partition.0)].slices_ahead();
-        let waits = |live: &LiveJob| live.partition == partition && live.launch == Launch::Staged;
-        let needed =
-            |core: &Core| core.priorities_are_due(partition) || core.live.values().any(waits);
-        if ahead == 0 || needed(self) { 0 } else { ahead }
+        let ahead = self.partitions[partition].slices_ahead();
+        let waits = || self.live.of(partition).any(|(_, live)| live.launch() == Launch::Staged);
+        if ahead == 0 || self.priorities_are_due(partition) || waits() {
+            return 0;
+        }
+        ahead
     }
 
     /// The next edge of a partition; `None` while its time is not sliced. The caller may sleep
@@ -43,16 +26,16 @@ impl Core {
     /// [passes](Self::pass_slices) the edges before anything else happens.
     pub fn next_edge(&mut self, now: Instant, partition: PartitionId) -> Option<NextEdge> {
         let ahead = self.slices_ahead(partition);
-        let entry = self.partition(partition);
+        let entry = self.partitions.get_mut(partition);
         let slice = entry.slice();
-        entry.slices.next_edge(now, slice, ahead)
+        entry.slices_mut().next_edge(now, slice, ahead)
     }
 
     /// The slice under way ends now, at its edge or later.
     pub fn cut_slice(&mut self, now: Instant, partition: PartitionId) {
-        let entry = self.partition(partition);
+        let entry = self.partitions.get_mut(partition);
         let slice = entry.slice();
-        match entry.slices.end_slice(now, slice) {
+        match entry.slices_mut().end_slice(now, slice) {
             true => self.slice_edge(now, partition),
             false => self.late_slice_edge(now, partition),
         }
@@ -64,7 +47,7 @@ impl Core {
     /// was one.
     pub fn pass_slices(&mut self, now: Instant) -> bool {
         let mut any = false;
-        for id in (0..self.partition_count()).map(PartitionId) {
+        for id in self.partitions.ids() {
             while let Some(edge) = self.slept_through(now, id)
                 && self.pass_slice(edge, id)
             {
@@ -75,14 +58,14 @@ impl Core {
     }
 
     fn slept_through(&mut self, now: Instant, partition: PartitionId) -> Option<Instant> {
-        let entry = self.partition(partition);
+        let entry = self.partitions.get_mut(partition);
         let slice = entry.slice();
-        entry.slices.slept_through(now, slice)
+        entry.slices_mut().slept_through(now, slice)
     }
 
     fn pass_slice(&mut self, edge: Instant, partition: PartitionId) -> bool {
         let ahead = self.slices_ahead(partition);
-        let passes = self.partition(partition).slices.pass(edge, ahead);
+        let passes = self.partitions.get_mut(partition).slices_mut().pass(edge, ahead);
         if passes {
             self.slice_edge(edge, partition);
         }
@@ -91,19 +74,17 @@ impl Core {
 
     /// The partitions whose next edge needs the manager, though it sleeps through it.
     pub fn slices_to_wake_for(&self) -> Vec<PartitionId> {
-        let ids = (0..self.partition_count()).map(PartitionId);
-        let sleeps = |id: &PartitionId| self.partitions[usize::from(id.0)].slices.sleeps();
-        ids.filter(sleeps).filter(|id| self.slices_ahead(*id) == 0).collect()
+        let sleeps = |id: &PartitionId| self.partitions[*id].slices().sleeps();
+        let ids = self.partitions.ids().filter(sleeps);
+        ids.filter(|id| self.slices_ahead(*id) == 0).collect()
     }
 
     /// Another row becomes active.
     pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let nodes = self.nodes_to_strobe(partition);
-        let entry = self.partition(partition);
-        let quantum = entry.policy.quantum();
-        if !entry.slices.activate(now, Row(slot.0), &nodes, quantum) {
-            let span = self.config.strobe_span;
-            let following = self.partition(partition).following(span);
+        let entry = self.partitions.get_mut(partition);
+        if !entry.activate(now, Row(slot.0), &nodes) {
+            let following = entry.following(self.config.strobe_span);
             self.strobe(now, partition, nodes, following);
         }
         self.charge_time(now, partition);
@@ -113,8 +94,7 @@ impl Core {
     /// they differ, or if jobs have other rows, the nodes are told to stay in the slice under way
     /// until the next strobe. So each strobe finds the same rows on all nodes of a job.
     pub(super) fn recall_slices(&mut self, now: Instant, partition: PartitionId) {
-        let entry = self.partition(partition);
-        if entry.slices.is_outdated(entry.slice(), |slices| entry.policy.upcoming(slices)) {
+        if self.partitions[partition].slices_are_outdated() {
             let nodes = self.nodes_to_strobe(partition);
             self.strobe(now, partition, nodes, Vec::new());
         }
@@ -123,8 +103,7 @@ impl Core {
     /// The nodes that hold jobs of the partition. A strobe does not matter to other nodes, unless
     /// they are ahead: a later launch there names the row that is active then.
     fn nodes_to_strobe(&self, partition: PartitionId) -> NodeSet {
-        let here = self.live.values().filter(|live| live.partition == partition);
-        self.up(&here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes)))
+        self.up(&self.live.nodes_of(partition))
     }
 
     /// Tells nodes the active row, and the rows that follow.
@@ -135,21 +114,14 @@ impl Core {
         nodes: NodeSet,
         following: Vec<Row>,
     ) {
-        let entry = &mut self.partitions[usize::from(partition.0)];
-        let (quantum, up) = (entry.policy.quantum(), self.nodes.up());
-        let strobe = entry.slices.strobe(now, partition, (nodes, up), (following, quantum));
-        let Some((nodes, slices)) = strobe else { return };
-        self.counters.strobes += 1;
-        self.effects.immediate.push(Immediate::Strobe(nodes, slices));
+        let nodes = (nodes, self.nodes.up());
+        if let Some((nodes, slices)) = self.partitions.strobe(now, partition, nodes, following) {
+            self.effects.immediate.push(Immediate::Strobe(nodes, slices));
+        }
     }
 
     /// From now on, run time is counted for the launched jobs whose row is active.
     pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
-        let row = self.partitions[usize::from(partition.0)].active();
-        for live in self.live.values_mut().filter(|live| live.partition == partition) {
-            let started =
-                matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-            live.set_active(now, started && live.rows.contains(row));
-        }
+        self.live.count_time(now, partition, self.partitions[partition].active());
     }
 }

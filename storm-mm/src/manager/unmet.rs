@@ -111,10 +111,10 @@ impl Core {
 
     /// The partition that a job lacks, or the lack of its partition.
     fn lacks_place(&self, record: &JobRecord) -> Option<Unmet> {
-        let Some(id) = self.partition_named(&record.partition) else {
+        let Some(id) = self.partitions.id_of(&record.partition) else {
             return Some(Unmet::Partition(record.partition.clone()));
         };
-        let machine = self.partitions[usize::from(id.0)].policy.machine();
+        let machine = self.partitions[id].policy().machine();
         let request = request_of(record.id, &record.spec);
         if let Err(why) = storm_sched::feasible(machine, &request) {
             let partition = record.partition.clone();

@@ -1,11 +1,11 @@
 //! The state as users see it: jobs, partitions, reasons.
 
+use super::Core;
 use super::ending::no_such_job;
-use super::listing::Waiting;
-use super::live_job::Launch;
+use super::live::{Launch, LiveJob};
+use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
-use super::scheduling::{files_of, sched_time};
-use super::{Core, Partition};
+use super::scheduling::files_of;
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
     PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
@@ -119,9 +119,9 @@ impl Core {
         estimate: Option<Timestamp>,
     ) -> (String, Vec<ReservedNodes>) {
         let id = storm_sched::JobId(record.id.0);
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         let pending = partition.filter(|_| record.phase == Phase::Pending);
-        let Some(reason) = pending.and_then(|p| p.policy.explain(sched_time(now), id)) else {
+        let Some(reason) = pending.and_then(|p| p.policy().explain(sched_time(now), id)) else {
             return Default::default();
         };
         let named = match &reason {
@@ -143,9 +143,9 @@ impl Core {
         let start = match &waiting.starts {
             Some(starts) => *starts.get(&record.id)?,
             None => {
-                let partition = self.partitions.iter().find(|p| p.name == record.partition)?;
+                let partition = self.partitions.named(&record.partition)?;
                 let id = storm_sched::JobId(record.id.0);
-                partition.policy.estimate(sched_time(now), id)?
+                partition.policy().estimate(sched_time(now), id)?
             }
         };
         Some(self.wall(now + start.since(sched_time(now))))
@@ -157,7 +157,7 @@ impl Core {
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
                 self.suspended_reason(now, record)
             }
-            Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
+            Phase::Starting => match self.live.get(record.id).map(LiveJob::launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)
@@ -169,18 +169,19 @@ impl Core {
                     format!("its ranks are being started on {}", record.node_list)
                 }
             },
-            Phase::Running => match self.live.get(&record.id) {
-                Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
-                Some(_) if self.outside_matrix.contains(&record.id) => format!(
+            Phase::Running => match self.live.get(record.id) {
+                Some(live) if live.is_recovering() => self.recovery_reason(record.id),
+                Some(_) if self.live.is_outside_matrix(record.id) => format!(
                     "it runs on {}, for which no partition has room as they are configured now",
                     record.node_list
                 ),
-                Some(live) if self.partitions[usize::from(live.partition.0)].is_slicing() => {
-                    let partition = &self.partitions[usize::from(live.partition.0)];
-                    let rows = partition.policy.rows().len();
+                Some(live) if self.partitions[live.partition()].is_slicing() => {
+                    let partition = &self.partitions[live.partition()];
+                    let rows = partition.policy().rows().len();
                     format!(
                         "it runs on {} in row {} and has one of {rows} time slots",
-                        record.node_list, live.row.0
+                        record.node_list,
+                        live.row().0
                     )
                 }
                 Some(_) | None => format!("it runs on {}", record.node_list),
@@ -204,16 +205,16 @@ impl Core {
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
-        if let Some(awaiting) = self.awaiting_flags.iter().find(|placed| placed.job == record.id) {
-            let (slot, limit) = (awaiting.slot, self.config.job_slots);
+        if let Some(awaiting) = self.live.awaiting_job(record.id) {
+            let (slot, limit) = (awaiting.slot(), self.config.job_slots);
             return format!(
                 "it has a place in row {slot} and waits for one of {limit} jobs to end"
             );
         }
         let id = storm_sched::JobId(record.id.0);
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         if let Some((partition, next)) = partition.and_then(|p| Some((p, p.next_sched()?))) {
-            let (name, rows) = (&partition.name, partition.policy.rows().len());
+            let (name, rows) = (partition.name(), partition.policy().rows().len());
             if partition.drains_for(next) {
                 return format!(
                     "partition {name} changes to {next} as soon as its jobs have ended: how \
@@ -225,7 +226,7 @@ impl Core {
             );
         }
         let known = waiting.reasons.get(&record.id).cloned();
-        let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
+        let asked = || partition.and_then(|p| p.policy().explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(mut reason), _) => {
@@ -246,7 +247,7 @@ impl Core {
 
     pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
-        let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
+        let ran = self.live.get(record.id).map_or(record.ran, |live| live.run_time(now));
         // A job runs a moment before all nodes have reported its start.
         let elapsed = record.started.map_or(Duration::ZERO, |started| {
             Duration::try_from(until.duration_since(started)).unwrap_or_default().max(ran)
@@ -294,9 +295,9 @@ impl Core {
     }
 
     fn rank_views(&self, record: &JobRecord) -> Vec<RankView> {
-        let live = self.live.get(&record.id);
+        let live = self.live.get(record.id);
         let exit_of = |rank: Rank| match live {
-            Some(live) => live.exits.get(&rank).cloned(),
+            Some(live) => live.exits().get(&rank).cloned(),
             None => record.exits.iter().find(|exit| exit.rank == rank).cloned(),
         };
         let on_node = |share: &storm_rm::message::NodeRanks| {
@@ -321,7 +322,7 @@ impl Core {
 
     pub(super) fn partition_view(&self, partition: &Partition) -> PartitionView {
         let count = |wanted: JobState| {
-            let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
+            let jobs = self.jobs.values().filter(|r| r.partition == partition.name());
             jobs.filter(|record| record.state() == wanted).count() as u32
         };
         let drained =
@@ -329,22 +330,22 @@ impl Core {
         let micros =
             |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         PartitionView {
-            name: partition.name.clone(),
-            sched: partition.policy.name().to_owned(),
-            configured_sched: self.unset_sched(partition),
-            configured_quantum_us: self.unset_quantum_us(partition),
-            warning: self.slice_warning(partition),
-            default: partition.default,
-            node_list: partition.node_list.clone(),
-            nodes: partition.members.len() as u32,
-            nodes_up: self.up(&partition.nodes).len() as u32,
-            nodes_drained: partition.members.iter().filter(drained).count() as u32,
-            pes: partition.policy.machine().pes(),
+            name: partition.name().to_owned(),
+            sched: partition.policy().name().to_owned(),
+            configured_sched: self.partitions.unset_sched(partition),
+            configured_quantum_us: self.partitions.unset_quantum_us(partition),
+            warning: partition.slice_warning(),
+            default: partition.is_default(),
+            node_list: partition.node_list().to_owned(),
+            nodes: partition.members().len() as u32,
+            nodes_up: self.up(partition.nodes()).len() as u32,
+            nodes_drained: partition.members().iter().filter(drained).count() as u32,
+            pes: partition.policy().machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
-            quantum_us: partition.policy.quantum().map(micros),
-            slice_us: partition.policy.communication_slice().map(micros),
-            checkpoint: partition.checkpoint,
-            rows_used: partition.policy.rows().len() as u32,
+            quantum_us: partition.policy().quantum().map(micros),
+            slice_us: partition.policy().communication_slice().map(micros),
+            checkpoint: partition.checkpoint(),
+            rows_used: partition.policy().rows().len() as u32,
             rows_max: partition.rows_max(),
             jobs_running: count(JobState::Running),
             jobs_pending: count(JobState::Pending),
@@ -368,9 +369,9 @@ impl Core {
             jobs_pending: count(JobState::Pending),
             jobs_running: count(JobState::Running),
             jobs_submitted: self.next_job - 1,
-            launches: self.counters.launches,
-            launch_failures: self.counters.launch_failures,
-            strobes: self.counters.strobes,
+            launches: self.live.launches().issued,
+            launch_failures: self.live.launches().failed,
+            strobes: self.partitions.strobes(),
         }
     }
 }

@@ -93,9 +93,9 @@ impl Core {
 
     /// The reservations of a partition that are not over, as its policy knows them.
     pub(super) fn reservations_of(&self, now: Instant, id: PartitionId) -> Vec<Reservation> {
-        let partition = &self.partitions[usize::from(id.0)];
+        let partition = &self.partitions[id];
         let at = self.wall(now);
-        let here = self.reservations.left(at).filter(|record| record.partition == partition.name);
+        let here = self.reservations.left(at).filter(|record| record.partition == partition.name());
         here.map(|record| {
             let nodes = self.reserved_nodes(record);
             Reservation {
@@ -112,7 +112,7 @@ impl Core {
     pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
         for reservation in self.reservations_of(now, id) {
             // No job waits for the reservation yet, so none can start.
-            policy.handle(super::scheduling::sched_time(now), Event::Reserve(reservation));
+            policy.handle(super::partitions::sched_time(now), Event::Reserve(reservation));
         }
     }
 
@@ -127,7 +127,7 @@ impl Core {
                 );
             }
         }
-        for id in (0..self.partition_count()).map(PartitionId) {
+        for id in self.partitions.ids() {
             for reservation in self.reservations_of(now, id) {
                 self.handle_event(now, id, Event::Reserve(reservation));
             }

@@ -1,6 +1,7 @@
 //! The slices of a partition: the row that is active, the number of its strobe, the slices that
 //! nodes begin by themselves, and the edges through which the manager sleeps meanwhile
-//! (`docs/decisions/0091`, `docs/decisions/0145`).
+//! ([decision 0091](../../../../docs/decisions/0091-slices-by-the-nodes-clocks.md), [decision
+//! 0145](../../../../docs/decisions/0145-one-order-of-slices.md)).
 //!
 //! The order has no policy, no clock and no jobs: it is told rows, nodes, the quantum and the time,
 //! and answers with the strobes to send and the edges to wait for.
