@@ -44,7 +44,7 @@ impl Core {
         states: &[JobState],
     ) -> Result<(), ApiError> {
         // The last job first, so that none starts because another goes.
-        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
             core.cancel_one(now, peer, job, signal)
@@ -129,12 +129,12 @@ impl Core {
 
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
-        self.shutting_down = true;
+        self.jobs.close();
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
         // job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
-        let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
+        let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
         let awaiting: Vec<JobId> = self.live.awaiting().map(|placed| placed.job()).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
         let queues = self.partitions.iter().map(|p| p.queue_of_next().iter().rev().copied());
@@ -167,7 +167,7 @@ impl Core {
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partitions.id_of(&record.partition);
                 // Its policy does not know a job that waits for something else.
-                let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
+                let partition = partition.filter(|_| !self.jobs.needs().is_waiting(job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
                     // Its partition may not be there any more.
@@ -197,7 +197,7 @@ impl Core {
         if self.returns.forget(job) || self.give_back(now, job) {
             return;
         }
-        let later = self.needs.fill_later.is_some();
+        let later = self.jobs.needs().is_together();
         if let Some(event) = self.partitions.get_mut(partition).dequeue(job, event, later) {
             self.tell_policy(now, partition, event);
         }
@@ -239,7 +239,7 @@ impl Core {
         let Some(mut live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
-        let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
+        let may_requeue = self.jobs[&job].spec.requeue && !self.jobs.is_closed();
         let cause = self.lost_meanwhile(&live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let again = match cause {
@@ -322,7 +322,7 @@ impl Core {
         exits: Vec<RankExit>,
         ran: Duration,
     ) {
-        let cause = cause.map(|cause| (self.said(&cause), cause));
+        let cause = cause.map(|cause| (self.config.said(&cause), cause));
         let outcome = outcome(cause, &exits);
         let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
         let ended = Reply::Ended {
@@ -339,27 +339,6 @@ impl Core {
         self.effects.durable.push(Durable::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);
         self.settle(now);
-    }
-
-    /// Why a job is ended, with the name of the user if there is one.
-    pub(super) fn said(&self, cause: &EndCause) -> String {
-        match cause {
-            EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
-                Some(name) => format!("cancelled by {name} ({uid})"),
-                None => cause.to_string(),
-            },
-            cause => cause.to_string(),
-        }
-    }
-
-    /// A line of a job's log with the user's name, since the record has only the number.
-    pub(super) fn with_user_name(&self, text: &str) -> String {
-        let named = || {
-            let (before, uid) = text.rsplit_once("by user ")?;
-            let name = (self.config.user_name)(uid.parse().ok()?)?;
-            Some(format!("{before}by {name} ({uid})"))
-        };
-        named().unwrap_or_else(|| text.to_owned())
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
+use storm_rm::{JobId, PartitionId, Row};
 use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
 
 /// Which jobs may preempt which, and which are suspended.
@@ -23,8 +23,6 @@ pub(super) struct Preemption {
     /// The meanings of the qualities of service for a policy, by name; empty when no job may
     /// preempt another.
     precedences: BTreeMap<String, Meanings>,
-    /// Suspended jobs, in the order of their suspension.
-    suspended: Vec<JobId>,
     /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
     /// flags.
     stranded: BTreeSet<JobId>,
@@ -69,16 +67,6 @@ impl Preemption {
         Preemption { precedences: meanings.collect(), ..Preemption::default() }
     }
 
-    /// Records whether a changed job is suspended.
-    pub(super) fn note(&mut self, record: &JobRecord) {
-        let known = self.suspended.iter().position(|job| *job == record.id);
-        match (record.suspended_for, known) {
-            (Some(_), None) => self.suspended.push(record.id),
-            (None, Some(at)) => drop(self.suspended.remove(at)),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-    }
-
     fn precedence_of(&self, record: &JobRecord) -> Option<Arc<Precedence>> {
         let meanings = self.precedences.get(record.service.qos.as_ref()?)?;
         let asked = record.spec.requeue;
@@ -118,7 +106,7 @@ impl Core {
 
     /// Suspended jobs, in the order of their suspension.
     pub(super) fn suspended(&self) -> &[JobId] {
-        &self.preemption.suspended
+        self.jobs.suspended()
     }
 
     pub(super) fn is_suspended(&self, job: JobId) -> bool {
@@ -199,7 +187,7 @@ impl Core {
             self.append(now, job, JobEventKind::Resumed { time });
         }
         self.tell_whether_stopped(job, None);
-        if staged && may_launch && !self.shutting_down {
+        if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
         }
     }
@@ -212,7 +200,7 @@ impl Core {
         }
         while let Some(job) = self.live.to_give_way() {
             self.preemption.stranded.insert(job);
-            self.needs.waiting.insert(job);
+            self.jobs.needs_mut().wait(job);
             self.give_back(now, job);
         }
         self.preemption.giving_way = false;

@@ -7,7 +7,7 @@
 use super::admission::request_of;
 use super::shares::Shares;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
-use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
+use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView};
 use crate::cluster::{ClusterEventKind, UsageOf};
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
@@ -32,7 +32,7 @@ const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
 /// The state of priorities that is not in the records.
 #[derive(Debug)]
 pub(super) struct Priorities {
-    pub(super) shares: Shares,
+    shares: Shares,
     /// The part of each present run that was charged already.
     charged: BTreeMap<JobId, Duration>,
     /// Usage was charged that is not in the journal yet.
@@ -62,6 +62,21 @@ impl Priorities {
             reckoned: None,
             due: BTreeSet::new(),
         }
+    }
+
+    /// Whether there is an account of this name.
+    pub(super) fn knows_account(&self, name: &str) -> bool {
+        self.shares.knows(name)
+    }
+
+    /// The accounts that a user may name, the user's own account first.
+    pub(super) fn accounts_of(&self, uid: u32) -> Vec<&str> {
+        self.shares.accounts_of(uid)
+    }
+
+    /// Adds a user to an account.
+    pub(super) fn add_user(&mut self, account: &str, uid: u32, shares: u32) {
+        self.shares.add_user(account, uid, shares);
     }
 }
 
@@ -97,7 +112,7 @@ impl Core {
         if !own.contains(&asked.as_str()) && !self.is_admin(peer) {
             let message = format!("you are not a user of account {asked:?}");
             let error = ApiError::new(ErrorCode::NotPermitted, message).hint(hint);
-            return Err(match self.unknown_users_of(&NamedIn::Account(asked)) {
+            return Err(match self.config.unknown_users_of(&NamedIn::Account(asked)) {
                 Some(users) => error.why(format!(
                     "it is for {users} as well, and the manager's host knows no such user yet"
                 )),
@@ -115,7 +130,7 @@ impl Core {
         jobs: u64,
     ) -> Result<Option<String>, ApiError> {
         let all = &self.config.service.qos;
-        let may = |qos: &QosConfig| self.may_have(qos, peer.uid, account);
+        let may = |qos: &QosConfig| self.config.may_have(qos, peer.uid, account);
         let Some(asked) = asked else {
             let default = all.iter().find(|qos| qos.default && may(qos));
             return default
@@ -383,7 +398,7 @@ impl Core {
     /// Returns also how many are left out. The policies order their queues by these priorities.
     pub fn list_priorities(&mut self, now: Instant, jobs: &[JobId]) -> (Vec<PriorityView>, u32) {
         self.freshen_priorities(now);
-        let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs_of(*job)).collect();
+        let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs.of(*job)).collect();
         let wanted = |record: &&JobRecord| {
             record.phase == Phase::Pending && (jobs.is_empty() || named.contains(&record.id))
         };
@@ -417,7 +432,7 @@ impl Core {
         Some(PriorityView {
             job,
             array: record.task,
-            user: self.user_view(record.spec.owner.uid),
+            user: self.config.user_view(record.spec.owner.uid),
             partition: record.partition.clone(),
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
@@ -438,7 +453,7 @@ impl Core {
             account: line.account.name.clone(),
             parent: line.account.parent.clone(),
             depth: line.depth,
-            user: line.uid.map(|uid| self.user_view(uid)),
+            user: line.uid.map(|uid| self.config.user_view(uid)),
             shares: line.shares,
             share_of_siblings: line.share_of_siblings,
             usage_pe_s: line.usage_pe_s,
@@ -446,11 +461,6 @@ impl Core {
             fair_share: line.factor,
         };
         lines.into_iter().map(view).collect()
-    }
-
-    fn user_view(&self, uid: u32) -> UserView {
-        let name = (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string());
-        UserView { uid, name }
     }
 }
 

@@ -50,7 +50,7 @@ impl Core {
             return;
         }
         let name = self.node_name(node);
-        match self.shutting_down {
+        match self.jobs.is_closed() {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
@@ -106,16 +106,14 @@ impl Core {
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
         let held = self.returns.take(node);
-        let Some(entry) = self.nodes.get_mut(node) else { return };
-        if info.pes < entry.pes {
-            let configured_pes = entry.pes;
+        let Some(configured_pes) = self.nodes.get(node).map(|entry| entry.pes) else { return };
+        if info.pes < configured_pes {
             let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
             tracing::error!(
                 node = %name, %reason,
                 "node refused: lower `pes` in [[nodes]], or start its Node Manager with as many --pes"
             );
-            entry.refused = Some(reason);
-            entry.info = Some(info);
+            self.nodes.describe(node, info, Some(reason));
             let answer = Command::RefuseNode { configured_pes };
             self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
             if held.is_none() {
@@ -124,10 +122,8 @@ impl Core {
             // The node was here before and may have jobs, which go on.
         } else {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
-            entry.refused = None;
-            entry.info = Some(info);
+            self.nodes.describe(node, info, None);
         }
-        entry.seen = true;
         if !self.nodes.set_up(node, true) {
             return;
         }
@@ -148,11 +144,7 @@ impl Core {
     pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
         match report {
             Report::Joined(info) => self.node_joined(now, node, info),
-            Report::Status(status) => {
-                if let Some(entry) = self.nodes.get_mut(node) {
-                    entry.status = Some(status);
-                }
-            }
+            Report::Status(status) => self.nodes.set_status(node, status),
             // The driver's transfer notices the failure by COMPARE-AND-WRITE and takes the reason
             // from this report.
             Report::FileFailed { .. } => {}

@@ -250,7 +250,7 @@ impl World {
 
     /// The number of a job, or of its array.
     fn unit(&self, pick: usize) -> Option<JobId> {
-        let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
+        let record = self.core.jobs.values().nth(pick % self.core.jobs.keys().count().max(1))?;
         Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
     }
 
@@ -342,7 +342,7 @@ proptest! {
         );
         let pending = |job: &&JobId| {
             let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
-            waits && !again.needs.waiting.contains(job)
+            waits && !again.jobs.needs().is_waiting(*job)
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
         let partition = &again.partitions[PARTITION];

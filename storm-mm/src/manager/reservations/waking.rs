@@ -4,7 +4,6 @@ use crate::manager::partitions::sched_time;
 use crate::manager::{ClusterTimer, Core, Durable, Immediate, Timer};
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobIncarnation};
 use storm_sched::{Event, SchedTime};
 
 /// The longest time for which a timer is set; a longer wait sets it again.
