@@ -283,7 +283,7 @@ impl Core {
         };
         self.live.insert(job, live);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
-        self.note_columns(now, job);
+        self.note_elements(now, job);
         if let Some(by) = suspended_for {
             let time = Duration::ZERO;
             self.append(now, job, JobEventKind::Suspended { by, time });
