@@ -70,8 +70,6 @@ pub struct JobRecord {
     pub ran: Duration,
     /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, from a journal of a former version: ranges without their ends.
-    pub columns: Option<Vec<(u32, u32)>>,
     /// Its elements of its nodes, if the journal has them: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
@@ -124,7 +122,6 @@ impl JobRecord {
             | JobEventKind::InReservation { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
@@ -173,7 +170,6 @@ impl JobRecord {
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
-            columns: None,
             elements: None,
             suspended_for: None,
             preempted: false,
@@ -237,7 +233,6 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.note(event, "moved", format!("to row {}", row.0));
             }
-            JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
@@ -256,7 +251,7 @@ impl JobRecord {
         self.runs += 1;
         self.former_nodes = NodeSet::new();
         self.preempted = false;
-        (self.columns, self.elements) = (None, None);
+        self.elements = None;
     }
 
     /// A run is over, and the job waits for the next run.
@@ -270,7 +265,7 @@ impl JobRecord {
             false => self.ranks.iter().map(|share| share.node).collect(),
         };
         self.ranks.clear();
-        (self.columns, self.elements) = (None, None);
+        self.elements = None;
         self.row = None;
         self.node_list.clear();
         self.started = None;

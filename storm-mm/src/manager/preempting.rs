@@ -133,7 +133,7 @@ impl Core {
 
     /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
     /// the job that has the same elements.
-    pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
+    pub(super) fn note_elements(&mut self, now: Instant, job: JobId) {
         let placement = self.live.get(job).and_then(LiveJob::placement);
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
         if known || self.preemption.precedences.is_empty() {

@@ -153,7 +153,7 @@ impl Core {
             self.leave_matrix(now, job);
             return Ok((partition, None));
         };
-        self.note_columns(now, job);
+        self.note_elements(now, job);
         let request = self.request_now(now, job).ok_or("it is not known")?;
         let ran = self.ran_before(now, &self.jobs[&job], partition);
         Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))
