@@ -11,6 +11,7 @@ mod away;
 mod classes;
 mod configuration;
 mod coscheduling;
+mod cut_launches;
 mod dependencies;
 mod draining;
 mod effect;

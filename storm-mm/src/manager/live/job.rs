@@ -251,11 +251,6 @@ impl LiveJob {
     pub(in crate::manager) fn classes(&self) -> &BTreeMap<Rank, ToldClass> {
         &self.ranks.classes
     }
-
-    /// The lost nodes that may still run ranks of it, and until when.
-    pub(in crate::manager) fn into_lost(self) -> Lost {
-        self.parts.into_lost()
-    }
 }
 
 /// The transitions.
@@ -365,9 +360,9 @@ impl LiveJob {
         self.parts.await_return(node, left);
     }
 
-    /// A node has come back.
-    pub(in crate::manager) fn came_back(&mut self, node: NodeId) {
-        self.parts.came_back(node);
+    /// A node has come back. Returns whether it had left under this manager.
+    pub(in crate::manager) fn came_back(&mut self, node: NodeId) -> bool {
+        self.parts.came_back(node)
     }
 
     /// A node has come back and had never heard of its launch.
@@ -414,6 +409,11 @@ impl LiveJob {
         let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
         *seen = end.max(*seen);
         known.min(len)
+    }
+
+    /// The lost nodes that may still run ranks of it, and until when.
+    pub(in crate::manager) fn take_lost(&mut self) -> Lost {
+        self.parts.take_lost()
     }
 
     /// The exits of its ranks, for its last event.

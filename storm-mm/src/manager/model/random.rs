@@ -348,7 +348,7 @@ proptest! {
         let partition = &again.partitions[PARTITION];
         // A policy puts preempted jobs first; the next policy has not been told yet.
         let told = partition.next_sched().is_none();
-        waiting.sort_by_key(|job| (told && !again.jobs[job].preempted, *job));
+        waiting.sort_by_key(|job| (told && !again.jobs[job].comes_first, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();
         let switching = partition.queue_of_next().iter();
         let queue = partition.policy().pending();
