@@ -33,7 +33,9 @@ mod outside_matrix;
 mod partitions;
 mod pmi_fences;
 mod preempting;
+mod preemption;
 mod priorities;
+mod priority_table;
 mod recovery;
 mod reports;
 mod reservations;
@@ -69,8 +71,8 @@ use jobs::JobTable;
 use live::LiveJobs;
 use node_table::NodeTable;
 use partitions::Partitions;
-use preempting::Preemption;
-use priorities::Priorities;
+use preemption::Preemption;
+use priority_table::Priorities;
 use reservations::ReservationTable;
 use returns::Returns;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -202,7 +204,7 @@ impl Core {
                 self.reservations.set(*next, reservations);
             }
             ClusterEventKind::UsageNoted { usage, charged } => {
-                self.restore_usage(event.at, usage, charged);
+                self.priorities.restore_usage(event.at, usage, charged);
             }
         }
     }

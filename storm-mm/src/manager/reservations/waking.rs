@@ -19,16 +19,15 @@ impl Core {
         };
         let left = next.since(sched_time(now)).min(LONGEST_TIMER);
         let at = now + left;
-        if self.reservations.armed.is_some_and(|armed| armed > now && armed <= at) {
+        if !self.reservations.arm(now, at) {
             return;
         }
-        self.reservations.armed = Some(at);
         self.effects.durable.push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Wake) });
     }
 
     /// Wakes the policies whose time has come.
     pub(in crate::manager) fn wake(&mut self, now: Instant) {
-        self.reservations.armed = None;
+        self.reservations.disarm();
         let time: SchedTime = sched_time(now);
         for id in self.partitions.ids() {
             if self.partitions[id].policy().wake_at().is_some_and(|at| at <= time) {
