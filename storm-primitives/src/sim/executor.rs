@@ -5,11 +5,11 @@
 //! of a fixed order. The tasks themselves are in [`super::tasks`], the timers in
 //! [`super::timers`].
 
+use crate::Instant;
 use crate::sim::group::Group;
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
-use crate::Instant;
 use rand::rngs::ChaCha12Rng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,7 @@
 //! The verbs with a single question: `queue`, `hist`, `show`, `explain`, `nodes`, `drain`,
 //! `resume`; and `cancel`, `hold`, `release`.
 
+use super::misunderstood::misunderstood;
 use super::naming::{resolve, resolve_each, resolve_one};
 use super::{choices, connect, note, print};
 use crate::cli::{

@@ -195,7 +195,7 @@ fn note(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::message_and_hint;
 
     #[test]
     fn parser_errors_are_one_line_in_json() {

@@ -2,7 +2,7 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, LaunchProgress};
+use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::live::shared_files::SharedFiles;
@@ -202,7 +202,11 @@ impl LiveHost {
     }
 
     /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
-    pub(super) fn take_over(&self, left: Vec<(Found, LaunchProgress)>, unusable: Vec<InheritedJob>) {
+    pub(super) fn take_over(
+        &self,
+        left: Vec<(Found, LaunchProgress)>,
+        unusable: Vec<InheritedJob>,
+    ) {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
@@ -381,7 +385,9 @@ fn cut_of(told: LaunchProgress, has_all_ranks: bool) -> Option<CutLaunch> {
     match told {
         LaunchProgress::Unkept => Some(CutLaunch::NotKept),
         LaunchProgress::All if has_all_ranks => None,
-        LaunchProgress::Nobody | LaunchProgress::Some | LaunchProgress::All => Some(CutLaunch::Interrupted),
+        LaunchProgress::Nobody | LaunchProgress::Some | LaunchProgress::All => {
+            Some(CutLaunch::Interrupted)
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl<R: Runtime> ModelledHost<R> {
                 self.observe(HostAct::Stop(key));
             }
             // A node manager that ends before any rank executes has not told all ranks to start.
-            job.cut.set(job.processes.borrow().values().all(|one| one.told().is_empty()));
+            job.cut.set(job.processes.borrow().values().all(|one| one.known_events().is_empty()));
             if job.ledger.is_none() {
                 self.observe(HostAct::Destroy(key));
                 self.signal_all(key, SIGKILL);
