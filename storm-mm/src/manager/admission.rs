@@ -216,9 +216,7 @@ fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
 }
 
 fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
-    let Some(text) = &spec.resources.constraint else {
-        return Ok(());
-    };
+    let Some(text) = &spec.resources.constraint else { return Ok(()) };
     text.parse::<Constraint>().map(|_| ()).map_err(|why| {
         ApiError::new(ErrorCode::BadRequest, format!("{text:?} is not a constraint"))
             .why(why.to_string())

@@ -36,16 +36,12 @@ impl Core {
         }
         // Each turn takes a job out of the waiting jobs, or is the last.
         loop {
-            let Some(array) = self.jobs.needs().array(unit) else {
-                return;
-            };
+            let Some(array) = self.jobs.needs().array(unit) else { return };
             if array.limit().is_none() || !array.has_room() {
                 return;
             }
             let mut waiting = self.jobs.needs().waiting_of(unit);
-            let Some(next) = waiting.find(|job| self.obstacle(now, *job).is_none()) else {
-                return;
-            };
+            let Some(next) = waiting.find(|job| self.obstacle(now, *job).is_none()) else { return };
             drop(waiting);
             self.reconsider(now, next);
         }

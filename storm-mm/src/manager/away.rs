@@ -54,9 +54,7 @@ impl Core {
 
     /// The job goes on elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         live.await_return(node, left);
         let incarnation = live.incarnation();
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
@@ -71,9 +69,7 @@ impl Core {
         (rank, stream): (Rank, Stream),
         (offset, len): (u64, usize),
     ) -> usize {
-        let Some(live) = self.live.get_mut(job) else {
-            return 0;
-        };
+        let Some(live) = self.live.get_mut(job) else { return 0 };
         live.known_output((rank, stream), (offset, len))
     }
 }

@@ -23,9 +23,7 @@ impl Core {
         ranks: Vec<RankClass>,
     ) {
         let live = self.live.run_mut(job, incarnation);
-        let Some((live, record)) = live.zip(self.jobs.get(&job)) else {
-            return;
-        };
+        let Some((live, record)) = live.zip(self.jobs.get(&job)) else { return };
         let share = record.ranks.iter().find(|share| share.node == node);
         let own = |told: &RankClass| share.is_some_and(|share| share.has(told.rank));
         live.classes_told(now, ranks.into_iter().filter(own));

@@ -38,9 +38,7 @@ impl Core {
     /// The Node Manager of a node ended while a run began: the run is ended on all nodes. When no
     /// rank is left, [`finish`](Self::finish) decides whether the job is launched again.
     pub(super) fn launch_cut(&mut self, now: Instant, job: JobId, node: NodeId, cut: Cut) {
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
+        let Some(record) = self.jobs.get(&job) else { return };
         let launches = record.cut_launches.saturating_add(1);
         let node = self.node_name(node);
         tracing::warn!(%job, %node, ?cut, launches, "its launch was cut off");

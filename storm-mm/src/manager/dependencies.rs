@@ -19,9 +19,7 @@ impl Core {
     /// Fails if a job that a submission depends on is unknown. A condition on the corresponding job
     /// becomes a condition on the whole other job where not both are arrays.
     pub(super) fn check_dependency(&self, needs: &mut Needs) -> Result<(), ApiError> {
-        let Some(dependency) = &mut needs.dependency else {
-            return Ok(());
-        };
+        let Some(dependency) = &mut needs.dependency else { return Ok(()) };
         let count = dependency.conditions.len();
         if count == 0 || count > Dependency::MAX_CONDITIONS {
             let message = format!("a dependency of {count} conditions");
@@ -34,9 +32,7 @@ impl Core {
             return Err(no_such_job(job).why("the job would depend on it"));
         }
         for condition in &mut dependency.conditions {
-            let Condition::AfterCorr(other) = *condition else {
-                continue;
-            };
+            let Condition::AfterCorr(other) = *condition else { continue };
             match &needs.array {
                 Some(array) if self.jobs.needs().is_array(other) => {
                     self.check_corresponding(array, other)?;
@@ -66,9 +62,7 @@ impl Core {
     /// Has a waiting job hear of the begins and ends of the jobs that it depends on. Events that
     /// have happened already are entered at once.
     pub(super) fn watch_dependencies(&mut self, now: Instant, job: JobId) {
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
+        let Some(record) = self.jobs.get(&job) else { return };
         // The jobs whose events are not in its record yet.
         let (mut begins, mut ends, mut tasks) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for condition in conditions(record) {
@@ -172,9 +166,7 @@ impl Core {
     /// Tells a job of the end of a job or array that it depends on. There may be thousands of
     /// conditions, so only those on this end are looked at, unless they decide.
     fn tell_end(&mut self, now: Instant, job: JobId, unit: JobId, completed: bool) {
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
+        let Some(record) = self.jobs.get(&job) else { return };
         let any = record.spec.needs.dependency.as_ref().is_some_and(|needed| needed.any);
         let about = |condition: &Condition| match condition.job() {
             Some(on) if on == unit => !matches!(condition, Condition::AfterCorr(_)),
@@ -194,9 +186,7 @@ impl Core {
         let holds = |condition: &Condition| condition.holds_after(completed);
         // A job that has ended meanwhile waits for nothing.
         let failed = !any && !about.iter().all(holds);
-        let Some(is_due) = self.jobs.needs_mut().told(job, failed) else {
-            return;
-        };
+        let Some(is_due) = self.jobs.needs_mut().told(job, failed) else { return };
         if is_due || any && about.iter().any(holds) {
             self.reconsider(now, job);
         }
@@ -206,9 +196,7 @@ impl Core {
         self.note_before(now, job, unit, DependencyNote::Begun { at });
         let any = self.jobs.get(&job).and_then(|record| record.spec.needs.dependency.as_ref());
         let any = any.is_some_and(|needed| needed.any);
-        let Some(is_due) = self.jobs.needs_mut().told(job, false) else {
-            return;
-        };
+        let Some(is_due) = self.jobs.needs_mut().told(job, false) else { return };
         if is_due || any {
             self.reconsider(now, job);
         }
@@ -295,9 +283,7 @@ impl Core {
 
 /// When the delay after another job's begin is over; `None` until that job has begun.
 fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
-    let Condition::After { job, minutes } = condition else {
-        return None;
-    };
+    let Condition::After { job, minutes } = condition else { return None };
     let begun = record.begun_before.get(&job)?;
     let delay = SignedDuration::from_mins(i64::from(minutes));
     Some(begun.checked_add(delay).unwrap_or(Timestamp::MAX))

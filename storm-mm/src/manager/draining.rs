@@ -64,9 +64,7 @@ impl Core {
         }
         let closed = self.why_closed(node).is_some();
         for id in self.partitions.ids() {
-            let Some(index) = self.partitions[id].index_of(node) else {
-                continue;
-            };
+            let Some(index) = self.partitions[id].index_of(node) else { continue };
             if closed {
                 self.handle_event(now, id, Event::NodeDrained(index));
             } else {

@@ -90,9 +90,7 @@ impl Core {
 
     /// Gives a job to its policy, or into the queue for the next policy.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
-        let Some(request) = self.request_now(now, job) else {
-            return;
-        };
+        let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
         match self.partitions.id_of(&record.partition) {
             Some(partition) => {

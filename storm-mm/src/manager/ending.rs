@@ -150,9 +150,7 @@ impl Core {
 
     /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
+        let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(job).map(LiveJob::launch)) {
             // Otherwise the job would be queued again after its user was told that it ends.
             (
@@ -208,18 +206,14 @@ impl Core {
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         let nodes = live.begin_end();
         self.order_end(now, job, nodes, &cause);
     }
 
     /// Tells nodes to end their part of a job.
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
         let polite = matches!(
             cause,
@@ -243,9 +237,7 @@ impl Core {
 
     /// The job's last process is gone: frees all that it held.
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
-        let Some(mut live) = self.live.remove(job) else {
-            return;
-        };
+        let Some(mut live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
         let cause = self.lost_meanwhile(job, &live, cause);
@@ -337,13 +329,9 @@ impl Core {
             }
             ExitStatus::Signal(_) | ExitStatus::Code(_) => None,
         });
-        let Some((rank, signal)) = crashed else {
-            return cause;
-        };
+        let Some((rank, signal)) = crashed else { return cause };
         let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
-        let Some(share) = shares.iter().find(|share| share.has(rank)) else {
-            return cause;
-        };
+        let Some(share) = shares.iter().find(|share| share.has(rank)) else { return cause };
         EndCause::RankKilled { rank, node: self.node_name(share.node), signal }
     }
 

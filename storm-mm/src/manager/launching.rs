@@ -32,9 +32,7 @@ impl Core {
         outcome: Result<StageOutcome, String>,
     ) {
         let live = self.live.run_mut(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Staging) else {
-            return;
-        };
+        let Some(live) = live.filter(|live| live.launch() == Launch::Staging) else { return };
         match outcome {
             Ok(stage) => {
                 live.staged(now, stage);
@@ -85,9 +83,7 @@ impl Core {
 
     /// Launches a job whose files are on its nodes.
     pub(super) fn launch(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         let nodes = live.nodes().clone();
         self.live.count_launch();
         self.launch_on(now, job, nodes);
@@ -96,9 +92,7 @@ impl Core {
     /// Issues the launch of a job to `nodes`, a part of its nodes, and watches for its start on
     /// all.
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         let announcer = self.announcer(live.nodes());
         let partition = &self.partitions[live.partition()];
         let (active_row, active) = (partition.active(), partition.runs(live.rows()));
@@ -121,9 +115,7 @@ impl Core {
             node_list: record.node_list.clone(),
             buffered: partition.policy().communication_slice().is_some(),
         };
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         live.launched(now, active);
         let (watch, incarnation) = (live.watch(job), live.incarnation());
         let relaunched = nodes != *live.nodes();
@@ -144,9 +136,7 @@ impl Core {
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let live = self.live.run(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else {
-            return;
-        };
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
         if live.nodes().len() == 1 {
             return self.started(now, job, incarnation);
         }
@@ -156,9 +146,7 @@ impl Core {
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let live = self.live.run_mut(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else {
-            return;
-        };
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
         let breakdown = live.started(now);
         if self.jobs[&job].phase != Phase::Starting {
             return;
@@ -171,9 +159,7 @@ impl Core {
 
     /// Sets the timer for the earliest instant at which the job can have reached its time limit.
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else {
-            return;
-        };
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
             let runs_all = self.partitions[live.partition()].runs_all();
@@ -189,12 +175,8 @@ impl Core {
     /// The job may have reached its time limit, or the next part of it, which goes into the
     /// journal.
     fn time_limit_timer(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else {
-            return;
-        };
-        let Some(limit) = record.spec.time_limit else {
-            return;
-        };
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
+        let Some(limit) = record.spec.time_limit else { return };
         let time = live.run_time(now);
         if time >= limit {
             return self.end_job(now, job, EndCause::TimeLimit);
@@ -210,9 +192,7 @@ impl Core {
     /// The timer of a launch has fired: asks which nodes have not started, unless the job was
     /// stopped for part of the time.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         if live.launch() != Launch::Launched {
             return;
         }
@@ -236,9 +216,7 @@ impl Core {
         nodes: &NodeSet,
     ) {
         let live = self.live.run(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else {
-            return;
-        };
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
         if self.jobs[&job].phase != Phase::Starting {
             return;
         }

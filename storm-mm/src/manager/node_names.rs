@@ -36,9 +36,7 @@ pub(super) fn named_at_most(list: &str) -> u64 {
 
 /// The most numbers that `7`, `1-9` or `1-9/2` can name. The parser refuses text that is no range.
 fn in_range(range: &str) -> u64 {
-    let Some((first, rest)) = range.split_once('-') else {
-        return 1;
-    };
+    let Some((first, rest)) = range.split_once('-') else { return 1 };
     let last = rest.split_once('/').map_or(rest, |(last, _)| last);
     let number = |digits: &str| match digits.trim().parse::<u64>() {
         Ok(number) => number,

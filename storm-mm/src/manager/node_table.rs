@@ -120,9 +120,7 @@ impl NodeTable {
             PendingReason::Priority { shortage, .. } => shortage.as_ref(),
             _ => None,
         };
-        let Some(Shortage::Unavailable { absent, .. }) = shortage else {
-            return String::new();
-        };
+        let Some(Shortage::Unavailable { absent, .. }) = shortage else { return String::new() };
         let refused = |entry: &&NodeEntry| {
             entry.refused.is_some() && absent.iter().any(|node| node.name == entry.name)
         };

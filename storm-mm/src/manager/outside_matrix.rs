@@ -29,9 +29,7 @@ impl Core {
 
     /// A job of a former manager goes on without elements, and in all rows.
     pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) {
-        let Some((time, nodes)) = self.live.leave_matrix(now, job) else {
-            return;
-        };
+        let Some((time, nodes)) = self.live.leave_matrix(now, job) else { return };
         if self.is_suspended(job) {
             self.append(now, job, JobEventKind::Resumed { time });
         }

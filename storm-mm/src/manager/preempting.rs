@@ -73,9 +73,7 @@ impl Core {
         if known || !self.preemption.is_possible() {
             return;
         }
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         let partition = &self.partitions[live.partition()];
         if let Some(elements) = placement.map(|placement| partition.elements_of(placement)) {
             self.append(now, job, JobEventKind::OnElements { elements });
@@ -100,9 +98,7 @@ impl Core {
         if let Some(awaiting) = self.live.awaiting_mut(job) {
             return awaiting.suspend(by);
         }
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         let time = live.suspend(now);
         self.tell_rows(job);
         self.append(now, job, JobEventKind::Suspended { by, time });
@@ -115,9 +111,7 @@ impl Core {
             let partition = &self.partitions[awaiting.partition()];
             return awaiting.go_on(partition.rows_of_new(Row(awaiting.slot().0)));
         }
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         let partition = &self.partitions[live.partition()];
         let time = live.go_on(now, partition.rows_of_new(live.row()), partition.active());
         let staged = live.launch() == Launch::Staged;
@@ -209,26 +203,20 @@ impl Core {
 
     /// Tells the nodes that hold a part of a job the rows in which it runs.
     pub(super) fn tell_rows(&mut self, job: JobId) {
-        let Some(rows) = self.live.get(job).map(|live| live.rows()) else {
-            return;
-        };
+        let Some(rows) = self.live.get(job).map(|live| live.rows()) else { return };
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
     /// Tells the nodes of a job how its ranks come to run together.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
-        let Some(partition) = self.live.get(job).map(|live| live.partition()) else {
-            return;
-        };
+        let Some(partition) = self.live.get(job).map(|live| live.partition()) else { return };
         let coscheduling = self.partitions[partition].coscheduling();
         self.tell_holders(job, Command::Coschedule { job, coscheduling });
     }
 
     /// Sends a command to the nodes that hold a part of a job.
     fn tell_holders(&mut self, job: JobId, command: Command) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         if !live.is_on_nodes() {
             return;
         }

@@ -106,9 +106,7 @@ impl Core {
 
     /// Fails if a user may not have `more` further jobs of this quality of service.
     fn has_room(&self, peer: Peer, qos: &QosConfig, more: u64) -> Result<(), ApiError> {
-        let Some(most) = qos.max_jobs_per_user else {
-            return Ok(());
-        };
+        let Some(most) = qos.max_jobs_per_user else { return Ok(()) };
         let counts = |record: &&JobRecord| {
             record.spec.owner.uid == peer.uid
                 && record.service.qos.as_ref() == Some(&qos.name)
@@ -266,9 +264,7 @@ impl Core {
         } else {
             for event in events {
                 // A change of one job's place may let another start.
-                let Event::Prioritise { job, .. } = &event else {
-                    continue;
-                };
+                let Event::Prioritise { job, .. } = &event else { continue };
                 if self.waits_in_policy(JobId(job.0)) {
                     self.handle_event(now, id, event);
                 }
@@ -300,9 +296,7 @@ impl Core {
         if !self.config.service.charges() {
             return;
         }
-        let Some(record) = self.jobs.get(&job) else {
-            return;
-        };
+        let Some(record) = self.jobs.get(&job) else { return };
         self.priorities.charge(at, record, pes_of(record), ran);
     }
 

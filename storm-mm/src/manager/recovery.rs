@@ -38,9 +38,7 @@ impl Core {
         self.together(now, |core| {
             for job in waiting {
                 // The job may have ended because of another job's end, and be forgotten.
-                let Some(record) = core.jobs.get(&job) else {
-                    continue;
-                };
+                let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
                     core.queue_when_fenced(now, job, former);

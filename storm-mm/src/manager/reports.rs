@@ -124,9 +124,7 @@ impl Core {
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
         let held = self.returns.take(node);
-        let Some(configured_pes) = self.nodes.get(node).map(|entry| entry.pes) else {
-            return;
-        };
+        let Some(configured_pes) = self.nodes.get(node).map(|entry| entry.pes) else { return };
         if info.pes < configured_pes {
             let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
             tracing::error!(
@@ -239,9 +237,7 @@ impl Core {
         incarnation: JobIncarnation,
         ranks: Vec<RankExit>,
     ) {
-        let Some(live) = self.live.run_mut(job, incarnation) else {
-            return;
-        };
+        let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // A node is believed only about its own ranks.
         let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
         let share = shares.iter().find(|share| share.node == node);
@@ -274,9 +270,7 @@ impl Core {
         sequence: u64,
         puts: Vec<(String, String)>,
     ) {
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         if let Some(puts) = live.fences().outcome(sequence) {
             let done = Command::FenceDone { job, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
@@ -301,9 +295,7 @@ impl Core {
 
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         let of_node = |node| {
             let shares = &self.jobs.get(&job)?.ranks;
             Some(shares.iter().find(|share| share.node == node)?.first)

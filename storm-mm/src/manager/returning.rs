@@ -80,9 +80,7 @@ impl Core {
     /// A node that came back does not hold its part of a job.
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         match loss {
             Loss::NeverHeard if starting => live.lacks(node),
             Loss::NotLeft if starting => {
@@ -115,12 +113,8 @@ impl Core {
     /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
     /// was.
     fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
-        let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else {
-            return;
-        };
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
+        let Some(live) = self.live.get_mut(job) else { return };
         if !live.all_are_back() {
             return;
         }
@@ -147,9 +141,7 @@ impl Core {
         if let Some(partition) = self.live.get(job).map(LiveJob::partition) {
             self.try_switch(now, partition);
         }
-        let Some(live) = self.live.get(job) else {
-            return;
-        };
+        let Some(live) = self.live.get(job) else { return };
         if live.holds_output() {
             let at = now + CLIENT_GRACE;
             self.effects.durable.push(Durable::Timer {
@@ -166,9 +158,7 @@ impl Core {
     /// Nodes have been waited for long enough: those that are not back have lost their part of the
     /// job.
     pub(super) fn recovery_timer(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         if !live.is_recovering() {
             return;
         }
@@ -188,9 +178,7 @@ impl Core {
 
     /// The client of a job has come back, or has had its time to: the job's output is passed on.
     pub fn release_output(&mut self, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         if live.release_output() {
             let nodes = live.holders();
             let command = Command::HoldOutput { job, hold: false };
@@ -205,9 +193,7 @@ impl Core {
 
     /// Why a job is where a former manager left it.
     pub(super) fn recovery_reason(&self, job: JobId) -> String {
-        let Some(live) = self.live.get(job) else {
-            return String::new();
-        };
+        let Some(live) = self.live.get(job) else { return String::new() };
         let nodes = self.nodes.fold(live.unheard());
         if live.all_unheard_are_away() {
             return format!("the Node Manager of {nodes} has ended: it waits for the next one");

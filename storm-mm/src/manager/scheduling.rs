@@ -220,9 +220,7 @@ impl Core {
 
     /// Gives back the elements of a job that waits for flags; false if it does not wait for them.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
-        let Some(placed) = self.live.stop_awaiting(job) else {
-            return false;
-        };
+        let Some(placed) = self.live.stop_awaiting(job) else { return false };
         let id = storm_sched::JobId(job.0);
         self.tell_policy(now, placed.partition(), Event::Finished(id));
         true
@@ -261,9 +259,7 @@ impl Core {
 
     /// Brings the files of a job to its nodes.
     pub(super) fn stage(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else {
-            return;
-        };
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         let (incarnation, nodes) = (live.incarnation(), live.nodes().clone());
         let (files, owner) = (files_of(&record.spec), record.spec.owner);
         if files.is_empty() {
@@ -281,9 +277,7 @@ impl Core {
 
     /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         if live.release() {
             return;
         }

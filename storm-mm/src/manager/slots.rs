@@ -22,14 +22,10 @@ impl Core {
             let all = self.partitions[awaiting.partition()].runs_all();
             return awaiting.set_rows(Slot(home.0), if all { RowSet::ALL } else { rows });
         }
-        let Some(live) = self.live.get_mut(job) else {
-            return;
-        };
+        let Some(live) = self.live.get_mut(job) else { return };
         let all = self.partitions[live.partition()].runs_all();
         let rows = if all { RowSet::ALL } else { rows };
-        let Some(moved) = live.set_rows(home, rows) else {
-            return;
-        };
+        let Some(moved) = live.set_rows(home, rows) else { return };
         let slices = self.partitions.get_mut(live.partition()).slices_mut();
         slices.rows_change();
         if live.is_on_nodes() {

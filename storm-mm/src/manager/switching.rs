@@ -128,9 +128,7 @@ impl Core {
     /// Lets the new policy take over, if it already can.
     pub(super) fn try_switch(&mut self, now: Instant, id: PartitionId) {
         let partition = &self.partitions[id];
-        let Some(sched) = partition.next_sched() else {
-            return;
-        };
+        let Some(sched) = partition.next_sched() else { return };
         if sched != partition.policy().name() {
             let sched = sched.to_owned();
             let drains = partition.drains_for(&sched);
@@ -139,9 +137,7 @@ impl Core {
             let Some(taken) = taken else { return };
             self.install(now, id, taken);
         }
-        let Some(queue) = self.partitions.get_mut(id).end_switch() else {
-            return;
-        };
+        let Some(queue) = self.partitions.get_mut(id).end_switch() else { return };
         for job in queue {
             self.hand_over(now, job);
         }

@@ -62,9 +62,7 @@ impl HeldBytes {
     fn remove_part(&mut self, spec: &JobSpec, part: Part) {
         let user = spec.owner.uid;
         let place = (user, part.place(spec));
-        let Some(held) = self.parts.get_mut(&place) else {
-            return;
-        };
+        let Some(held) = self.parts.get_mut(&place) else { return };
         held.jobs -= 1;
         if held.jobs > 0 {
             return;

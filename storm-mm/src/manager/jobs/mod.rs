@@ -95,9 +95,7 @@ impl JobTable {
 
     /// Applies an event of a job. A record changes in no other way.
     pub(super) fn apply(&mut self, job: JobId, event: &JobEvent) {
-        let Some(record) = self.records.get_mut(&job) else {
-            return self.submitted(job, event);
-        };
+        let Some(record) = self.records.get_mut(&job) else { return self.submitted(job, event) };
         let begun_before = record.begun.is_some();
         record.apply(event);
         let known = self.suspended.iter().position(|other| *other == job);

@@ -311,9 +311,7 @@ impl NeedsTable {
 
     /// A job of an array is taken away from its policy. Returns whether the array is known.
     pub(super) fn task_left(&mut self, array: JobId, job: JobId) -> bool {
-        let Some(array) = self.arrays.get_mut(&array) else {
-            return false;
-        };
+        let Some(array) = self.arrays.get_mut(&array) else { return false };
         array.entered.remove(&job);
         true
     }
@@ -365,9 +363,7 @@ impl NeedsTable {
         if record.task.is_some() {
             let own = End { unit: job, completed: Some(completed), next_of_name: None };
             self.news.ends.push_back(own);
-            let Some(array) = self.arrays.get_mut(&unit) else {
-                return;
-            };
+            let Some(array) = self.arrays.get_mut(&unit) else { return };
             array.entered.remove(&job);
             array.left = array.left.saturating_sub(1);
             array.completed &= completed;

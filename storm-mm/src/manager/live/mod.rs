@@ -177,12 +177,8 @@ impl LiveJobs {
 
     /// Takes the first waiting job that can be placed, and a place for it.
     pub(super) fn take_awaiting(&mut self, can: impl FnMut(&Awaiting) -> bool) -> Taken {
-        let Some(index) = self.awaiting.iter().position(can) else {
-            return Taken::Nothing;
-        };
-        let Some(slot) = self.slots.take() else {
-            return Taken::NoSlot;
-        };
+        let Some(index) = self.awaiting.iter().position(can) else { return Taken::Nothing };
+        let Some(slot) = self.slots.take() else { return Taken::NoSlot };
         match self.awaiting.remove(index) {
             Some(placed) => Taken::Job(placed, slot),
             None => Taken::Nothing,

@@ -391,9 +391,7 @@ impl World {
 
     /// All ranks of a part have exited.
     pub(super) fn part_over(&mut self, part: PartKey, status: ExitStatus) {
-        let Some((ranks, _)) = self.parts.remove(&part) else {
-            return;
-        };
+        let Some((ranks, _)) = self.parts.remove(&part) else { return };
         let exit = |rank| RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
         let ranks = ranks.into_iter().map(exit).collect();
         let (node, job, incarnation) = part;

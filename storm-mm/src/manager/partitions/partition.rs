@@ -334,9 +334,7 @@ impl Partition {
 
     /// The rows of the slices within `span` that a strobe now would order after its own.
     pub(in crate::manager) fn following(&self, span: Duration) -> Vec<Row> {
-        let Some(quantum) = self.slice() else {
-            return Vec::new();
-        };
+        let Some(quantum) = self.slice() else { return Vec::new() };
         let slices = span.as_nanos().checked_div(quantum.as_nanos()).unwrap_or(0);
         let further = slices.min(SLICES_MAX).saturating_sub(1) as usize;
         if further == 0 {
@@ -378,9 +376,7 @@ impl Partition {
         let mut elements = Vec::new();
         for share in placement.shares() {
             let index = share.node;
-            let Some(node) = machine.node(index) else {
-                continue;
-            };
+            let Some(node) = machine.node(index) else { continue };
             let (own, member) = (node.columns(), self.site.members[index.0 as usize]);
             for range in columns.ranges() {
                 let (start, end) = (range.start.max(own.start), range.end.min(own.end));

@@ -149,9 +149,7 @@ impl SliceOrder {
         quantum: Option<Duration>,
         upcoming: impl FnOnce(usize) -> Vec<Slot>,
     ) -> bool {
-        let Some(ordered) = &self.ordered else {
-            return false;
-        };
+        let Some(ordered) = &self.ordered else { return false };
         let rest = ordered.after(self.strobes);
         let upcoming = upcoming(rest.len()).into_iter().map(|slot| Row(slot.0));
         let as_ordered = upcoming.eq(rest.iter().copied());

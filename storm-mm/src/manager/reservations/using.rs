@@ -55,9 +55,7 @@ impl Core {
         id: ReservationId,
         request: &JobRequest,
     ) -> Result<(), ApiError> {
-        let Some(record) = self.reservations.get(id) else {
-            return Ok(());
-        };
+        let Some(record) = self.reservations.get(id) else { return Ok(()) };
         let never = |why: String| {
             let message = format!("reservation {:?} can never run this job", record.name);
             Err(ApiError::new(ErrorCode::Infeasible, message).why(why))

@@ -9,9 +9,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let core = &world.core;
     for part in world.parts.keys() {
         let (node, job, incarnation) = *part;
-        let Some(live) = core.live.get(job) else {
-            continue;
-        };
+        let Some(live) = core.live.get(job) else { continue };
         let knows = live.incarnation() == incarnation && !live.unheard().contains(node);
         let told = world.rows.get(part);
         if knows && !live.over().contains(node) && told != Some(&live.rows()) {
