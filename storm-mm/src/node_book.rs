@@ -21,8 +21,7 @@ pub struct NodeBook {
 }
 
 impl NodeBook {
-    /// Makes the book for the nodes `names` from a journal. Where the journal has no book, nodes
-    /// get the ids of their positions.
+    /// Makes the book for the nodes `names` from a journal.
     ///
     /// # Errors
     /// [`PartitionError::NodeIds`] when there are more names than ids.
@@ -41,9 +40,7 @@ impl NodeBook {
                 ids.insert(name.clone(), *id);
             }
         }
-        if book.is_some() {
-            taken.extend(used);
-        }
+        taken.extend(used);
         let mut free = (1..MAX_NODES).map(NodeId).filter(|id| !taken.contains(id));
         for name in names {
             if !ids.contains_key(name) {
@@ -128,7 +125,6 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::InReservation { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. } => {}
         }
@@ -186,12 +182,6 @@ mod tests {
         assert_eq!(book(&journal, &["n2", "n1"]).id("n2"), Some(NodeId(2)));
         journal.remove(1);
         assert_eq!(ids(&book(&journal, &["n1", "m1", "m2"])), [("m1", 3), ("m2", 2), ("n1", 1)]);
-    }
-
-    #[test]
-    fn a_journal_without_a_book_has_ids_by_position() {
-        let journal = [placed(1, 2)];
-        assert_eq!(ids(&book(&journal, &["n1", "n2"])), [("n1", 1), ("n2", 2)]);
     }
 
     #[test]

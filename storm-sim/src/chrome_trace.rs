@@ -121,7 +121,6 @@ impl ChromeTrace {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Moved { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => return,

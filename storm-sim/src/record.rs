@@ -256,7 +256,6 @@ impl State {
             | JobEventKind::Ran { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => {}

@@ -1,5 +1,5 @@
-//! The queue behind the journal: durable effects of the core and actions of the driver, in order. None is
-//! carried out before the journal entries before it are durable.
+//! The queue behind the journal: durable effects of the core and actions of the driver, in order.
+//! None is carried out before the journal entries before it are durable.
 
 use super::DriverError;
 use crate::Durable;

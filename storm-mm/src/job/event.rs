@@ -1,5 +1,6 @@
 //! The events of a job, as the journal holds them.
 
+use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -31,46 +32,6 @@ pub enum JobEventKind {
         /// Its account, its quality of service and its niceness.
         service: Rc<Service>,
     },
-    /// The policy gave it processing elements.
-    Placed {
-        /// Which run this is.
-        incarnation: JobIncarnation,
-        /// Its ranks on every node, consecutive.
-        ranks: Vec<NodeRanks>,
-        /// Its row of the matrix.
-        row: Row,
-        /// The nodes by name, folded.
-        node_list: String,
-    },
-    /// All its ranks execute.
-    Started {
-        /// Where the time of the launch went.
-        breakdown: LaunchBreakdown,
-    },
-    /// Its processes are being ended.
-    Ending {
-        /// Why.
-        cause: EndCause,
-    },
-    /// The job is over.
-    Ended {
-        /// How.
-        outcome: Outcome,
-        /// How each rank ended, as far as known.
-        exits: Vec<RankExit>,
-        /// How long its row was active, over the whole run.
-        ran: Duration,
-    },
-    /// The job waits again.
-    Requeued {
-        /// Why.
-        cause: EndCause,
-    },
-    /// The job has used up some of its time limit.
-    Ran {
-        /// How long its row was active, up to now.
-        time: Duration,
-    },
     /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
     /// the order of their indices.
     ArraySubmitted {
@@ -80,6 +41,13 @@ pub enum JobEventKind {
         partition: String,
         /// The account, the quality of service and the niceness of its jobs.
         service: Rc<Service>,
+    },
+    /// The job was submitted to a reservation.
+    InReservation {
+        /// Which.
+        id: ReservationId,
+        /// The reservation's name at that time.
+        name: String,
     },
     /// The job may not start until it is released.
     Held {
@@ -91,6 +59,13 @@ pub enum JobEventKind {
         /// The user that released it.
         uid: u32,
     },
+    /// A job that it depends on has reached a stage that counts.
+    DependencyNoted {
+        /// The job, or the array.
+        on: JobId,
+        /// The stage.
+        note: DependencyNote,
+    },
     /// A job that it depends on has ended.
     DependencyEnded {
         /// Which.
@@ -98,17 +73,36 @@ pub enum JobEventKind {
         /// Whether it was COMPLETED; for an array, whether all of its jobs were.
         completed: bool,
     },
+    /// The policy gave it processing elements.
+    Placed {
+        /// Which run this is.
+        incarnation: JobIncarnation,
+        /// Its ranks on every node, consecutive.
+        ranks: Vec<NodeRanks>,
+        /// Its row of the matrix.
+        row: Row,
+        /// The nodes by name, folded.
+        node_list: String,
+    },
+    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
+    OnElements {
+        /// Nodes, each with a range of its elements, without the range's end.
+        elements: Vec<(NodeId, u32, u32)>,
+    },
+    /// All its ranks execute.
+    Started {
+        /// Where the time of the launch went.
+        breakdown: LaunchBreakdown,
+    },
+    /// The job has used up some of its time limit.
+    Ran {
+        /// How long its row was active, up to now.
+        time: Duration,
+    },
     /// Its row has another number, because its partition has another policy.
     Moved {
         /// Its row.
         row: Row,
-    },
-    /// The job was submitted to a reservation.
-    InReservation {
-        /// Which.
-        id: ReservationId,
-        /// The reservation's name at that time.
-        name: String,
     },
     /// Its processes are stopped: another job has its processing elements.
     Suspended {
@@ -122,28 +116,29 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
-    /// The elements that the job has, as journals noted them while columns were positions of nodes.
-    /// Now [`JobEventKind::OnElements`].
-    OnColumns {
-        /// Columns of the matrix of its partition, ascending, each range without its end.
-        columns: Vec<(u32, u32)>,
+    /// Its processes are being ended.
+    Ending {
+        /// Why.
+        cause: EndCause,
+    },
+    /// The job waits again.
+    Requeued {
+        /// Why.
+        cause: EndCause,
+    },
+    /// The job is over.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// How each rank ended, as far as known.
+        exits: Vec<RankExit>,
+        /// How long its row was active, over the whole run.
+        ran: Duration,
     },
     /// The job is about to end under another policy than its partition is configured with.
     UnderPolicy {
         /// Its name.
         sched: String,
-    },
-    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
-    OnElements {
-        /// Nodes, each with a range of its elements, without the range's end.
-        elements: Vec<(NodeId, u32, u32)>,
-    },
-    /// A job that it depends on has reached a stage that counts.
-    DependencyNoted {
-        /// The job, or the array.
-        on: JobId,
-        /// The stage.
-        note: DependencyNote,
     },
 }
 
@@ -256,6 +251,16 @@ pub enum EndCause {
         /// Their names, folded.
         node: String,
     },
+    /// A Node Manager ended while the run began. The run is launched again, at most
+    /// [`MAX_LAUNCHES`] times in a row.
+    LaunchCut {
+        /// The name of the node.
+        node: String,
+        /// What the Node Manager did.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
 }
 
 impl EndCause {
@@ -265,7 +270,9 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => JobState::NodeFail,
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
@@ -297,6 +304,7 @@ impl EndCause {
             }
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
@@ -313,6 +321,13 @@ impl std::fmt::Display for EndCause {
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
+            }
+            EndCause::LaunchCut { node, cut, launches } => {
+                cut.write(node, f)?;
+                match launches {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
+                }
             }
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")

@@ -96,7 +96,6 @@ impl JobMark {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::DependencyNoted { .. }
             | JobEventKind::InReservation { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,

@@ -3,7 +3,6 @@
 //! [`Journal`] is the interface that the driver uses. [`RedbJournal`] keeps the entries in an
 //! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
 
-mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod latest;

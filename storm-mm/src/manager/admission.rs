@@ -1,7 +1,7 @@
 //! Submission: whether a job may come in, and into which partition.
 
 use super::dependencies::without_dependency;
-use super::held_bytes::MAX_BYTES_PER_USER;
+use super::jobs::MAX_BYTES_PER_USER;
 use super::partitions::Partition;
 use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
@@ -39,7 +39,7 @@ impl Core {
         service: Service,
         reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
-        if self.shutting_down {
+        if self.jobs.is_closed() {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
         }
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
@@ -53,7 +53,7 @@ impl Core {
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
         let partition = self.choose_partition(&spec)?;
-        let job = JobId(self.next_job);
+        let job = self.jobs.next_id();
         let request = request_of(job, &spec);
         let chosen = &self.partitions[partition];
         let (name, policy) = (chosen.name().to_owned(), chosen.policy());
@@ -70,10 +70,10 @@ impl Core {
         }
         self.check_dependency(&mut spec.needs)?;
         self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
-        spec.env = self.environments.shared(&spec.env);
+        spec.env = self.jobs.shared_environment(&spec.env);
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
-        self.next_job += 1 + tasks.unwrap_or(0);
+        self.jobs.take_ids(tasks);
         self.contents_sent(now, peer.uid, &spec);
         let (spec, service) = (Rc::new(spec), Rc::new(service));
         self.append(
@@ -85,7 +85,7 @@ impl Core {
             },
         );
         self.together(now, |core| {
-            for job in core.jobs_of(job) {
+            for job in core.jobs.of(job) {
                 if let Some((id, name)) = reservation.clone() {
                     core.append(now, job, JobEventKind::InReservation { id, name });
                 }
@@ -102,13 +102,14 @@ impl Core {
     fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
         let chosen = &self.partitions[partition];
         let switching = chosen.queue_of_next().len();
-        let waiting = chosen.policy().pending_count() + switching + self.needs.waiting.len();
+        let waiting =
+            chosen.policy().pending_count() + switching + self.jobs.needs().waiting().len();
         if waiting + jobs > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
                 .hint("wait for some to start"));
         }
-        let (own, most) = (self.held_bytes.jobs_of(uid), self.config.user_jobs_max);
+        let (own, most) = (self.jobs.unfinished_of(uid), self.config.user_jobs_max);
         if own + jobs > most as usize {
             let message = format!("you have {own} unfinished jobs");
             return Err(ApiError::new(ErrorCode::QueueFull, message)
@@ -120,7 +121,7 @@ impl Core {
 
     /// Fails if the manager does not keep one more specification for this user.
     fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        if self.held_bytes.with(spec) <= MAX_BYTES_PER_USER {
+        if self.jobs.held_bytes_with(spec) <= MAX_BYTES_PER_USER {
             return Ok(());
         }
         let most = MAX_BYTES_PER_USER >> 20;

@@ -38,7 +38,7 @@ impl Core {
         node: NodeId,
         going: Going,
     ) -> Option<Left> {
-        if going == Going::Lost || self.shutting_down {
+        if going == Going::Lost || self.jobs.is_closed() {
             return None;
         }
         let returns = self.nodes.get(node)?.info.as_ref()?.returns?;

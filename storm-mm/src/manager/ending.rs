@@ -3,7 +3,7 @@
 use super::live::{Launch, LiveJob, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
-use crate::job::{EndCause, JobEventKind, Outcome, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
@@ -44,7 +44,7 @@ impl Core {
         states: &[JobState],
     ) -> Result<(), ApiError> {
         // The last job first, so that none starts because another goes.
-        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
             core.cancel_one(now, peer, job, signal)
@@ -129,12 +129,12 @@ impl Core {
 
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
-        self.shutting_down = true;
+        self.jobs.close();
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
         // job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
-        let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
+        let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
         let awaiting: Vec<JobId> = self.live.awaiting().map(|placed| placed.job()).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
         let queues = self.partitions.iter().map(|p| p.queue_of_next().iter().rev().copied());
@@ -157,6 +157,7 @@ impl Core {
                 Phase::Ending(
                     EndCause::NodeLost { .. }
                     | EndCause::NodeRemoved { .. }
+                    | EndCause::LaunchCut { .. }
                     | EndCause::Preempted { .. },
                 ),
                 Some(_),
@@ -167,7 +168,7 @@ impl Core {
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partitions.id_of(&record.partition);
                 // Its policy does not know a job that waits for something else.
-                let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
+                let partition = partition.filter(|_| !self.jobs.needs().is_waiting(job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
                     // Its partition may not be there any more.
@@ -197,7 +198,7 @@ impl Core {
         if self.returns.forget(job) || self.give_back(now, job) {
             return;
         }
-        let later = self.needs.fill_later.is_some();
+        let later = self.jobs.needs().is_together();
         if let Some(event) = self.partitions.get_mut(partition).dequeue(job, event, later) {
             self.tell_policy(now, partition, event);
         }
@@ -239,15 +240,9 @@ impl Core {
         let Some(mut live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
-        let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
-        let cause = self.lost_meanwhile(&live, cause);
+        let cause = self.lost_meanwhile(job, &live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
-        let again = match cause {
-            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => true,
-            Some(EndCause::Preempted { requeue, .. }) => requeue,
-            _ => false,
-        };
-        let requeue = may_requeue && again;
+        let requeue = self.runs_again(job, cause.as_ref());
         match cause {
             Some(cause) if requeue => {
                 // The time of this run is charged, and the next run begins with none.
@@ -264,28 +259,61 @@ impl Core {
         }
         self.live.free_slot(live.slot());
         self.place_awaiting(now);
-        if !live.is_released() {
+        let lost = if live.is_on_nodes() { live.take_lost() } else { Lost::new() };
+        let is_cut = requeue && self.jobs[&job].cut_launches > 0;
+        let in_place = is_cut && lost.is_empty() && !live.is_released();
+        if in_place {
+            self.queue_in_place(now, job, live.partition());
+        } else if !live.is_released() {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition(), finished);
         }
         self.ended_outside_matrix(now, job, live.nodes());
         self.return_stranded(now);
-        if requeue {
-            let lost = if live.is_on_nodes() { live.into_lost() } else { Lost::new() };
+        if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);
         }
     }
 
-    /// A lost node may still run ranks of a preempted job, so the loss becomes the cause.
-    fn lost_meanwhile(&self, live: &LiveJob, cause: Option<EndCause>) -> Option<EndCause> {
-        match cause {
-            Some(EndCause::Preempted { requeue: true, .. }) if !live.lost().is_empty() => {
-                Some(EndCause::NodeLost {
-                    node: self.nodes.fold(&live.lost().keys().copied().collect()),
-                })
+    /// Whether a job that has ended for this cause is queued again.
+    fn runs_again(&self, job: JobId, cause: Option<&EndCause>) -> bool {
+        let record = &self.jobs[&job];
+        let may = record.spec.requeue;
+        let again = match cause {
+            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => may,
+            Some(EndCause::Preempted { requeue, .. }) => may && *requeue,
+            // Not all of its ranks have executed, so the run counts as not begun.
+            Some(EndCause::LaunchCut { launches, cut, .. })
+                if record.started.is_none() && *cut != Cut::Slices =>
+            {
+                *launches < MAX_LAUNCHES
             }
-            cause => cause,
+            Some(EndCause::LaunchCut { .. }) => may,
+            _ => false,
+        };
+        again && !self.jobs.is_closed()
+    }
+
+    /// A lost node may still run ranks of the job, so the loss becomes the cause. A job whose launch
+    /// was cut off, and which must not run twice, then ends: no time bounds how long a node that
+    /// was cut off runs it.
+    fn lost_meanwhile(
+        &self,
+        job: JobId,
+        live: &LiveJob,
+        cause: Option<EndCause>,
+    ) -> Option<EndCause> {
+        let is_replaced = match cause {
+            Some(EndCause::Preempted { requeue, .. }) => requeue,
+            Some(EndCause::LaunchCut { cut, .. }) => {
+                cut != Cut::Slices && !self.jobs[&job].spec.requeue
+            }
+            _ => false,
+        };
+        if !is_replaced || live.lost().is_empty() {
+            return cause;
         }
+        Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost().keys().copied().collect()) })
     }
 
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
@@ -322,7 +350,7 @@ impl Core {
         exits: Vec<RankExit>,
         ran: Duration,
     ) {
-        let cause = cause.map(|cause| (self.said(&cause), cause));
+        let cause = cause.map(|cause| (self.config.said(&cause), cause));
         let outcome = outcome(cause, &exits);
         let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
         let ended = Reply::Ended {
@@ -339,27 +367,6 @@ impl Core {
         self.effects.durable.push(Durable::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);
         self.settle(now);
-    }
-
-    /// Why a job is ended, with the name of the user if there is one.
-    pub(super) fn said(&self, cause: &EndCause) -> String {
-        match cause {
-            EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
-                Some(name) => format!("cancelled by {name} ({uid})"),
-                None => cause.to_string(),
-            },
-            cause => cause.to_string(),
-        }
-    }
-
-    /// A line of a job's log with the user's name, since the record has only the number.
-    pub(super) fn with_user_name(&self, text: &str) -> String {
-        let named = || {
-            let (before, uid) = text.rsplit_once("by user ")?;
-            let name = (self.config.user_name)(uid.parse().ok()?)?;
-            Some(format!("{before}by {name} ({uid})"))
-        };
-        named().unwrap_or_else(|| text.to_owned())
     }
 }
 

@@ -64,7 +64,7 @@ impl Core {
         partition: PartitionId,
         chosen: impl Fn(&Partition, &LiveJob) -> bool,
     ) {
-        if self.shutting_down {
+        if self.jobs.is_closed() {
             // All these jobs are about to be ended.
             return;
         }

@@ -9,7 +9,6 @@ use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::JobId;
@@ -78,8 +77,7 @@ impl Core {
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         };
-        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.jobs.range((behind, Bound::Unbounded)).map(|(_, record)| record).filter(wanted)
+        self.jobs.after(after).filter(wanted)
     }
 
     /// Jobs that ended before that of place `before`, and their places, the latest first.
@@ -90,9 +88,7 @@ impl Core {
     ) -> impl Iterator<Item = (u64, &'a JobRecord)> {
         let is_meant = self.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
-        let known = self.history.latest(before);
-        let records = known.filter_map(|(place, job)| Some((place, self.jobs.get(&job)?)));
-        records.filter(move |(_, record)| {
+        self.jobs.ended(before).filter(move |(_, record)| {
             (query.states.is_empty() || query.states.contains(&record.state()))
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)

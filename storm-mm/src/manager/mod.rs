@@ -9,22 +9,23 @@ mod admission;
 mod arrays;
 mod away;
 mod classes;
+mod configuration;
 mod coscheduling;
+mod cut_launches;
 mod dependencies;
 mod draining;
 mod effect;
 mod eligibility;
 mod ending;
 mod fencing;
-mod held_bytes;
 mod holders;
 mod holding;
+mod jobs;
 mod launching;
 mod listing;
 mod live;
 #[cfg(test)]
 mod model;
-mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
 mod node_views;
@@ -32,7 +33,9 @@ mod outside_matrix;
 mod partitions;
 mod pmi_fences;
 mod preempting;
+mod preemption;
 mod priorities;
+mod priority_table;
 mod recovery;
 mod reports;
 mod reservations;
@@ -59,52 +62,34 @@ pub use effect::{
 pub use partitions::{NextEdge, PartitionError};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
-use crate::history::History;
-use crate::job::{JobEvent, JobEventKind, JobRecord};
+use crate::job::{JobEvent, JobEventKind};
 use crate::journal;
 use crate::{CoreConfig, NodeBook};
-use held_bytes::HeldBytes;
+use configuration::Configuration;
 use jiff::{SignedDuration, Timestamp};
+use jobs::JobTable;
 use live::LiveJobs;
-use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partitions::Partitions;
-use preempting::Preemption;
-use priorities::Priorities;
+use preemption::Preemption;
+use priority_table::Priorities;
 use reservations::ReservationTable;
 use returns::Returns;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, RecentEnvironments};
+use storm_rm::JobId;
 
 /// The Machine Manager's state.
 pub struct Core {
-    config: CoreConfig,
+    config: Configuration,
     nodes: NodeTable,
     partitions: Partitions,
-    /// Jobs that have not ended, and those that have and are remembered.
-    jobs: BTreeMap<JobId, JobRecord>,
-    /// Which of the ended jobs are remembered.
-    history: History,
-    /// Jobs that hold processing elements.
+    jobs: JobTable,
     live: LiveJobs,
     returns: Returns,
-    /// The needs of jobs other than elements, and the arrays.
-    needs: NeedsTable,
-    /// Jobs that clients wait for.
-    awaited: BTreeSet<JobId>,
-    /// Waiting jobs are being told of ends.
-    settling: bool,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
-    environments: RecentEnvironments,
-    /// The memory that each user's jobs hold.
-    held_bytes: HeldBytes,
-    next_job: u64,
-    shutting_down: bool,
     effects: Effects,
 }
 
@@ -128,22 +113,14 @@ impl Core {
         let mut core = Core {
             nodes,
             partitions,
-            jobs: BTreeMap::new(),
-            history: History::new(config.history_limit),
+            jobs: JobTable::new(config.history_limit),
             live: LiveJobs::new(config.job_slots),
             returns: Returns::default(),
-            needs: NeedsTable::default(),
-            awaited: BTreeSet::new(),
-            settling: false,
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
-            environments: RecentEnvironments::default(),
-            held_bytes: HeldBytes::default(),
-            next_job: 1,
-            shutting_down: false,
             effects: Effects::default(),
-            config,
+            config: Configuration::new(config),
         };
         core.recover(journal, now);
         core.number_nodes(now, &book);
@@ -161,7 +138,7 @@ impl Core {
 
     /// Whether the cluster is to end and no job is left on any node.
     pub fn is_down(&self) -> bool {
-        self.shutting_down && self.live.is_empty()
+        self.jobs.is_closed() && self.live.is_empty()
     }
 
     /// The id of the node of this name, if it is configured.
@@ -227,38 +204,14 @@ impl Core {
                 self.reservations.set(*next, reservations);
             }
             ClusterEventKind::UsageNoted { usage, charged } => {
-                self.restore_usage(event.at, usage, charged);
+                self.priorities.restore_usage(event.at, usage, charged);
             }
         }
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
         self.charge_for(job, event);
-        let Some(record) = self.jobs.get_mut(&job) else {
-            let records = JobRecord::from_first(job, event);
-            self.needs.submitted(job, &records);
-            for record in records {
-                if let Entry::Vacant(place) = self.jobs.entry(record.id) {
-                    self.held_bytes.add(&record.spec);
-                    place.insert(record);
-                }
-            }
-            return;
-        };
-        let begun_before = record.begun.is_some();
-        record.apply(event);
-        self.preemption.note(record);
-        if let (false, Some(at)) = (begun_before, record.begun) {
-            self.needs.job_begun(record, at);
-        }
-        if let JobEventKind::Ended { outcome, .. } = &event.kind {
-            self.needs.job_ended(record, outcome);
-            record.spec = self.held_bytes.remove(&record.spec);
-            let forgotten = self.history.note(job, record.spec.owner.uid);
-            if let Some(forgotten) = forgotten.and_then(|job| self.jobs.remove(&job)) {
-                self.needs.forgotten(&forgotten);
-            }
-        }
+        self.jobs.apply(job, event);
     }
 
     /// The nodes of `set` that are up.

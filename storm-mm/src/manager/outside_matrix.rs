@@ -52,7 +52,7 @@ impl Core {
     pub(super) fn why_closed(&self, node: NodeId) -> Option<String> {
         let entry = self.nodes.get(node)?;
         let held = || {
-            let job = self.job_name(self.live.outside_matrix_on(node)?);
+            let job = self.jobs.name(self.live.outside_matrix_on(node)?);
             Some(format!(
                 "job {job} goes on there, for which no partition has room as configured now"
             ))

@@ -7,97 +7,19 @@
 use super::live::{Launch, LiveJob};
 use super::partitions::sched_time;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
-use crate::ServiceConfig;
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
-use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
-
-/// Which jobs may preempt which, and which are suspended.
-#[derive(Debug, Default)]
-pub(super) struct Preemption {
-    /// The meanings of the qualities of service for a policy, by name; empty when no job may
-    /// preempt another.
-    precedences: BTreeMap<String, Meanings>,
-    /// Suspended jobs, in the order of their suspension.
-    suspended: Vec<JobId>,
-    /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
-    /// flags.
-    stranded: BTreeSet<JobId>,
-    /// Nodes of a former manager have not come back yet, and may turn out to be free.
-    returning: bool,
-    /// Elements are being given up.
-    giving_way: bool,
-}
-
-/// The meaning of a quality of service for a job.
-#[derive(Debug)]
-struct Meanings {
-    /// For a job that asked to be run again if need be.
-    of_requeuable: Arc<Precedence>,
-    /// For a job that did not ask to be run again: it is never run twice.
-    of_others: Arc<Precedence>,
-}
-
-impl Preemption {
-    pub(super) fn new(config: &ServiceConfig) -> Preemption {
-        if config.qos.iter().all(|qos| qos.preempts.is_empty()) {
-            return Preemption::default();
-        }
-        // Numbered by their order, so that all jobs of one manager have the same numbers.
-        let numbered = || (0..).map(QosId).zip(&config.qos);
-        let meanings = numbered().map(|(qos, own)| {
-            let lower = numbered().filter(|(_, other)| own.preempts.contains(&other.name));
-            let requeued = Precedence {
-                qos,
-                preempts: lower.map(|(lower, _)| lower).collect(),
-                mode: own.preempt_mode,
-            };
-            let mode = match own.preempt_mode {
-                Some(PreemptMode::Requeue) => Some(PreemptMode::Cancel),
-                mode => mode,
-            };
-            let cancelled = Precedence { mode, ..requeued.clone() };
-            let meanings =
-                Meanings { of_requeuable: Arc::new(requeued), of_others: Arc::new(cancelled) };
-            (own.name.clone(), meanings)
-        });
-        Preemption { precedences: meanings.collect(), ..Preemption::default() }
-    }
-
-    /// Records whether a changed job is suspended.
-    pub(super) fn note(&mut self, record: &JobRecord) {
-        let known = self.suspended.iter().position(|job| *job == record.id);
-        match (record.suspended_for, known) {
-            (Some(_), None) => self.suspended.push(record.id),
-            (None, Some(at)) => drop(self.suspended.remove(at)),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-    }
-
-    fn precedence_of(&self, record: &JobRecord) -> Option<Arc<Precedence>> {
-        let meanings = self.precedences.get(record.service.qos.as_ref()?)?;
-        let asked = record.spec.requeue;
-        Some(if asked { &meanings.of_requeuable } else { &meanings.of_others }.clone())
-    }
-}
+use storm_rm::{JobId, PartitionId, Row};
+use storm_sched::{Event, JobRequest, PreemptMode};
 
 impl Core {
     /// Adds the job's quality of service to the request to its policy.
     pub(super) fn with_precedence(&self, request: JobRequest, record: &JobRecord) -> JobRequest {
-        let mut precedence = self.preemption.precedence_of(record);
-        if self.preemption.returning
-            && let Some(own) = precedence.as_mut().filter(|own| !own.preempts.is_empty())
-        {
-            // After a restart no job is suspended for lack of nodes that are about to come back.
-            Arc::make_mut(own).preempts.clear();
-        }
+        let precedence = self.preemption.precedence_of(record);
         let mut request = request;
-        request.preempted = record.preempted;
+        request.preempted = record.comes_first;
         match precedence {
             Some(precedence) => request.with_precedence(precedence),
             None => request,
@@ -107,7 +29,7 @@ impl Core {
     /// Warns if a partition's policy ignores which jobs may preempt which.
     pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
         let partition = &self.partitions[id];
-        if !self.preemption.precedences.is_empty() && !partition.policy().heeds_precedence() {
+        if self.preemption.is_possible() && !partition.policy().heeds_precedence() {
             let (name, sched) = (partition.name(), partition.policy().name());
             tracing::warn!(
                 partition = %name, sched,
@@ -118,7 +40,7 @@ impl Core {
 
     /// Suspended jobs, in the order of their suspension.
     pub(super) fn suspended(&self) -> &[JobId] {
-        &self.preemption.suspended
+        self.jobs.suspended()
     }
 
     pub(super) fn is_suspended(&self, job: JobId) -> bool {
@@ -145,10 +67,10 @@ impl Core {
 
     /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
     /// the job that has the same elements.
-    pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
+    pub(super) fn note_elements(&mut self, now: Instant, job: JobId) {
         let placement = self.live.get(job).and_then(LiveJob::placement);
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
-        if known || self.preemption.precedences.is_empty() {
+        if known || !self.preemption.is_possible() {
             return;
         }
         let Some(live) = self.live.get(job) else { return };
@@ -199,7 +121,7 @@ impl Core {
             self.append(now, job, JobEventKind::Resumed { time });
         }
         self.tell_whether_stopped(job, None);
-        if staged && may_launch && !self.shutting_down {
+        if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
         }
     }
@@ -207,27 +129,27 @@ impl Core {
     /// Suspended jobs hold all places in the arrays of flags, and none of them can end unless the
     /// jobs that wait for a place give up their elements. So these jobs give them up.
     pub(super) fn give_way(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.preemption.giving_way, true) {
+        if self.preemption.set_giving_way(true) {
             return;
         }
         while let Some(job) = self.live.to_give_way() {
-            self.preemption.stranded.insert(job);
-            self.needs.waiting.insert(job);
+            self.preemption.strand(job);
+            self.jobs.needs_mut().wait(job);
             self.give_back(now, job);
         }
-        self.preemption.giving_way = false;
+        self.preemption.set_giving_way(false);
     }
 
     /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
-        self.live.slots_are_taken() && self.preemption.stranded.contains(&job)
+        self.live.slots_are_taken() && self.preemption.is_stranded(job)
     }
 
     /// A job has ended: jobs that gave up their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
-        for job in std::mem::take(&mut self.preemption.stranded) {
+        for job in self.preemption.take_stranded() {
             if self.live.slots_are_taken() {
-                self.preemption.stranded.insert(job);
+                self.preemption.strand(job);
             } else {
                 self.reconsider(now, job);
             }
@@ -236,10 +158,10 @@ impl Core {
 
     /// No job suspends others until the nodes have come back, or had their time to.
     pub(super) fn await_nodes(&mut self, now: Instant) {
-        if self.live.is_empty() || self.preemption.precedences.is_empty() {
+        if self.live.is_empty() || !self.preemption.is_possible() {
             return;
         }
-        self.preemption.returning = true;
+        self.preemption.set_returning(true);
         let at = now + self.config.recovery_timeout;
         self.effects
             .durable
@@ -249,7 +171,7 @@ impl Core {
     /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
     /// preempt others to their policies anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.preemption.returning) {
+        if !self.preemption.set_returning(false) {
             return;
         }
         for id in self.partitions.ids() {

@@ -5,14 +5,13 @@
 
 use super::live::{LiveJob, Restored};
 use super::restored_elements::RestoredElements;
-use super::{Core, Durable, JobTimer, StageOutcome, Timer};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{ArraySpec, JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
+use storm_rm::{JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
 use storm_sched::{Event, Placement, Slot};
 
 impl Core {
@@ -20,9 +19,9 @@ impl Core {
     pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
         // Each waiting job has the news of these ends in the journal.
-        self.needs.ends.clear();
+        self.jobs.needs_mut().forget_ends();
         self.restore_settings(now);
-        self.needs.begins.clear();
+        self.jobs.needs_mut().forget_begins();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {
@@ -62,21 +61,9 @@ impl Core {
     }
 
     fn replay_job(&mut self, job: JobId, mut event: JobEvent) {
-        self.next_job = self.next_job.max(job.0.saturating_add(1));
-        if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
-            let array = spec.needs.array.as_ref();
-            let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-            let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
-            self.next_job = self.next_job.max(last.saturating_add(1));
-        }
+        self.jobs.read(job, &mut event);
         if let JobEventKind::Placed { incarnation, .. } = &event.kind {
             self.live.has_begun(*incarnation);
-        }
-        if let JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } =
-            &mut event.kind
-        {
-            let shared = self.environments.shared(&spec.env);
-            Rc::make_mut(spec).env = shared;
         }
         self.apply(job, &event);
     }
@@ -91,9 +78,7 @@ impl Core {
         let mut elements = RestoredElements::default();
         let mut restored: BTreeMap<PartitionId, [Vec<Event>; 2]> = BTreeMap::new();
         for job in placed {
-            if let Some(array) = self.array_of(job) {
-                array.entered.insert(job);
-            }
+            self.jobs.enter(job);
             match self.take_over(now, job, &mut elements) {
                 Ok((partition, restore)) => {
                     let stopped = self.is_suspended(job);
@@ -168,7 +153,7 @@ impl Core {
             self.leave_matrix(now, job);
             return Ok((partition, None));
         };
-        self.note_columns(now, job);
+        self.note_elements(now, job);
         let request = self.request_now(now, job).ok_or("it is not known")?;
         let ran = self.ran_before(now, &self.jobs[&job], partition);
         Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))

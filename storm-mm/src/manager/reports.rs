@@ -4,7 +4,7 @@ use super::away::Going;
 use super::live::{Awaiting, LiveJob};
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable, Notice};
-use crate::job::{EndCause, Phase};
+use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
@@ -50,7 +50,7 @@ impl Core {
             return;
         }
         let name = self.node_name(node);
-        match self.shutting_down {
+        match self.jobs.is_closed() {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
@@ -64,7 +64,13 @@ impl Core {
         for job in self.live.with_part_on(node) {
             match self.awaits_return(now, job, node, going) {
                 Some(left) => self.await_return(job, node, left),
-                None => self.part_gone(now, job, node, runs_until),
+                None if self.is_staged_to(job, node, going) => {
+                    self.launch_cut(now, job, node, Cut::Staging);
+                }
+                None if self.is_moved_by(job, node, going) => {
+                    self.part_gone(now, job, node, runs_until, Some(Cut::Slices));
+                }
+                None => self.part_gone(now, job, node, runs_until, None),
             }
         }
     }
@@ -74,18 +80,30 @@ impl Core {
         let until = now + self.config.requeue_fence.min(KEEPER_TIME);
         if self.live.run(job, run).is_some_and(|live| live.has_part_on(node)) {
             tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
-            self.part_gone(now, job, node, Some(until));
+            self.part_gone(now, job, node, Some(until), None);
         }
     }
 
     /// A node has no ranks of a job any more, and will not report how they ended. `runs_until` is
-    /// set if the ranks may go on until then.
-    fn part_gone(&mut self, now: Instant, job: JobId, node: NodeId, runs_until: Option<Instant>) {
+    /// set if the ranks may go on until then, and `cut` if only the Node Manager has ended.
+    fn part_gone(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        node: NodeId,
+        runs_until: Option<Instant>,
+        cut: Option<Cut>,
+    ) {
         if let Some(live) = self.live.get_mut(job) {
             live.part_gone(node, runs_until);
         }
-        let name = self.node_name(node);
-        self.end_job(now, job, EndCause::NodeLost { node: name });
+        match cut {
+            Some(cut) => self.launch_cut(now, job, node, cut),
+            None => {
+                let node = self.node_name(node);
+                self.end_job(now, job, EndCause::NodeLost { node });
+            }
+        }
         self.finish_if_over(now, job);
     }
 
@@ -106,16 +124,14 @@ impl Core {
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
         let held = self.returns.take(node);
-        let Some(entry) = self.nodes.get_mut(node) else { return };
-        if info.pes < entry.pes {
-            let configured_pes = entry.pes;
+        let Some(configured_pes) = self.nodes.get(node).map(|entry| entry.pes) else { return };
+        if info.pes < configured_pes {
             let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
             tracing::error!(
                 node = %name, %reason,
                 "node refused: lower `pes` in [[nodes]], or start its Node Manager with as many --pes"
             );
-            entry.refused = Some(reason);
-            entry.info = Some(info);
+            self.nodes.describe(node, info, Some(reason));
             let answer = Command::RefuseNode { configured_pes };
             self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
             if held.is_none() {
@@ -124,10 +140,8 @@ impl Core {
             // The node was here before and may have jobs, which go on.
         } else {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
-            entry.refused = None;
-            entry.info = Some(info);
+            self.nodes.describe(node, info, None);
         }
-        entry.seen = true;
         if !self.nodes.set_up(node, true) {
             return;
         }
@@ -148,11 +162,7 @@ impl Core {
     pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
         match report {
             Report::Joined(info) => self.node_joined(now, node, info),
-            Report::Status(status) => {
-                if let Some(entry) = self.nodes.get_mut(node) {
-                    entry.status = Some(status);
-                }
-            }
+            Report::Status(status) => self.nodes.set_status(node, status),
             // The driver's transfer notices the failure by COMPARE-AND-WRITE and takes the reason
             // from this report.
             Report::FileFailed { .. } => {}
@@ -197,6 +207,11 @@ impl Core {
                 }
             }
             Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
+            Report::LaunchCut { job, incarnation, cut } => {
+                if self.live.run(job, incarnation).is_some() {
+                    self.launch_cut(now, job, node, cut.into());
+                }
+            }
             Report::Holds { jobs, first_run } => self.returns.report(node, jobs, first_run),
             Report::Classes { job, incarnation, ranks } => {
                 self.classes_told(now, node, (job, incarnation), ranks);
@@ -241,7 +256,7 @@ impl Core {
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.run(job, incarnation);
         // A recovering job was asked about in an earlier life of its node.
-        if known.is_some_and(|live| !live.is_recovering()) {
+        if known.is_some_and(|live| !live.is_recovering()) && !self.keeps_elements(job) {
             self.release(now, job);
         }
     }

@@ -75,13 +75,8 @@ fn placement(
 
 /// Whether a job had this column when it was placed; `first` is the first column of the node.
 fn has_had(record: &JobRecord, node: NodeId, first: u32, column: u32) -> bool {
-    match &record.elements {
-        Some(elements) => elements.iter().any(|(own, start, end)| {
-            *own == node && (*start..*end).contains(&column.saturating_sub(first))
-        }),
-        None => {
-            let mut ranges = record.columns.iter().flatten();
-            ranges.any(|(start, end)| (*start..*end).contains(&column))
-        }
-    }
+    let mut elements = record.elements.iter().flatten();
+    elements.any(|(own, start, end)| {
+        *own == node && (*start..*end).contains(&column.saturating_sub(first))
+    })
 }

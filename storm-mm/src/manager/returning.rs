@@ -8,7 +8,8 @@
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
 use super::{Core, Durable, JobTimer, Timer};
-use crate::job::{EndCause, Phase};
+use crate::job::{Cut, EndCause, Phase};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
@@ -17,6 +18,19 @@ use storm_rm::message::{Command, ResumedJob};
 /// How long the client of a surviving job has to come back. After that, the job's output is passed
 /// on even if no client takes it.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
+
+/// Why a node that came back does not hold a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// It has kept its memory, and never heard of the run.
+    NeverHeard,
+    /// Its Node Manager ended under this manager and left nothing of the run: it had not begun to
+    /// start the ranks, or its keeper has ended them.
+    NotLeft,
+    /// It may have run the ranks before it lost its memory.
+    Unknown,
+}
+
 impl Core {
     /// A node has come back, or a new node in its place that remembers nothing. The node is told
     /// which of its jobs go on.
@@ -35,9 +49,12 @@ impl Core {
         let next_run = self.live.next_run();
         let answer = Command::Resume { jobs, next_run };
         self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
+        let mut left_here = BTreeSet::new();
         for job in &awaited {
-            if let Some(live) = self.live.get_mut(*job) {
-                live.came_back(node);
+            if let Some(live) = self.live.get_mut(*job)
+                && live.came_back(node)
+            {
+                left_here.insert(*job);
             }
         }
         for job in kept {
@@ -48,7 +65,12 @@ impl Core {
         }
         for job in lost {
             let never_heard = run_of(&self.live, job).is_some_and(|run| held.covers(run));
-            self.part_lost(now, job, node, never_heard);
+            let loss = match (never_heard, left_here.contains(&job)) {
+                (true, _) => Loss::NeverHeard,
+                (false, true) => Loss::NotLeft,
+                (false, false) => Loss::Unknown,
+            };
+            self.part_lost(now, job, node, loss);
         }
         for job in awaited {
             self.go_on_if_all_heard(now, job);
@@ -56,16 +78,21 @@ impl Core {
     }
 
     /// A node that came back does not hold its part of a job.
-    fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, never_heard: bool) {
+    fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(job) else { return };
-        if starting && never_heard {
-            live.lacks(node);
-            return;
+        match loss {
+            Loss::NeverHeard if starting => live.lacks(node),
+            Loss::NotLeft if starting => {
+                live.part_gone(node, None);
+                self.launch_cut(now, job, node, Cut::Launch);
+            }
+            Loss::NeverHeard | Loss::NotLeft | Loss::Unknown => {
+                live.part_gone(node, None);
+                let node = self.node_name(node);
+                self.end_job(now, job, EndCause::NodeLost { node });
+            }
         }
-        live.part_gone(node, None);
-        let node = self.node_name(node);
-        self.end_job(now, job, EndCause::NodeLost { node });
     }
 
     fn resumed(&self, job: JobId, node: NodeId) -> Option<ResumedJob> {

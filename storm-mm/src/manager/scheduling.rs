@@ -250,7 +250,7 @@ impl Core {
         let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
         self.live.insert(job, LiveJob::placed(now, placed));
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
-        self.note_columns(now, job);
+        self.note_elements(now, job);
         if let Some(by) = suspended_for {
             let time = Duration::ZERO;
             self.append(now, job, JobEventKind::Suspended { by, time });

@@ -8,7 +8,7 @@ use super::reservations::in_the_way;
 use super::scheduling::files_of;
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
+    PartitionView, RankView, ReservedNodes, SpecSummary, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
-        let record = self.job(self.one_of(job))?;
+        let record = self.job(self.jobs.one_of(job))?;
         let ranks = self.rank_views(record);
         // Nodes report these numbers: a nonsensical sum must not panic.
         let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
@@ -58,8 +58,10 @@ impl Core {
     }
 
     fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
-        let named =
-            |entry: &LogEntry| LogEntry { text: self.with_user_name(&entry.text), ..entry.clone() };
+        let named = |entry: &LogEntry| LogEntry {
+            text: self.config.with_user_name(&entry.text),
+            ..entry.clone()
+        };
         record.log.iter().map(named).collect()
     }
 
@@ -68,7 +70,7 @@ impl Core {
     /// # Errors
     /// There is no such job, or it is an array.
     pub fn job(&self, job: JobId) -> Result<&JobRecord, ApiError> {
-        if self.needs.arrays.contains_key(&job) {
+        if self.jobs.needs().is_array(job) {
             let message = format!("job {job} is an array of jobs");
             return Err(ApiError::new(ErrorCode::BadRequest, message)
                 .hint(format!("name one of them: storm queue {job} lists them")));
@@ -81,12 +83,12 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn explain(&self, now: Instant, job: JobId) -> Result<Explanation, ApiError> {
-        let job = self.one_of(job);
+        let job = self.jobs.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
             // With the date and the time zone, since readers may be anywhere.
             let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
-            format!("{time} {}: {}", entry.event, self.with_user_name(&entry.text))
+            format!("{time} {}: {}", entry.event, self.config.with_user_name(&entry.text))
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
@@ -186,18 +188,12 @@ impl Core {
                 }
                 Some(_) | None => format!("it runs on {}", record.node_list),
             },
-            Phase::Ending(cause) => format!("it is being ended: {}", self.said(cause)),
+            Phase::Ending(cause) => format!("it is being ended: {}", self.config.said(cause)),
             Phase::Ended(outcome) => match &outcome.reason {
                 Some(reason) => format!("it has ended: {reason}"),
                 None => "it has ended: all ranks exited with 0".to_owned(),
             },
         }
-    }
-
-    /// A job's name for users: its number, or its array and index.
-    pub(super) fn job_name(&self, job: JobId) -> String {
-        let task = self.jobs.get(&job).and_then(|record| record.task);
-        task.map_or_else(|| job.to_string(), |task| task.to_string())
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
@@ -232,7 +228,7 @@ impl Core {
             (Some(mut reason), _) => {
                 reason.mark_refused(|node| self.nodes.is_refused(node));
                 let told = self.reserved_reason(&reason);
-                let told = told.unwrap_or_else(|| reason.text(&|job| self.job_name(JobId(job.0))));
+                let told = told.unwrap_or_else(|| reason.text(&|job| self.jobs.name(JobId(job.0))));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();
                 told + &self.nodes.why_refused(&reason) + &loss
             }
@@ -269,10 +265,7 @@ impl Core {
             id: record.id,
             array: record.task,
             name: record.spec.name.clone(),
-            user: UserView {
-                uid,
-                name: (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string()),
-            },
+            user: self.config.user_view(uid),
             partition: record.partition.clone(),
             sched: self.policy_of(record),
             state: record.state(),
@@ -368,7 +361,7 @@ impl Core {
             pes: self.config.nodes.iter().map(|node| node.pes).sum(),
             jobs_pending: count(JobState::Pending),
             jobs_running: count(JobState::Running),
-            jobs_submitted: self.next_job - 1,
+            jobs_submitted: self.jobs.submitted_count(),
             launches: self.live.launches().issued,
             launch_failures: self.live.launches().failed,
             strobes: self.partitions.strobes(),

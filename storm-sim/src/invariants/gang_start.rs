@@ -130,7 +130,6 @@ impl GangStart {
             | JobEventKind::Moved { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),

@@ -37,7 +37,6 @@ impl NoLostJob {
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
-                | JobEventKind::OnColumns { .. }
                 | JobEventKind::OnElements { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },

@@ -1,6 +1,7 @@
 //! A job that holds processing elements: the state that exists only while it does.
 
 use super::parts::{Left, Lost, Parts};
+use super::steps::{Launch, Steps};
 use super::time::RunTime;
 use super::told_class::ToldClass;
 use crate::api::LaunchBreakdown;
@@ -12,22 +13,6 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{RankExit, Stream};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, RankClass, Row, RowSet};
 use storm_sched::Placement;
-
-/// The progress of a job's launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::manager) enum Launch {
-    /// A former manager placed it, or a Node Manager of it has ended, and some of its nodes have
-    /// not come back.
-    Recovering,
-    /// Its files are on their way.
-    Staging,
-    /// The job waits for a slice edge.
-    Staged,
-    /// LAUNCH-JOB was issued.
-    Launched,
-    /// All its ranks execute.
-    Started,
-}
 
 /// A job on the machine.
 #[derive(Clone, Debug)]
@@ -55,16 +40,6 @@ struct Place {
     placement: Option<Placement>,
     /// The policy was told that the elements are free.
     released: bool,
-}
-
-/// The steps of a launch.
-#[derive(Clone, Debug)]
-struct Steps {
-    launch: Launch,
-    placed_at: Instant,
-    staged_at: Instant,
-    launched_at: Instant,
-    stage: StageOutcome,
 }
 
 /// What is known of a job's output.
@@ -109,13 +84,6 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) ran: Duration,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
-}
-
-impl Steps {
-    fn at(now: Instant, launch: Launch) -> Steps {
-        let stage = StageOutcome::default();
-        Steps { launch, placed_at: now, staged_at: now, launched_at: now, stage }
-    }
 }
 
 impl LiveJob {
@@ -201,12 +169,12 @@ impl LiveJob {
     }
 
     pub(in crate::manager) fn launch(&self) -> Launch {
-        self.steps.launch
+        self.steps.launch()
     }
 
     /// Whether its nodes have been told to launch it.
     pub(in crate::manager) fn is_on_nodes(&self) -> bool {
-        match self.steps.launch {
+        match self.steps.launch() {
             Launch::Staging | Launch::Staged => false,
             Launch::Recovering | Launch::Launched | Launch::Started => true,
         }
@@ -214,11 +182,11 @@ impl LiveJob {
 
     /// Whether its ranks execute or begin to, on nodes that are all there.
     pub(in crate::manager) fn is_launched(&self) -> bool {
-        matches!(self.steps.launch, Launch::Launched | Launch::Started)
+        matches!(self.steps.launch(), Launch::Launched | Launch::Started)
     }
 
     pub(in crate::manager) fn is_recovering(&self) -> bool {
-        self.steps.launch == Launch::Recovering
+        self.steps.launch() == Launch::Recovering
     }
 
     /// Whether all nodes of a recovering job have come back, or are no longer waited for.
@@ -283,53 +251,36 @@ impl LiveJob {
     pub(in crate::manager) fn classes(&self) -> &BTreeMap<Rank, ToldClass> {
         &self.ranks.classes
     }
-
-    /// The lost nodes that may still run ranks of it, and until when.
-    pub(in crate::manager) fn into_lost(self) -> Lost {
-        self.parts.into_lost()
-    }
 }
 
 /// The transitions.
 impl LiveJob {
     /// Its files are on its nodes.
     pub(in crate::manager) fn staged(&mut self, now: Instant, stage: StageOutcome) {
-        (self.steps.stage, self.steps.staged_at) = (stage, now);
-        self.steps.launch = Launch::Staged;
+        self.steps.staged(now, stage);
     }
 
     /// Its launch is issued. `active` says whether its row runs now.
     pub(in crate::manager) fn launched(&mut self, now: Instant, active: bool) {
-        (self.steps.launch, self.steps.launched_at) = (Launch::Launched, now);
+        self.steps.launched(now);
         self.time.set_active(now, active);
     }
 
     /// All its ranks execute. Returns the times of its launch.
     pub(in crate::manager) fn started(&mut self, now: Instant) -> LaunchBreakdown {
-        let steps = &mut self.steps;
-        steps.launch = Launch::Started;
-        LaunchBreakdown {
-            read_ms: milliseconds(steps.stage.read),
-            send_ms: milliseconds(steps.stage.send),
-            write_ms: milliseconds(steps.stage.write),
-            exec_ms: milliseconds(now - steps.launched_at),
-            wait_for_slice_ms: milliseconds(steps.launched_at - steps.staged_at),
-            total_ms: milliseconds(now - steps.placed_at),
-            sent_bytes: steps.stage.sent_bytes,
-            skipped_bytes: steps.stage.skipped_bytes,
-        }
+        self.steps.started(now)
     }
 
     /// All its nodes are back, and none was told to launch it: its launch begins again.
     pub(in crate::manager) fn begin_again(&mut self, now: Instant) {
-        (self.steps.launch, self.steps.placed_at) = (Launch::Staging, now);
+        self.steps.begin_again(now);
         self.output.hold = false;
         self.time = RunTime::default();
     }
 
     /// All its nodes are back, and its ranks have executed before. The nodes `lacking` have none.
     pub(in crate::manager) fn resumed(&mut self, lacking: &NodeSet) {
-        self.steps.launch = Launch::Started;
+        self.steps.set(Launch::Started);
         self.parts.never_began(lacking);
     }
 
@@ -405,13 +356,13 @@ impl LiveJob {
 
     /// It goes on elsewhere, and waits for a node.
     pub(in crate::manager) fn await_return(&mut self, node: NodeId, left: Left) {
-        self.steps.launch = Launch::Recovering;
+        self.steps.set(Launch::Recovering);
         self.parts.await_return(node, left);
     }
 
-    /// A node has come back.
-    pub(in crate::manager) fn came_back(&mut self, node: NodeId) {
-        self.parts.came_back(node);
+    /// A node has come back. Returns whether it had left under this manager.
+    pub(in crate::manager) fn came_back(&mut self, node: NodeId) -> bool {
+        self.parts.came_back(node)
     }
 
     /// A node has come back and had never heard of its launch.
@@ -460,6 +411,11 @@ impl LiveJob {
         known.min(len)
     }
 
+    /// The lost nodes that may still run ranks of it, and until when.
+    pub(in crate::manager) fn take_lost(&mut self) -> Lost {
+        self.parts.take_lost()
+    }
+
     /// The exits of its ranks, for its last event.
     pub(in crate::manager) fn take_exits(&mut self) -> Vec<RankExit> {
         std::mem::take(&mut self.ranks.exits).into_values().collect()
@@ -502,14 +458,10 @@ impl LiveJob {
     }
 
     pub(in crate::manager) fn placed_at(&self) -> Instant {
-        self.steps.placed_at
+        self.steps.placed_at()
     }
 
     pub(in crate::manager) fn set_launch(&mut self, launch: Launch) {
-        self.steps.launch = launch;
+        self.steps.set(launch);
     }
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1_000.0
 }

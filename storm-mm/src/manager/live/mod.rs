@@ -4,12 +4,14 @@
 mod flags;
 mod job;
 mod parts;
+mod steps;
 mod time;
 mod told_class;
 
 pub(super) use flags::{Awaiting, Taken};
-pub(super) use job::{Launch, LiveJob, Placed, Restored};
+pub(super) use job::{LiveJob, Placed, Restored};
 pub(super) use parts::{Left, Lost};
+pub(super) use steps::Launch;
 pub(super) use told_class::ToldClass;
 
 use flags::SlotPool;

@@ -62,8 +62,8 @@ impl Parts {
         &self.lost
     }
 
-    pub(super) fn into_lost(self) -> Lost {
-        self.lost
+    pub(super) fn take_lost(&mut self) -> Lost {
+        std::mem::take(&mut self.lost)
     }
 
     /// Whether every node's part is over.
@@ -109,11 +109,11 @@ impl Parts {
         self.away.insert(node, left);
     }
 
-    /// The node has come back.
-    pub(super) fn came_back(&mut self, node: NodeId) {
+    /// The node has come back. Returns whether it had left under this manager.
+    pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.unheard.remove(node);
-        self.away.remove(&node);
         self.input_known.insert(node);
+        self.away.remove(&node).is_some()
     }
 
     /// The node has come back and had never heard of the launch.

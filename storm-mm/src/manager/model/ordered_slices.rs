@@ -90,7 +90,7 @@ fn an_edge_off_the_grid_is_told() {
 #[test]
 fn without_a_span_every_slice_has_its_strobe() {
     let (mut world, _) = three_rows();
-    world.core.config.strobe_span = std::time::Duration::ZERO;
+    world.core.config.edit().strobe_span = std::time::Duration::ZERO;
     next_order_is_over(&mut world);
     for _ in 0..9 {
         let [strobe] = &strobes(&mut world, World::edge)[..] else { panic!("one strobe") };

@@ -250,7 +250,7 @@ impl World {
 
     /// The number of a job, or of its array.
     fn unit(&self, pick: usize) -> Option<JobId> {
-        let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
+        let record = self.core.jobs.values().nth(pick % self.core.jobs.keys().count().max(1))?;
         Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
     }
 
@@ -342,13 +342,13 @@ proptest! {
         );
         let pending = |job: &&JobId| {
             let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
-            waits && !again.needs.waiting.contains(job)
+            waits && !again.jobs.needs().is_waiting(*job)
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
         let partition = &again.partitions[PARTITION];
         // A policy puts preempted jobs first; the next policy has not been told yet.
         let told = partition.next_sched().is_none();
-        waiting.sort_by_key(|job| (told && !again.jobs[job].preempted, *job));
+        waiting.sort_by_key(|job| (told && !again.jobs[job].comes_first, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();
         let switching = partition.queue_of_next().iter();
         let queue = partition.policy().pending();

@@ -12,7 +12,7 @@ use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{
     Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report, Slices,
 };
@@ -182,23 +182,24 @@ impl World {
 
     fn perform_all(&mut self) {
         let Effects { immediate, durable } = self.core.take_effects();
-        for effect in durable {
-            self.perform(effect);
-        }
+        let mut passed_over = Vec::new();
         for effect in immediate {
             match effect {
-                Immediate::Strobe(nodes, slices) => self.strobe(&nodes, slices),
+                Immediate::Strobe(nodes, slices) => {
+                    // Nodes that have not come back hear of it when they do.
+                    let here = self.parts.keys().filter(|part| self.joined.contains(&part.0));
+                    passed_over.extend(here.copied().filter(|part| !nodes.contains(part.0)));
+                    self.strobes.push(slices);
+                }
                 Immediate::SlicesChanged(_) => {}
             }
         }
-    }
-
-    fn strobe(&mut self, nodes: &NodeSet, slices: Slices) {
-        self.strobes.push(slices);
-        // Nodes that have not come back hear of it when they do.
-        let mut here = self.parts.keys().filter(|(node, ..)| self.joined.contains(node));
-        let passed = here.find(|(node, ..)| !nodes.contains(*node));
-        self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
+        for effect in durable {
+            self.perform(effect);
+        }
+        // A node may have been told meanwhile to forget the part.
+        let left = passed_over.iter().filter(|part| self.parts.contains_key(part));
+        self.faults.extend(left.map(|part| format!("a strobe passed over {part:?}")));
     }
 
     fn perform(&mut self, effect: Durable) {

@@ -237,10 +237,15 @@ impl Partition {
 
     fn untold_if(&mut self, later: bool, event: Event) -> Option<Event> {
         if later {
-            self.untold.push(event);
+            self.tell_later(event);
             return None;
         }
         Some(event)
+    }
+
+    /// The policy is told this event later, together with others.
+    pub(in crate::manager) fn tell_later(&mut self, event: Event) {
+        self.untold.push(event);
     }
 
     /// The events that the policy is now to be told together.

@@ -52,7 +52,7 @@ impl Core {
                     .hint("give one of --nodes, -N and -n"));
             }
         };
-        let id = ReservationId(self.reservations.next.max(1));
+        let id = ReservationId(self.reservations.next().max(1));
         let record = ReservationRecord {
             id,
             name: request.name.clone(),
@@ -86,7 +86,7 @@ impl Core {
         };
         let left = self.reservations.left(at).filter(|other| other.id != record.id);
         let left: Vec<ReservationRecord> = left.cloned().collect();
-        self.set_reservations(now, self.reservations.next, left);
+        self.set_reservations(now, self.reservations.next(), left);
         if let Some(partition) = self.partitions.id_of(&record.partition) {
             self.handle_event(now, partition, Event::Unreserve(record.id));
         }

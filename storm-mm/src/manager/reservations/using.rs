@@ -55,7 +55,7 @@ impl Core {
         id: ReservationId,
         request: &JobRequest,
     ) -> Result<(), ApiError> {
-        let Some(record) = self.reservations.by_id.get(&id) else { return Ok(()) };
+        let Some(record) = self.reservations.get(id) else { return Ok(()) };
         let never = |why: String| {
             let message = format!("reservation {:?} can never run this job", record.name);
             Err(ApiError::new(ErrorCode::Infeasible, message).why(why))
@@ -107,7 +107,7 @@ impl Core {
         record: &JobRecord,
     ) -> Option<String> {
         let (id, name) = record.reservation.as_ref()?;
-        let reservation = self.reservations.by_id.get(id)?;
+        let reservation = self.reservations.get(*id)?;
         if reservation.end <= self.wall(now) {
             return None;
         }
@@ -178,7 +178,7 @@ impl Core {
     pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
         match reason {
             PendingReason::Reserved { reservation, .. } => {
-                let record = self.reservations.by_id.get(reservation)?;
+                let record = self.reservations.get(*reservation)?;
                 let ReservationRecord { name, start, end, .. } = record;
                 Some(in_the_way(&ReservedNodes {
                     reservation: name.clone(),
@@ -188,7 +188,7 @@ impl Core {
                 }))
             }
             PendingReason::NotBegun { reservation, .. } => {
-                let record = self.reservations.by_id.get(reservation)?;
+                let record = self.reservations.get(*reservation)?;
                 let ReservationRecord { name, start, .. } = record;
                 Some(format!("its reservation {name} begins at {start} (Reservation)"))
             }

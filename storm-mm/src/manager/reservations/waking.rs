@@ -4,7 +4,6 @@ use crate::manager::partitions::sched_time;
 use crate::manager::{ClusterTimer, Core, Durable, Immediate, Timer};
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobIncarnation};
 use storm_sched::{Event, SchedTime};
 
 /// The longest time for which a timer is set; a longer wait sets it again.
@@ -20,16 +19,15 @@ impl Core {
         };
         let left = next.since(sched_time(now)).min(LONGEST_TIMER);
         let at = now + left;
-        if self.reservations.armed.is_some_and(|armed| armed > now && armed <= at) {
+        if !self.reservations.arm(now, at) {
             return;
         }
-        self.reservations.armed = Some(at);
         self.effects.durable.push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Wake) });
     }
 
     /// Wakes the policies whose time has come.
     pub(in crate::manager) fn wake(&mut self, now: Instant) {
-        self.reservations.armed = None;
+        self.reservations.disarm();
         let time: SchedTime = sched_time(now);
         for id in self.partitions.ids() {
             if self.partitions[id].policy().wake_at().is_some_and(|at| at <= time) {

@@ -21,8 +21,9 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let switching = partition.queue_of_next().iter();
     let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
     let not_waiting = core
-        .needs
-        .waiting
+        .jobs
+        .needs()
+        .waiting()
         .iter()
         .find(|job| core.jobs.get(job).is_none_or(|record| record.phase != Phase::Pending));
     if let Some(job) = not_waiting {
@@ -33,7 +34,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .values()
         .filter(|record| record.phase == Phase::Pending)
         .map(|record| record.id.0)
-        .filter(|job| !core.needs.waiting.contains(&JobId(*job)) && !for_the_next.contains(job))
+        .filter(|job| !core.jobs.needs().is_waiting(JobId(*job)) && !for_the_next.contains(job))
         .filter(|job| !core.live.awaiting().any(|p| p.job().0 == *job))
         .collect();
     let believed: BTreeSet<u64> = partition.policy().pending().iter().map(|job| job.0).collect();
