@@ -1,5 +1,5 @@
-//! The deaths of nodes, as the heartbeats must know them. A heartbeat speaks to the present lives of
-//! its nodes, so it leaves only after all deaths before it were handled here.
+//! The deaths of nodes, as the heartbeats must know them. A heartbeat speaks to the present lives
+//! of its nodes, so it leaves only after all deaths before it were handled here.
 
 use std::cell::{Cell, RefCell};
 use storm_primitives::{Bell, Epoch, NodeSet};
