@@ -342,7 +342,7 @@ proptest! {
         );
         let pending = |job: &&JobId| {
             let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
-            waits && !again.jobs.needs().is_waiting(*job)
+            waits && !again.jobs.needs().is_waiting(**job)
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
         let partition = &again.partitions[PARTITION];
