@@ -121,17 +121,9 @@ impl ChromeTrace {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
-            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
-            | JobEventKind::InReservation { .. }
-            | JobEventKind::Classed { .. }
-            | JobEventKind::UsageNoted { .. } => return,
+            | JobEventKind::InReservation { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

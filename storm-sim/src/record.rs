@@ -256,17 +256,9 @@ impl State {
             | JobEventKind::Ran { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
-            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
-            | JobEventKind::InReservation { .. }
-            | JobEventKind::Classed { .. }
-            | JobEventKind::UsageNoted { .. } => {}
+            | JobEventKind::InReservation { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);

@@ -6,8 +6,5 @@ mod event;
 mod record;
 
 pub use cut::{Cut, MAX_LAUNCHES};
-pub use event::{
-    CLUSTER, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartitionConfigured,
-    PartitionSetting, ReservationRecord, UsageOf,
-};
+pub use event::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};

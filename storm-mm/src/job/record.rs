@@ -70,8 +70,6 @@ pub struct JobRecord {
     pub ran: Duration,
     /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, from a journal of a former version: ranges without their ends.
-    pub columns: Option<Vec<(u32, u32)>>,
     /// Its elements of its nodes, if the journal has them: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
@@ -106,13 +104,35 @@ impl JobRecord {
     /// The records that a first event makes: one for a submission, all jobs for that of an array,
     /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
-        let (spec, partition) = match &event.kind {
-            JobEventKind::Submitted { spec, partition }
-            | JobEventKind::ArraySubmitted { spec, partition } => (spec, partition),
-            _ => return Vec::new(),
+        let (spec, partition, service, is_array) = match &event.kind {
+            JobEventKind::Submitted { spec, partition, service } => {
+                (spec, partition, service, false)
+            }
+            JobEventKind::ArraySubmitted { spec, partition, service } => {
+                (spec, partition, service, true)
+            }
+            JobEventKind::Placed { .. }
+            | JobEventKind::Started { .. }
+            | JobEventKind::Ending { .. }
+            | JobEventKind::Ended { .. }
+            | JobEventKind::Requeued { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::InReservation { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
-        let made = |id, task| JobRecord::submitted(event, id, task, spec, partition);
-        if !matches!(event.kind, JobEventKind::ArraySubmitted { .. }) {
+        let made = |id, task| JobRecord {
+            service: service.clone(),
+            ..JobRecord::submitted(event, id, task, spec, partition)
+        };
+        if !is_array {
             return vec![made(id, None)];
         }
         let indices = spec.needs.array.as_ref().map(|array| array.indices(ArraySpec::MAX_TASKS));
@@ -153,7 +173,6 @@ impl JobRecord {
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
-            columns: None,
             elements: None,
             suspended_for: None,
             comes_first: false,
@@ -174,15 +193,7 @@ impl JobRecord {
     /// Applies a later event.
     pub fn apply(&mut self, event: &JobEvent) {
         match &event.kind {
-            JobEventKind::Submitted { .. }
-            | JobEventKind::ArraySubmitted { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::UsageNoted { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::NodesNumbered { .. }
-            | JobEventKind::PartitionsSet { .. } => {}
-            JobEventKind::Classed { service } => self.service.clone_from(service),
+            JobEventKind::Submitted { .. } | JobEventKind::ArraySubmitted { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);
@@ -227,7 +238,6 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.note(event, "moved", format!("to row {}", row.0));
             }
-            JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
@@ -246,7 +256,7 @@ impl JobRecord {
         self.runs += 1;
         self.former_nodes = NodeSet::new();
         self.comes_first = false;
-        (self.columns, self.elements) = (None, None);
+        self.elements = None;
     }
 
     /// A run is over, and the job waits for the next run.
@@ -269,7 +279,7 @@ impl JobRecord {
             false => self.ranks.iter().map(|share| share.node).collect(),
         };
         self.ranks.clear();
-        (self.columns, self.elements) = (None, None);
+        self.elements = None;
         self.row = None;
         self.node_list.clear();
         self.started = None;

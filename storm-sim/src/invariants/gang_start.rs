@@ -128,17 +128,9 @@ impl GangStart {
             | JobEventKind::Moved { .. }
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
-            | JobEventKind::NodesNumbered { .. }
             | JobEventKind::UnderPolicy { .. }
-            | JobEventKind::InReservation { .. }
-            | JobEventKind::Classed { .. }
-            | JobEventKind::UsageNoted { .. } => Ok(()),
+            | JobEventKind::InReservation { .. } => Ok(()),
         }
     }
 

@@ -37,7 +37,6 @@ impl NoLostJob {
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
-                | JobEventKind::OnColumns { .. }
                 | JobEventKind::OnElements { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
@@ -65,15 +64,6 @@ impl NoLostJob {
                 Some(Stage::Waits),
                 JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. },
             ) => Stage::Waits,
-            // These events concern no job.
-            (
-                _,
-                JobEventKind::PartitionsSet { .. }
-                | JobEventKind::PartitionsConfigured { .. }
-                | JobEventKind::NodesNumbered { .. }
-                | JobEventKind::NodesDrained { .. }
-                | JobEventKind::ReservationsSet { .. },
-            ) => return Ok(()),
             (before, kind) => {
                 return broken(format!("job {job}, {before:?}, is told {kind:?}"));
             }
