@@ -19,9 +19,10 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
 
 /// Parses a time. A day has 24 hours. The error says what is wrong with the text.
 fn parse(text: &str) -> Result<Duration, String> {
-    let span = SpanParser::new().parse_span(text);
-    let time = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
-    time.map_err(|error| error.to_string())
+    let days = SpanRelativeTo::days_are_24_hours();
+    let endless = |_| "months and years have no fixed length".to_owned();
+    let span = SpanParser::new().parse_span(text).map_err(|error| error.to_string());
+    span.and_then(|span| span.to_duration(days).map_err(endless))
         .and_then(|time| Duration::try_from(time).map_err(|_| "it is negative".to_owned()))
         .map_err(|why| format!("{text:?} is not a time ({why}): write it as \"2ms\" or \"1s\""))
 }
