@@ -406,7 +406,7 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
         while ended.len() < 2 {
             match node.next().await {
                 Event::Exited { pl, .. } => ended.push(pl),
-                Event::Launched { .. } => {}
+                Event::Launched { .. } | Event::ToldAll => {}
                 other => panic!("{other:?}"),
             }
         }
