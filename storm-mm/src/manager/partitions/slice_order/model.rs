@@ -40,6 +40,8 @@ struct Node {
     told: Option<Slices>,
     /// The row that a launch named since the last strobe.
     launched_in: Option<Row>,
+    /// How long after its edge the strobe was issued: the node's slices are late by so much.
+    late: Duration,
 }
 
 impl Node {
@@ -50,8 +52,9 @@ impl Node {
         (0..).map_while(|index| told.strobe_of(index)).take_while(begun).last()
     }
 
+    /// The row, if the manager's edges and the node's were at the same times.
     fn row(&self, now: Instant) -> Option<Row> {
-        self.launched_in.or(self.strobe(now).map(|strobe| strobe.row))
+        self.launched_in.or(self.strobe(now + self.late).map(|strobe| strobe.row))
     }
 
     fn is_ahead(&self) -> bool {
@@ -68,6 +71,8 @@ struct World {
     up: NodeSet,
     nodes: BTreeMap<NodeId, Node>,
     strobes: usize,
+    /// How late the manager is at the edge under way. The next edge stays on the grid.
+    late: Duration,
 }
 
 impl World {
@@ -81,6 +86,7 @@ impl World {
             nodes: up.iter().map(|node| (node, Node::default())).collect(),
             up,
             strobes: 0,
+            late: Duration::ZERO,
         }
     }
 
@@ -114,7 +120,7 @@ impl World {
             let node = self.nodes.get_mut(&id).expect("it is a node");
             let reached = node.strobe(self.now).map_or(0, |strobe| strobe.number);
             assert!(slices.strobe.number > reached, "{slices:?} to a node that is at {reached}");
-            *node = Node { told: Some(slices.clone()), launched_in: None };
+            *node = Node { told: Some(slices.clone()), launched_in: None, late: self.late };
         }
     }
 
@@ -171,7 +177,9 @@ impl World {
             match edge {
                 Some(edge) if self.now >= edge.at => {
                     let on_grid = self.order.end_slice(self.now, self.slice());
+                    self.late = if on_grid { self.now - edge.at } else { Duration::ZERO };
                     self.edge(on_grid);
+                    self.late = Duration::ZERO;
                 }
                 Some(edge) if edge.needed <= until => self.now = edge.needed,
                 Some(_) | None if self.now < until => self.now = until,
