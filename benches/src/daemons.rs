@@ -2,7 +2,7 @@
 //! kernel counts them.
 //!
 //! A process belongs to the cluster whose runtime directory is in its environment. Times of ended
-//! processes are not seen, except in the floor.
+//! processes are not included, except in the floor.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result};
@@ -43,10 +43,10 @@ impl Resident {
     pub fn of(pid: i32) -> Result<Resident> {
         let status = Process::new(pid).and_then(|process| process.status());
         let status = status.with_context(|| format!("process {pid}"))?;
-        Ok(Resident::told(&status))
+        Ok(Resident::from_status(&status))
     }
 
-    fn told(status: &Status) -> Resident {
+    fn from_status(status: &Status) -> Resident {
         let Status { vmrss, rssanon, .. } = status;
         Resident { rss_kib: vmrss.unwrap_or(0), anon_kib: rssanon.unwrap_or(0) }
     }
@@ -55,11 +55,11 @@ impl Resident {
 /// One process.
 #[derive(Clone, Copy, Debug)]
 pub struct Daemon {
-    /// Its number.
+    /// The number.
     pub pid: i32,
-    /// Its role.
+    /// The role.
     pub role: Role,
-    /// Its memory.
+    /// The memory.
     pub resident: Resident,
     /// Processor time of its threads, milliseconds.
     pub cpu_ms: f64,
@@ -168,11 +168,17 @@ fn daemon(process: &Process) -> procfs::ProcResult<Option<Daemon>> {
         let counted = [status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches];
         switches += counted.into_iter().flatten().sum::<u64>();
     }
-    Ok(Some(Daemon { pid: process.pid, role, resident: Resident::told(&status), cpu_ms, switches }))
+    Ok(Some(Daemon {
+        pid: process.pid,
+        role,
+        resident: Resident::from_status(&status),
+        cpu_ms,
+        switches,
+    }))
 }
 
-/// A Node Manager's keeper and launchers are forked from it and have its command
-/// line; their parent is one of its kind.
+/// A Node Manager's keeper and launchers are forked from it and have its command line. They are
+/// recognised by their parent, which has it too.
 fn node_role(process: &Process) -> procfs::ProcResult<Role> {
     let parent = Process::new(process.stat()?.ppid).and_then(|parent| parent.cmdline());
     let forked = parent.is_ok_and(|line| line.get(1).is_some_and(|verb| verb == "nm"));

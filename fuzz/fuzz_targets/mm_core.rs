@@ -8,11 +8,11 @@ use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 use storm_fuzz::{MM_USER, NODES, PES, Script, job_spec, manager_config, survives};
 use storm_mm::api::{HistoryQuery, JobFilter};
-use storm_mm::job::JobEvent;
-use storm_mm::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
+use storm_mm::journal::Entry;
+use storm_mm::{Core, Durable, StageJob, StageOutcome, Timer, Watch};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{Command, NodeInfo, Report};
-use storm_rm::{JobId, JobIncarnation, JobSpec, PartitionId};
+use storm_rm::{JobId, JobSpec, PartitionId};
 
 /// The one partition.
 const PARTITION: PartitionId = PartitionId(0);
@@ -23,10 +23,10 @@ struct World {
     core: Core,
     now: Instant,
     sched: &'static str,
-    journal: Vec<(JobId, JobEvent)>,
+    journal: Vec<Entry>,
     stages: Vec<StageJob>,
     watches: Vec<Watch>,
-    timers: Vec<(JobId, JobIncarnation, TimerKind)>,
+    timers: Vec<Timer>,
 }
 
 impl World {
@@ -46,29 +46,24 @@ impl World {
         self.now = self.now + Duration::from_micros(100);
         let result = act(&mut self.core, self.now);
         let heartbeat_bytes = manager_config(self.sched).heartbeat_bytes;
-        for effect in self.core.take_effects() {
+        for effect in self.core.take_effects().durable {
             match effect {
-                Effect::Journal(job, event) => {
-                    let encoded = postcard::to_stdvec(&event).expect("an event is encoded");
-                    assert_eq!(survives::<JobEvent>(&encoded), Some(event.clone()));
-                    self.journal.push((job, event));
+                Durable::Journal(entry) => {
+                    let encoded = postcard::to_stdvec(&entry).expect("an entry is encoded");
+                    assert_eq!(survives::<Entry>(&encoded), Some(entry.clone()));
+                    self.journal.push(entry);
                 }
-                Effect::Command(_, command) => {
+                Durable::Command(_, command) => {
                     let encoded = postcard::to_stdvec(&command).expect("a command is encoded");
                     assert!(encoded.len() <= heartbeat_bytes - ENVELOPE_BYTES, "{command:?}");
                     assert_eq!(survives::<Command>(&encoded), Some(command));
                 }
-                Effect::Stage(stage) => self.stages.push(stage),
-                Effect::AwaitStarted(watch)
-                | Effect::NameUnstarted(watch)
-                | Effect::AwaitTermination(watch) => self.watches.push(watch),
-                Effect::Timer { job, incarnation, kind, .. } => {
-                    self.timers.push((job, incarnation, kind));
-                }
-                Effect::AbandonStaging(_)
-                | Effect::Strobe(..)
-                | Effect::Notify(..)
-                | Effect::SlicesChanged(_) => {}
+                Durable::Stage(stage) => self.stages.push(stage),
+                Durable::AwaitStarted(watch)
+                | Durable::NameUnstarted(watch)
+                | Durable::AwaitTermination(watch) => self.watches.push(watch),
+                Durable::Timer { timer, .. } => self.timers.push(timer),
+                Durable::AbandonStaging(_) | Durable::Notify(..) => {}
             }
         }
         result
@@ -162,9 +157,9 @@ impl World {
             }
             11 => {
                 let at = script.pick(self.timers.len())?;
-                let (job, run, kind) = self.timers.swap_remove(at);
+                let timer = self.timers.swap_remove(at);
                 self.now = self.now + Duration::from_secs(1);
-                self.act(|core, now| core.timer(now, job, run, kind));
+                self.act(|core, now| core.timer(now, timer));
             }
             12 => {
                 let (job, signal) =

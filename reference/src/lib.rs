@@ -1,8 +1,8 @@
 //! The expected values and golden logs that tests compare with. They lie outside this repository:
 //! in the directory `STORM_SHARED`, or by default in `shared` beside the repository.
 //!
-//! A test without them is skipped, and says so visibly. If `STORM_SHARED` is set, as in CI, no test
-//! is skipped: a missing file is a failure.
+//! Without them a test is skipped, with a visible notice. If `STORM_SHARED` is set, as in CI, no
+//! test is skipped: a missing file is a failure.
 //!
 //! This crate does not interpret the files.
 
@@ -34,8 +34,8 @@ pub fn read_bytes(name: &str) -> Option<Vec<u8>> {
     match look(name, told) {
         Ok(bytes) => Some(bytes),
         Err(notice) => {
-            // Written to standard error directly, because the test harness captures `eprintln!`. If
-            // the write fails, nobody could read the notice anyway.
+            // Written to standard error directly, because the test harness captures `eprintln!`. A
+            // failed write is ignored: there is no other place for the notice.
             let _ = std::io::stderr().write_all(notice.as_bytes());
             None
         }
@@ -62,19 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_skipped_with_a_notice() {
+    fn absent_values_are_skipped_with_a_notice() {
         let notice = look("no/such/file", None).expect_err("it is not there");
         assert!(notice.starts_with("SKIPPED: ") && notice.contains("no/such/file"), "{notice}");
     }
 
     #[test]
     #[should_panic(expected = "says that it is there")]
-    fn what_should_be_there_and_is_not_is_a_failure() {
+    fn absent_values_that_are_required_are_a_failure() {
         let _ = look("no/such/file", Some("/no/such/directory".into()));
     }
 
     #[test]
-    fn what_is_there_is_read() {
+    fn present_values_are_read() {
         let here = Some(env!("CARGO_MANIFEST_DIR").into());
         let text =
             look("Cargo.toml", here).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

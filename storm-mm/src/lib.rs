@@ -5,13 +5,14 @@
 //!   with effects.
 //! * [`driver`] acts: it carries out the core's effects over the primitives with the algorithms of
 //!   `storm-rm`, generic over the backend and over time.
-//! * [`journal`] remembers: every job event is durable before it is acknowledged.
+//! * [`journal`] remembers: every event is durable before it is acknowledged.
 //! * [`api`] is the protocol of clients.
 //!
 //! This crate does not touch processes or files of nodes (the Node Manager does), does not choose
 //! where jobs run (`storm-sched` does), and knows no backend.
 
 pub mod api;
+pub mod cluster;
 mod config;
 pub mod driver;
 mod history;
@@ -28,7 +29,10 @@ pub use config::{
     PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
-pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use manager::{
+    ClusterTimer, Core, Durable, Effects, Immediate, JobTimer, NextEdge, Notice, PartitionError,
+    StageJob, StageOutcome, Timer, Watch,
+};
 pub use node_book::NodeBook;
 pub use service_config::{
     AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig,

@@ -5,7 +5,9 @@
 //! The book does not write the journal. The manager does, when the book differs from the journal's.
 
 use crate::PartitionError;
-use crate::job::{JobEvent, JobEventKind};
+use crate::cluster::ClusterEventKind;
+use crate::job::JobEventKind;
+use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{MAX_NODES, NodeId};
 use storm_rm::JobId;
@@ -19,13 +21,12 @@ pub struct NodeBook {
 }
 
 impl NodeBook {
-    /// Makes the book for the nodes `names` from a journal. Where the journal has no book, nodes
-    /// get the ids of their positions.
+    /// Makes the book for the nodes `names` from a journal.
     ///
     /// # Errors
     /// [`PartitionError::NodeIds`] when there are more names than ids.
     pub fn of<'a>(
-        journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>,
+        journal: impl IntoIterator<Item = &'a Entry>,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<NodeBook, PartitionError> {
         let JournalNodes { book, used, live } = JournalNodes::of(journal);
@@ -39,9 +40,7 @@ impl NodeBook {
                 ids.insert(name.clone(), *id);
             }
         }
-        if book.is_some() {
-            taken.extend(used);
-        }
+        taken.extend(used);
         let mut free = (1..MAX_NODES).map(NodeId).filter(|id| !taken.contains(id));
         for name in names {
             if !ids.contains_key(name) {
@@ -70,8 +69,8 @@ impl NodeBook {
     }
 
     /// The journal entry with this book, if the journal does not have it.
-    pub(crate) fn news(&self) -> Option<JobEventKind> {
-        self.is_news.then(|| JobEventKind::NodesNumbered { ids: self.ids.clone() })
+    pub(crate) fn news(&self) -> Option<ClusterEventKind> {
+        self.is_news.then(|| ClusterEventKind::NodesNumbered { ids: self.ids.clone() })
     }
 
     /// Every name with its id, also of nodes that are not configured any more.
@@ -89,43 +88,67 @@ struct JournalNodes<'a> {
 }
 
 impl<'a> JournalNodes<'a> {
-    fn of(journal: impl IntoIterator<Item = &'a (JobId, JobEvent)>) -> JournalNodes<'a> {
+    fn of(journal: impl IntoIterator<Item = &'a Entry>) -> JournalNodes<'a> {
         let mut nodes = JournalNodes { book: None, used: BTreeSet::new(), live: BTreeSet::new() };
-        for (job, event) in journal {
-            match &event.kind {
-                JobEventKind::NodesNumbered { ids } => nodes.book = Some(ids),
-                JobEventKind::Placed { ranks, .. } => {
-                    nodes.used.extend(ranks.iter().map(|share| share.node));
-                    nodes.live.insert(*job);
+        for entry in journal {
+            match entry {
+                Entry::Job(job, event) => nodes.note(*job, &event.kind),
+                Entry::Cluster(event) => {
+                    if let ClusterEventKind::NodesNumbered { ids } = &event.kind {
+                        nodes.book = Some(ids);
+                    }
                 }
-                JobEventKind::Ended { .. } | JobEventKind::Requeued { .. } => {
-                    nodes.live.remove(job);
-                }
-                _ => {}
             }
         }
         nodes
+    }
+
+    fn note(&mut self, job: JobId, kind: &JobEventKind) {
+        match kind {
+            JobEventKind::Placed { ranks, .. } => {
+                self.used.extend(ranks.iter().map(|share| share.node));
+                self.live.insert(job);
+            }
+            JobEventKind::Ended { .. } | JobEventKind::Requeued { .. } => {
+                self.live.remove(&job);
+            }
+            JobEventKind::Submitted { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Started { .. }
+            | JobEventKind::Ending { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::InReservation { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::UnderPolicy { .. } => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::CLUSTER;
+    use crate::cluster::ClusterEvent;
+    use crate::job::JobEvent;
     use jiff::Timestamp;
     use storm_rm::message::NodeRanks;
     use storm_rm::{JobIncarnation, Rank, Row};
 
-    type Entry = (JobId, JobEvent);
-
-    fn entry(job: u64, kind: JobEventKind) -> Entry {
-        (JobId(job), JobEvent { at: Timestamp::UNIX_EPOCH, kind })
+    fn numbered(kind: ClusterEventKind) -> Entry {
+        Entry::Cluster(ClusterEvent { at: Timestamp::UNIX_EPOCH, kind })
     }
 
     fn placed(job: u64, node: u32) -> Entry {
         let ranks = vec![NodeRanks { node: NodeId(node), first: Rank(0), count: 1 }];
         let (incarnation, row, node_list) = (JobIncarnation(1), Row(0), String::new());
-        entry(job, JobEventKind::Placed { incarnation, ranks, row, node_list })
+        let kind = JobEventKind::Placed { incarnation, ranks, row, node_list };
+        Entry::Job(JobId(job), JobEvent { at: Timestamp::UNIX_EPOCH, kind })
     }
 
     fn book(journal: &[Entry], names: &[&'static str]) -> NodeBook {
@@ -137,7 +160,7 @@ mod tests {
     }
 
     fn noted(book: &NodeBook) -> Entry {
-        entry(CLUSTER.0, book.news().expect("the journal does not know it"))
+        numbered(book.news().expect("the journal does not know it"))
     }
 
     #[test]
@@ -162,17 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_without_a_book_has_ids_by_position() {
-        let journal = [placed(1, 2)];
-        assert_eq!(ids(&book(&journal, &["n1", "n2"])), [("n1", 1), ("n2", 2)]);
-    }
-
-    #[test]
     fn a_damaged_book_gives_no_id_twice() {
         let twice = ["a", "b", "c"].map(|name| (name.to_owned(), NodeId(1)));
         let mut all = BTreeMap::from(twice);
         all.insert("d".to_owned(), NodeId::MM);
-        let journal = [entry(0, JobEventKind::NodesNumbered { ids: all })];
+        let journal = [numbered(ClusterEventKind::NodesNumbered { ids: all })];
         let book = book(&journal, &["a", "b", "c", "d"]);
         assert_eq!(ids(&book), [("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
     }

@@ -19,14 +19,14 @@ const ACKNOWLEDGED: u64 = 40;
 fn entry(number: u64) -> Entry {
     let at = jiff::Timestamp::from_second(number as i64).unwrap();
     let cause = EndCause::StagingFailed { reason: format!("entry {number}") };
-    (JobId(number), JobEvent { at, kind: JobEventKind::Ending { cause } })
+    Entry::Job(JobId(number), JobEvent { at, kind: JobEventKind::Ending { cause } })
 }
 
 fn ended(number: u64) -> Entry {
-    let (job, mut event) = entry(number);
+    let Entry::Job(job, mut event) = entry(number) else { unreachable!("it is of a job") };
     let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
     event.kind = JobEventKind::Ended { outcome, exits: Vec::new(), ran: std::time::Duration::ZERO };
-    (job, event)
+    Entry::Job(job, event)
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

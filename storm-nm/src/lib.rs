@@ -43,13 +43,13 @@ mod switch_log;
 mod task_set;
 
 pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
-pub use config::NmConfig;
+pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
     MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, environment_to_submit,
     implicit_waiting, rank_environment,
 };
-pub use host::{Content, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
+pub use host::{Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, Life, NmExit, run, run_and_return};

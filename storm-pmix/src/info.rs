@@ -1,5 +1,5 @@
 //! Lists of `pmix_info_t`. Their strings and arrays live as long as the process: a server makes a
-//! handful of them, once.
+//! handful of lists, once.
 
 use crate::abi::{
     BOOL, ByteObject, DATA_ARRAY, Data, DataArray, INFO, Info, KEY_BYTES, NSPACE_BYTES, PROC_RANK,
@@ -8,7 +8,7 @@ use crate::abi::{
 use std::ffi::{CString, c_char};
 
 /// The value of a key.
-pub(crate) enum Said {
+pub(crate) enum InfoValue {
     Bool(bool),
     Text(String),
     U16(u16),
@@ -21,19 +21,19 @@ pub(crate) enum Said {
 }
 
 /// One key and its value.
-pub(crate) fn info(key: &str, said: Said) -> Info {
-    let (kind, data) = match said {
-        Said::Bool(flag) => (BOOL, Data { flag }),
-        Said::Text(text) => (STRING, Data { string: lasting(text) }),
-        Said::U16(uint16) => (UINT16, Data { uint16 }),
-        Said::U32(uint32) => (UINT32, Data { uint32 }),
-        Said::Rank(uint32) => (PROC_RANK, Data { uint32 }),
-        Said::Regex(bytes) => {
+pub(crate) fn info(key: &str, value: InfoValue) -> Info {
+    let (kind, data) = match value {
+        InfoValue::Bool(flag) => (BOOL, Data { flag }),
+        InfoValue::Text(text) => (STRING, Data { string: lasting(text) }),
+        InfoValue::U16(uint16) => (UINT16, Data { uint16 }),
+        InfoValue::U32(uint32) => (UINT32, Data { uint32 }),
+        InfoValue::Rank(uint32) => (PROC_RANK, Data { uint32 }),
+        InfoValue::Regex(bytes) => {
             let bytes: &'static mut [u8] = bytes.leak();
             let bo = ByteObject { size: bytes.len(), bytes: bytes.as_mut_ptr().cast() };
             (REGEX, Data { bo })
         }
-        Said::Array(elements) => {
+        InfoValue::Array(elements) => {
             let elements: &'static mut [Info] = elements.leak();
             let array =
                 DataArray { kind: INFO, size: elements.len(), array: elements.as_mut_ptr().cast() };
@@ -48,7 +48,7 @@ pub(crate) fn proc(nspace: &str, rank: u32) -> Proc {
     Proc { nspace: name::<NSPACE_BYTES>(nspace), rank }
 }
 
-/// The text is cut if it is too long; keys and namespaces of STORM are far shorter.
+/// A fixed-size name. A text that is too long is cut; keys and namespaces of STORM are far shorter.
 fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut name = [0; BYTES];
     for (to, from) in name[..BYTES - 1].iter_mut().zip(text.bytes()) {

@@ -15,7 +15,7 @@ type Claims = BTreeMap<&'static str, i64>;
 
 /// Directories of the headers: for Debian's `libpmix-dev`, and elsewhere.
 const INCLUDES: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/pmix2/include", "/usr/include"];
-/// If it is set, a host without the header fails this test instead of skipping it.
+/// If this variable is set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_MPI";
 
 macro_rules! offsets {
@@ -93,7 +93,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn what_is_given_to_the_library_is_as_long_as_it_may_read() {
+fn buffers_for_the_library_are_as_long_as_it_may_read() {
     // Later releases have added functions at the end.
     assert!(size_of::<ServerModule>() > 28 * size_of::<usize>());
 }

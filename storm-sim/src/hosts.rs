@@ -1,18 +1,18 @@
 //! How long the hosts of a machine take for their work.
 
-use crate::content::time_of;
 use std::time::Duration;
 use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
 use storm_qsnet_sim::HostModel;
 
-/// The times of a machine's hosts. If a fault slows a node, the caller multiplies
-/// the times of that node.
+/// The times of a machine's hosts. If a fault slows a node, the caller multiplies the times of that
+/// node.
 pub trait Hosts {
-    /// The manager's host reads so many bytes of a file.
+    /// The time in which the manager's host reads `bytes` bytes of a file.
     fn read(&self, bytes: u64) -> Duration;
 
-    /// Processors of a node. If the ranks use them all, the daemon shares one of theirs.
+    /// The number of processors of a node. If the ranks use all of them, the daemon shares one with
+    /// a rank.
     fn processors(&self) -> u32 {
         u32::MAX
     }
@@ -83,4 +83,11 @@ impl Hosts for ProfiledHosts {
             Activity::Tick => random.between(Duration::ZERO, OperatingSystem::default().slice),
         }
     }
+}
+
+/// Time for `bytes` at `per_mib` for each MiB.
+pub(crate) fn time_of(per_mib: Duration, bytes: u64) -> Duration {
+    const MIB: u128 = 1 << 20;
+    let ns = per_mib.as_nanos() * u128::from(bytes) / MIB;
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

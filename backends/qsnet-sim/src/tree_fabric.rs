@@ -1,10 +1,10 @@
 //! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs, the
 //! management node at its root (paper, section 3: collectives in logarithmic time).
 //!
-//! Every node receives a block completely before it sends it on, once to each of its children, as
-//! in the analytic model. The nodes of one level have it at the same time, that of the last child.
-//! A node's links are busy while it sends. Operations of other nodes than the root first climb to
-//! the root. Every level combines the answers of its children.
+//! As in the analytic model, every node receives a block completely before it sends it on, once to
+//! each of its children. All nodes of one level have the block at the same time: when the last
+//! child has it. A node's links are busy while it sends. Operations of nodes other than the root
+//! first climb to the root. Every level combines the answers of its children.
 
 use crate::host_model::{micros, millis, time_at};
 use crate::qsnet_fabric::exponential;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 use storm_model::Tree;
-use storm_primitives::sim::{Fabric, Operation, OperationKind, Random, Spread};
+use storm_primitives::sim::{Arrivals, Fabric, Operation, OperationKind, Random};
 use storm_primitives::{Instant, NodeId, NodeSet};
 
 /// The timing of a tree of messages.
@@ -124,9 +124,9 @@ impl Fabric for TreeFabric {
         }
     }
 
-    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Spread {
+    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Arrivals {
         let level = self.level(operation.bytes);
-        Spread::Each(operation.set.iter().map(|node| level * self.depth_of(node)).collect())
+        Arrivals::Each(operation.set.iter().map(|node| level * self.depth_of(node)).collect())
     }
 
     fn answer(
@@ -143,8 +143,8 @@ impl Fabric for TreeFabric {
         self.hop * self.depth_of(operation.initiator)
     }
 
-    fn news(&self, nodes: &NodeSet, _random: &Random<'_>) -> Spread {
-        Spread::Each(nodes.iter().map(|node| self.level(0) * self.depth_of(node)).collect())
+    fn news(&self, nodes: &NodeSet, _random: &Random<'_>) -> Arrivals {
+        Arrivals::Each(nodes.iter().map(|node| self.level(0) * self.depth_of(node)).collect())
     }
 
     fn wake(&self, _node: NodeId, _now: Instant, random: &Random<'_>) -> Duration {

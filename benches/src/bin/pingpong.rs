@@ -14,7 +14,7 @@ use storm_benches::spread::Spread;
 const SIZES: [u32; 12] =
     [1, 4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Ping-pong between two ranks, or collectives of theirs: on one node, and on two through TCP.
+/// Ping-pong or collectives between two ranks: on one node, and on two nodes through TCP.
 #[derive(Debug, Parser)]
 struct Options {
     /// Times to measure each library, by turns
@@ -61,7 +61,7 @@ struct Case {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let storm = beside("storm")?;
+    let storm = sibling_program("storm")?;
     let directory = tempfile::tempdir()?;
     let (all, absent) = contestants(&storm, &options.waits, options.peers, &directory)?;
     let mut cases = Vec::new();
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
 }
 
 /// A program of this build.
-fn beside(name: &str) -> Result<PathBuf> {
+fn sibling_program(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     anyhow::ensure!(path.exists(), "{} is missing: build the workspace", path.display());
     Ok(path)

@@ -1,6 +1,6 @@
-//! The tasks of a live job: its staging and its timers.
+//! The tasks of jobs, their staging and their timers; and the timers of the cluster.
 
-use crate::TimerKind;
+use crate::{ClusterTimer, JobTimer, Timer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use storm_primitives::Task;
@@ -17,32 +17,27 @@ pub(super) enum Duty {
     Fenced,
     Begin,
     Output,
-    Priorities,
-    Wake,
-    Returned,
 }
 
-impl From<TimerKind> for Duty {
-    fn from(kind: TimerKind) -> Duty {
+impl From<JobTimer> for Duty {
+    fn from(kind: JobTimer) -> Duty {
         match kind {
-            TimerKind::Launch => Duty::Launch,
-            TimerKind::TimeLimit => Duty::TimeLimit,
-            TimerKind::Kill => Duty::Kill,
-            TimerKind::Recovery => Duty::Recovery,
-            TimerKind::Fenced => Duty::Fenced,
-            TimerKind::Begin => Duty::Begin,
-            TimerKind::Output => Duty::Output,
-            TimerKind::Priorities => Duty::Priorities,
-            TimerKind::Wake => Duty::Wake,
-            TimerKind::Returned => Duty::Returned,
+            JobTimer::Launch => Duty::Launch,
+            JobTimer::TimeLimit => Duty::TimeLimit,
+            JobTimer::Kill => Duty::Kill,
+            JobTimer::Recovery => Duty::Recovery,
+            JobTimer::Fenced => Duty::Fenced,
+            JobTimer::Begin => Duty::Begin,
+            JobTimer::Output => Duty::Output,
         }
     }
 }
 
-/// The tasks of all live jobs.
+/// The tasks of all jobs, and the timers of the cluster.
 #[derive(Default)]
 pub(super) struct JobTasks {
     tasks: RefCell<BTreeMap<JobId, BTreeMap<Duty, Task>>>,
+    of_cluster: RefCell<BTreeMap<ClusterTimer, Task>>,
 }
 
 // Tasks are dropped outside the borrows, because dropping a task may touch the map.
@@ -53,6 +48,17 @@ impl JobTasks {
         drop(former);
     }
 
+    /// Keeps the task of a timer; ends the one that was for the same purpose.
+    pub(super) fn set_timer(&self, timer: Timer, task: Task) {
+        match timer {
+            Timer::Job { job, kind, .. } => self.set(job, kind.into(), task),
+            Timer::Cluster(kind) => {
+                let former = self.of_cluster.borrow_mut().insert(kind, task);
+                drop(former);
+            }
+        }
+    }
+
     /// Ends all tasks of a job.
     pub(super) fn end(&self, job: JobId) {
         let ended = self.tasks.borrow_mut().remove(&job);
@@ -61,7 +67,7 @@ impl JobTasks {
 
     /// Ends all tasks.
     pub(super) fn end_all(&self) {
-        let ended = self.tasks.take();
+        let ended = (self.tasks.take(), self.of_cluster.take());
         drop(ended);
     }
 }

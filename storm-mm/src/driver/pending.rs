@@ -1,7 +1,8 @@
-//! The queue behind the journal: effects of the core and actions of the driver, in order. None is
-//! carried out before the journal entries before it are durable.
+//! The queue behind the journal: durable effects of the core and actions of the driver, in order.
+//! None is carried out before the journal entries before it are durable.
 
-use crate::Effect;
+use super::DriverError;
+use crate::Durable;
 use crate::journal::Entry;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,25 +15,38 @@ pub(super) struct Pending {
     waiting: RefCell<VecDeque<Item>>,
     /// Items whose entries are being made durable.
     committing: RefCell<VecDeque<Item>>,
+    /// Why the manager must stop.
+    failure: RefCell<Option<DriverError>>,
     bell: Bell,
 }
 
 /// An item of the queue.
 pub(super) enum Item {
-    Effect(Effect),
+    Effect(Durable),
     /// An action of the driver, in its place among the effects.
     Action(Box<dyn FnOnce()>),
 }
 
 impl Pending {
-    /// Queues an effect of the core.
-    pub(super) fn effect(&self, effect: Effect) {
+    /// Queues a durable effect of the core.
+    pub(super) fn effect(&self, effect: Durable) {
         self.waiting.borrow_mut().push_back(Item::Effect(effect));
     }
 
     /// Queues an act of the driver.
     pub(super) fn action(&self, action: impl FnOnce() + 'static) {
         self.waiting.borrow_mut().push_back(Item::Action(Box::new(action)));
+    }
+
+    /// The manager must stop. The first error counts.
+    pub(super) fn fail(&self, error: DriverError) {
+        self.failure.borrow_mut().get_or_insert(error);
+        self.ring();
+    }
+
+    /// Why the manager must stop.
+    pub(super) fn take_failure(&self) -> Option<DriverError> {
+        self.failure.borrow_mut().take()
     }
 
     /// Has the queue looked at.
@@ -53,7 +67,7 @@ impl Pending {
             return None;
         }
         let entries = batch.iter().filter_map(|item| match item {
-            Item::Effect(Effect::Journal(job, event)) => Some((*job, event.clone())),
+            Item::Effect(Durable::Journal(entry)) => Some(entry.clone()),
             Item::Effect(_) | Item::Action(_) => None,
         });
         let entries = entries.collect();
@@ -73,9 +87,9 @@ impl Pending {
             for item in queue.borrow_mut().iter_mut() {
                 match item {
                     // A node that comes back must leave as well.
-                    Item::Effect(Effect::Command(_, Command::Shutdown)) => {}
-                    Item::Effect(Effect::Command(nodes, _)) => *nodes = nodes.difference(dead),
-                    Item::Effect(Effect::AwaitTermination(watch)) => {
+                    Item::Effect(Durable::Command(_, Command::Shutdown)) => {}
+                    Item::Effect(Durable::Command(nodes, _)) => *nodes = nodes.difference(dead),
+                    Item::Effect(Durable::AwaitTermination(watch)) => {
                         watch.nodes = watch.nodes.difference(dead);
                     }
                     Item::Effect(_) | Item::Action(_) => {}
@@ -98,16 +112,16 @@ mod tests {
         numbers.iter().map(|number| NodeId(*number)).collect()
     }
 
-    fn destroy(job: u64, to: &[u32]) -> Effect {
-        Effect::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
+    fn destroy(job: u64, to: &[u32]) -> Durable {
+        Durable::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
     }
 
     /// The nodes that each remaining command goes to, or that a remaining watch asks.
     fn told(pending: &Pending) -> Vec<NodeSet> {
         let left = std::iter::from_fn(|| pending.next());
         let told = left.filter_map(|item| match item {
-            Item::Effect(Effect::Command(nodes, _)) => Some(nodes),
-            Item::Effect(Effect::AwaitTermination(watch)) => Some(watch.nodes),
+            Item::Effect(Durable::Command(nodes, _)) => Some(nodes),
+            Item::Effect(Durable::AwaitTermination(watch)) => Some(watch.nodes),
             Item::Effect(_) | Item::Action(_) => None,
         });
         told.collect()
@@ -118,14 +132,15 @@ mod tests {
     fn nothing_that_waits_for_the_journal_is_for_the_next_life_of_a_node() {
         let pending = Pending::default();
         let kind = JobEventKind::Moved { row: Row(0) };
-        pending.effect(Effect::Journal(JobId(1), JobEvent { at: Timestamp::UNIX_EPOCH, kind }));
+        let event = JobEvent { at: Timestamp::UNIX_EPOCH, kind };
+        pending.effect(Durable::Journal(Entry::Job(JobId(1), event)));
         pending.effect(destroy(1, &[1, 2]));
         let entries = pending.begin().expect("something waits");
         assert_eq!(entries.len(), 1);
         pending.effect(destroy(2, &[2, 3]));
         let (job, slot, incarnation) = (JobId(3), JobSlot(0), JobIncarnation(1));
         let watch = Watch { job, slot, incarnation, nodes: nodes(&[1, 2]) };
-        pending.effect(Effect::AwaitTermination(watch));
+        pending.effect(Durable::AwaitTermination(watch));
         pending.nodes_died(&nodes(&[2]));
         // A command for the next life comes after the death.
         pending.effect(destroy(4, &[2]));

@@ -1,9 +1,9 @@
 //! The events of a job, as the journal holds them.
 
+use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
@@ -29,6 +29,49 @@ pub enum JobEventKind {
         spec: Rc<JobSpec>,
         /// The partition that it waits for.
         partition: String,
+        /// Its account, its quality of service and its niceness.
+        service: Rc<Service>,
+    },
+    /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
+    /// the order of their indices.
+    ArraySubmitted {
+        /// The request, with the submitter's identity.
+        spec: Rc<JobSpec>,
+        /// The partition that its jobs wait for.
+        partition: String,
+        /// The account, the quality of service and the niceness of its jobs.
+        service: Rc<Service>,
+    },
+    /// The job was submitted to a reservation.
+    InReservation {
+        /// Which.
+        id: ReservationId,
+        /// The reservation's name at that time.
+        name: String,
+    },
+    /// The job may not start until it is released.
+    Held {
+        /// By whom.
+        hold: Hold,
+    },
+    /// The job may start.
+    Released {
+        /// The user that released it.
+        uid: u32,
+    },
+    /// A job that it depends on has reached a stage that counts.
+    DependencyNoted {
+        /// The job, or the array.
+        on: JobId,
+        /// The stage.
+        note: DependencyNote,
+    },
+    /// A job that it depends on has ended.
+    DependencyEnded {
+        /// Which.
+        on: JobId,
+        /// Whether it was COMPLETED; for an array, whether all of its jobs were.
+        completed: bool,
     },
     /// The policy gave it processing elements.
     Placed {
@@ -41,104 +84,25 @@ pub enum JobEventKind {
         /// The nodes by name, folded.
         node_list: String,
     },
+    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
+    OnElements {
+        /// Nodes, each with a range of its elements, without the range's end.
+        elements: Vec<(NodeId, u32, u32)>,
+    },
     /// All its ranks execute.
     Started {
         /// Where the time of the launch went.
         breakdown: LaunchBreakdown,
-    },
-    /// Its processes are being ended.
-    Ending {
-        /// Why.
-        cause: EndCause,
-    },
-    /// The job is over.
-    Ended {
-        /// How.
-        outcome: Outcome,
-        /// How each rank ended, as far as known.
-        exits: Vec<RankExit>,
-        /// How long its row was active, over the whole run.
-        ran: Duration,
-    },
-    /// The job waits again.
-    Requeued {
-        /// Why.
-        cause: EndCause,
     },
     /// The job has used up some of its time limit.
     Ran {
         /// How long its row was active, up to now.
         time: Duration,
     },
-    /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
-    /// the order of their indices.
-    ArraySubmitted {
-        /// The request, with the submitter's identity.
-        spec: Rc<JobSpec>,
-        /// The partition that its jobs wait for.
-        partition: String,
-    },
-    /// The job may not start until it is released.
-    Held {
-        /// By whom.
-        hold: Hold,
-    },
-    /// The job may start.
-    Released {
-        /// The user that released it.
-        uid: u32,
-    },
-    /// A job that it depends on has ended.
-    DependencyEnded {
-        /// Which.
-        on: JobId,
-        /// Whether it was COMPLETED; for an array, whether all of its jobs were.
-        completed: bool,
-    },
     /// Its row has another number, because its partition has another policy.
     Moved {
         /// Its row.
         row: Row,
-    },
-    /// Nodes were taken out of service or given back. The entry is the cluster's: it has the
-    /// number [`CLUSTER`], and replaces the previous entry of its kind.
-    NodesDrained {
-        /// All that are out of service, by name, and why.
-        drained: BTreeMap<String, String>,
-    },
-    /// The settings of the partitions were changed. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    PartitionsSet {
-        /// The settings of every partition that differs from its configuration, by name.
-        settings: BTreeMap<String, PartitionSetting>,
-    },
-    /// The job, or each job of an array, has an account, a quality of service or a niceness.
-    Classed {
-        /// Which.
-        service: Rc<Service>,
-    },
-    /// The usage of all users was summed up. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    UsageNoted {
-        /// The decayed usage of every user.
-        usage: Vec<UsageOf>,
-        /// The part of each present run that the usage contains.
-        charged: BTreeMap<JobId, Duration>,
-    },
-    /// Reservations were made or deleted. The entry is the cluster's: it has the number
-    /// [`CLUSTER`], and replaces the previous entry of its kind.
-    ReservationsSet {
-        /// The number of the next reservation.
-        next: u64,
-        /// All that are not over.
-        reservations: Vec<ReservationRecord>,
-    },
-    /// The job was submitted to a reservation.
-    InReservation {
-        /// Which.
-        id: ReservationId,
-        /// The reservation's name at that time.
-        name: String,
     },
     /// Its processes are stopped: another job has its processing elements.
     Suspended {
@@ -152,41 +116,29 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
-    /// The elements that the job has, as journals noted them while columns were positions of nodes.
-    /// Now [`JobEventKind::OnElements`].
-    OnColumns {
-        /// Columns of the matrix of its partition, ascending, each range without its end.
-        columns: Vec<(u32, u32)>,
+    /// Its processes are being ended.
+    Ending {
+        /// Why.
+        cause: EndCause,
+    },
+    /// The job waits again.
+    Requeued {
+        /// Why.
+        cause: EndCause,
+    },
+    /// The job is over.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// How each rank ended, as far as known.
+        exits: Vec<RankExit>,
+        /// How long its row was active, over the whole run.
+        ran: Duration,
     },
     /// The job is about to end under another policy than its partition is configured with.
     UnderPolicy {
         /// Its name.
         sched: String,
-    },
-    /// Nodes got ids. The entry is the cluster's: it has the number [`CLUSTER`], and replaces
-    /// the previous entry of its kind.
-    NodesNumbered {
-        /// The ids of all nodes that are configured or that a run in the journal was on, by name.
-        ids: BTreeMap<String, NodeId>,
-    },
-    /// The elements that the job has of its nodes. Other jobs may be suspended for them.
-    OnElements {
-        /// Nodes, each with a range of its elements, without the range's end.
-        elements: Vec<(NodeId, u32, u32)>,
-    },
-    /// A manager has started with another configuration of partitions. The entry is the cluster's:
-    /// it has the number [`CLUSTER`], and replaces the previous entry of its kind.
-    PartitionsConfigured {
-        /// The last configuration of each, by name, also of partitions that are no longer
-        /// configured.
-        partitions: BTreeMap<String, PartitionConfigured>,
-    },
-    /// A job that it depends on has reached a stage that counts.
-    DependencyNoted {
-        /// The job, or the array.
-        on: JobId,
-        /// The stage.
-        note: DependencyNote,
     },
 }
 
@@ -205,36 +157,6 @@ pub enum DependencyNote {
     },
 }
 
-/// The usage of a user under an account.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UsageOf {
-    /// The account.
-    pub account: String,
-    /// The user.
-    pub uid: u32,
-    /// How much, in processor-seconds, decayed up to the time of the event.
-    pub pe_s: f64,
-}
-
-/// A reservation, as the journal holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReservationRecord {
-    /// Its number, which no other reservation ever has.
-    pub id: ReservationId,
-    /// Its name, which no other reservation has until this one is over.
-    pub name: String,
-    /// The partition of its nodes.
-    pub partition: String,
-    /// Its nodes, by name.
-    pub nodes: Vec<String>,
-    /// When it begins.
-    pub start: Timestamp,
-    /// When it ends.
-    pub end: Timestamp,
-    /// The users that may use it, by name or number; empty: all users.
-    pub users: Vec<String>,
-}
-
 /// The reason why a job may not start until it is released: by whom it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -244,29 +166,6 @@ pub enum Hold {
     /// An administrator; only they release it.
     Admin,
 }
-
-/// The settings of a partition that were changed at run time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionSetting {
-    /// The name of its policy.
-    pub sched: String,
-    /// The length of a slice, in microseconds.
-    pub quantum_us: u64,
-    /// The policy that takes over as soon as its rows hold the jobs that run.
-    pub next_sched: Option<String>,
-}
-
-/// The configured values of those settings of a partition that can be changed at run time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionConfigured {
-    /// The name of its policy.
-    pub sched: String,
-    /// The length of a slice, in microseconds.
-    pub quantum_us: u64,
-}
-
-/// The number under which the journal keeps the entries of the cluster, which belong to no job.
-pub const CLUSTER: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -352,6 +251,16 @@ pub enum EndCause {
         /// Their names, folded.
         node: String,
     },
+    /// A Node Manager ended while the run began. The run is launched again, at most
+    /// [`MAX_LAUNCHES`] times in a row.
+    LaunchCut {
+        /// The name of the node.
+        node: String,
+        /// What the Node Manager did.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
 }
 
 impl EndCause {
@@ -361,7 +270,9 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => JobState::NodeFail,
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
@@ -393,6 +304,7 @@ impl EndCause {
             }
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
@@ -409,6 +321,13 @@ impl std::fmt::Display for EndCause {
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
+            }
+            EndCause::LaunchCut { node, cut, launches } => {
+                cut.write(node, f)?;
+                match launches {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
+                }
             }
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")

@@ -1,6 +1,6 @@
 //! The record of one job: the result of its events.
 
-use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
+use super::{Cut, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -70,14 +70,15 @@ pub struct JobRecord {
     pub ran: Duration,
     /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its columns of the matrix, from a journal of a former version: ranges without their ends.
-    pub columns: Option<Vec<(u32, u32)>>,
     /// Its elements of its nodes, if the journal has them: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
-    /// Whether it waits again because another job got its processing elements.
-    pub preempted: bool,
+    /// Whether it waits again, ahead of the jobs that have not begun: another job got its processing
+    /// elements, or its launch was cut off.
+    pub comes_first: bool,
+    /// How many launches in a row were cut off by the end of a Node Manager.
+    pub cut_launches: u32,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// Where the time of its launch went.
@@ -103,13 +104,35 @@ impl JobRecord {
     /// The records that a first event makes: one for a submission, all jobs for that of an array,
     /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
-        let (spec, partition) = match &event.kind {
-            JobEventKind::Submitted { spec, partition }
-            | JobEventKind::ArraySubmitted { spec, partition } => (spec, partition),
-            _ => return Vec::new(),
+        let (spec, partition, service, is_array) = match &event.kind {
+            JobEventKind::Submitted { spec, partition, service } => {
+                (spec, partition, service, false)
+            }
+            JobEventKind::ArraySubmitted { spec, partition, service } => {
+                (spec, partition, service, true)
+            }
+            JobEventKind::Placed { .. }
+            | JobEventKind::Started { .. }
+            | JobEventKind::Ending { .. }
+            | JobEventKind::Ended { .. }
+            | JobEventKind::Requeued { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::DependencyNoted { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::InReservation { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
-        let made = |id, task| JobRecord::submitted(event, id, task, spec, partition);
-        if !matches!(event.kind, JobEventKind::ArraySubmitted { .. }) {
+        let made = |id, task| JobRecord {
+            service: service.clone(),
+            ..JobRecord::submitted(event, id, task, spec, partition)
+        };
+        if !is_array {
             return vec![made(id, None)];
         }
         let indices = spec.needs.array.as_ref().map(|array| array.indices(ArraySpec::MAX_TASKS));
@@ -150,10 +173,10 @@ impl JobRecord {
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
-            columns: None,
             elements: None,
             suspended_for: None,
-            preempted: false,
+            comes_first: false,
+            cut_launches: 0,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
@@ -170,15 +193,7 @@ impl JobRecord {
     /// Applies a later event.
     pub fn apply(&mut self, event: &JobEvent) {
         match &event.kind {
-            JobEventKind::Submitted { .. }
-            | JobEventKind::ArraySubmitted { .. }
-            | JobEventKind::NodesDrained { .. }
-            | JobEventKind::UsageNoted { .. }
-            | JobEventKind::ReservationsSet { .. }
-            | JobEventKind::PartitionsConfigured { .. }
-            | JobEventKind::NodesNumbered { .. }
-            | JobEventKind::PartitionsSet { .. } => {}
-            JobEventKind::Classed { service } => self.service.clone_from(service),
+            JobEventKind::Submitted { .. } | JobEventKind::ArraySubmitted { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);
@@ -188,6 +203,7 @@ impl JobRecord {
             }
             JobEventKind::Started { breakdown } => {
                 self.phase = Phase::Running;
+                self.cut_launches = 0;
                 self.started = Some(event.at);
                 self.begun.get_or_insert(event.at);
                 self.ran_at = self.suspended_for.is_none().then_some(event.at);
@@ -222,7 +238,6 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.note(event, "moved", format!("to row {}", row.0));
             }
-            JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
@@ -240,22 +255,31 @@ impl JobRecord {
         self.phase = Phase::Starting;
         self.runs += 1;
         self.former_nodes = NodeSet::new();
-        self.preempted = false;
-        (self.columns, self.elements) = (None, None);
+        self.comes_first = false;
+        self.elements = None;
     }
 
     /// A run is over, and the job waits for the next run.
     fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
         self.phase = Phase::Pending;
         self.suspended_for = None;
-        self.preempted = matches!(cause, EndCause::Preempted { .. });
-        // All ranks of a preempted job have ended, so no node may still run it.
-        self.former_nodes = match self.preempted {
+        let (comes_first, has_ended) = match cause {
+            EndCause::Preempted { .. } => (true, true),
+            EndCause::LaunchCut { cut, launches, .. } => {
+                let counts = self.started.is_none() && *cut != Cut::Slices;
+                self.cut_launches = if counts { *launches } else { 0 };
+                // Only a job that may run twice is launched again while a node may still run it.
+                (true, !self.spec.requeue || *cut == Cut::Staging)
+            }
+            _ => (false, false),
+        };
+        self.comes_first = comes_first;
+        self.former_nodes = match has_ended {
             true => NodeSet::new(),
             false => self.ranks.iter().map(|share| share.node).collect(),
         };
         self.ranks.clear();
-        (self.columns, self.elements) = (None, None);
+        self.elements = None;
         self.row = None;
         self.node_list.clear();
         self.started = None;

@@ -2,12 +2,22 @@
 //! that of [`Retention`](super::retention::Retention).
 
 use super::Entry;
+use crate::cluster::ClusterEventKind;
 use crate::job::JobEventKind;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// The facts about an entry that decide how long it stays.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) enum Mark {
+    /// Of an entry of a job.
+    Job(JobMark),
+    /// Of an entry of the cluster, which replaces the previous one of its subject.
+    Cluster(OfCluster),
+}
+
+/// The facts about an entry of a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobMark {
     pub(super) job: JobId,
     /// The run that it begins.
     pub(super) run: Option<JobIncarnation>,
@@ -17,8 +27,6 @@ pub(super) struct Mark {
     pub(super) ends: bool,
     /// The number of jobs of the array that it begins; their numbers follow its own.
     pub(super) array: u64,
-    /// Set for an entry of the cluster: it replaces the previous one of its kind.
-    pub(super) of_cluster: Option<OfCluster>,
     /// Set for an entry that gives the whole state of something of its job: it replaces the
     /// previous one.
     pub(super) replaces: Option<OfJob>,
@@ -47,32 +55,39 @@ pub(super) enum OfCluster {
 }
 
 impl From<&Entry> for Mark {
-    fn from((job, event): &Entry) -> Mark {
-        let mark = Mark {
-            job: *job,
+    fn from(entry: &Entry) -> Mark {
+        match entry {
+            Entry::Job(job, event) => Mark::Job(JobMark::new(*job, &event.kind)),
+            Entry::Cluster(event) => Mark::Cluster(OfCluster::from(&event.kind)),
+        }
+    }
+}
+
+impl JobMark {
+    fn new(job: JobId, kind: &JobEventKind) -> JobMark {
+        let mark = JobMark {
+            job,
             run: None,
             user: None,
             ends: false,
             array: 0,
-            of_cluster: None,
             replaces: None,
             environment_bytes: 0,
         };
-        let replaces = |what| Mark { replaces: Some(what), ..mark };
-        let of_cluster = |what| Mark { of_cluster: Some(what), ..mark };
-        match &event.kind {
-            JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
-            JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
+        let replaces = |what| JobMark { replaces: Some(what), ..mark };
+        match kind {
+            JobEventKind::Placed { incarnation, .. } => JobMark { run: Some(*incarnation), ..mark },
+            JobEventKind::Ended { .. } => JobMark { ends: true, ..mark },
             JobEventKind::ArraySubmitted { spec, .. } => {
                 let array = spec.needs.array.as_ref();
                 let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
                 let array = indices.map_or(0, |indices| indices.len() as u64);
                 let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
-                Mark { user, array, environment_bytes, ..mark }
+                JobMark { user, array, environment_bytes, ..mark }
             }
             JobEventKind::Submitted { spec, .. } => {
                 let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
-                Mark { user, environment_bytes, ..mark }
+                JobMark { user, environment_bytes, ..mark }
             }
             JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
@@ -80,20 +95,25 @@ impl From<&Entry> for Mark {
             | JobEventKind::Ran { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::DependencyNoted { .. }
-            | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
-            | JobEventKind::OnColumns { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
-            JobEventKind::PartitionsSet { .. } => of_cluster(OfCluster::Partitions),
-            JobEventKind::PartitionsConfigured { .. } => of_cluster(OfCluster::Configured),
-            JobEventKind::UsageNoted { .. } => of_cluster(OfCluster::Usage),
-            JobEventKind::ReservationsSet { .. } => of_cluster(OfCluster::Reservations),
-            JobEventKind::NodesDrained { .. } => of_cluster(OfCluster::Nodes),
-            JobEventKind::NodesNumbered { .. } => of_cluster(OfCluster::Numbers),
+        }
+    }
+}
+
+impl From<&ClusterEventKind> for OfCluster {
+    fn from(kind: &ClusterEventKind) -> OfCluster {
+        match kind {
+            ClusterEventKind::PartitionsSet { .. } => OfCluster::Partitions,
+            ClusterEventKind::PartitionsConfigured { .. } => OfCluster::Configured,
+            ClusterEventKind::UsageNoted { .. } => OfCluster::Usage,
+            ClusterEventKind::ReservationsSet { .. } => OfCluster::Reservations,
+            ClusterEventKind::NodesDrained { .. } => OfCluster::Nodes,
+            ClusterEventKind::NodesNumbered { .. } => OfCluster::Numbers,
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The journal: every job event, in order, durable before it counts.
+//! The journal: every event of a job or of the cluster, in order, durable before it counts.
 //!
 //! [`Journal`] is the interface that the driver uses. [`RedbJournal`] keeps the entries in an
 //! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
 
-mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod latest;
@@ -21,14 +20,32 @@ mod warnings;
 pub use memory::MemoryJournal;
 pub use redb_journal::{JournalError, RedbJournal};
 
+use crate::cluster::ClusterEvent;
 use crate::job::JobEvent;
+use serde::{Deserialize, Serialize};
 use std::future::Future;
 use storm_rm::JobId;
 
 /// One entry of the journal.
-pub type Entry = (JobId, JobEvent);
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Entry {
+    /// An event of one job. The submission of an array has the number of the array.
+    Job(JobId, JobEvent),
+    /// An event of the cluster.
+    Cluster(ClusterEvent),
+}
 
-/// Appends job events durably.
+impl Entry {
+    /// The job and its event, unless the entry is of the cluster.
+    pub fn of_job(&self) -> Option<(JobId, &JobEvent)> {
+        match self {
+            Entry::Job(job, event) => Some((*job, event)),
+            Entry::Cluster(_) => None,
+        }
+    }
+}
+
+/// Appends events durably.
 pub trait Journal {
     /// Appends entries, all or none; they are durable when the future completes.
     ///

@@ -9,8 +9,8 @@
 use super::latest::Latest;
 use super::mark::Mark;
 use super::retention::Retention;
-use super::{Entry, Journal, former};
-use crate::job::{JobEvent, JobEventKind};
+use super::{Entry, Journal};
+use crate::job::JobEventKind;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};
@@ -22,16 +22,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use storm_rm::{Environment, JobId, JobSpec, RecentEnvironments};
+use storm_rm::{Environment, JobSpec, RecentEnvironments};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Sequence number to checksum and encoded (job, event). The name changes with the form of the
-/// encoded entries.
-const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events-2");
+/// The form of the encoded entries. It changes with every change of a type in them, since postcard
+/// does not describe itself.
+const FORM: &str = "events-3";
 
-/// The same in the [`former`] form.
-const FORMER_EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
+/// Sequence number to checksum and encoded entry.
+const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(FORM);
 
 /// Bytes of an entry's checksum, which reveals a damaged entry, but not a forged one.
 const CHECKSUM_BYTES: usize = 8;
@@ -66,6 +66,15 @@ pub enum JournalError {
     Damaged {
         /// The sign of the damage.
         what: String,
+    },
+    /// Another version of storm wrote the entries.
+    #[error(
+        "another version of storm wrote it: its entries have the form {found:?}, and this version \
+         reads {FORM:?} only"
+    )]
+    Form {
+        /// The form of its entries.
+        found: String,
     },
     /// An event cannot be decoded.
     #[error("entry {sequence} of the journal is not of this version")]
@@ -194,9 +203,9 @@ fn open_checked(
     if !database.check_integrity().map_err(|error| store_error(error.into()))? {
         tracing::error!(path = %path.display(), "the journal was damaged, and is repaired");
     }
+    refuse_other_forms(&database)?;
     let create = database.begin_write()?;
     create.open_table(EVENTS)?;
-    take_over_former(&create)?;
     create.commit()?;
     let (mut entries, entry_bytes) = read_all(&database)?;
     let mut retention = Retention::new(retained);
@@ -256,28 +265,14 @@ fn store_error(error: redb::Error) -> JournalError {
     }
 }
 
-/// Writes the entries of a former version anew, in the present form.
-fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalError> {
-    let former = FORMER_EVENTS.name();
-    if !transaction.list_tables()?.any(|table| table.name() == former) {
-        return Ok(());
+/// Fails if the store has entries in another form, which an earlier or a later version wrote.
+fn refuse_other_forms(database: &Database) -> Result<(), JournalError> {
+    let read = database.begin_read()?;
+    let other = read.list_tables()?.find(|table| table.name() != EVENTS.name());
+    match other {
+        Some(table) => Err(JournalError::Form { found: table.name().to_owned() }),
+        None => Ok(()),
     }
-    {
-        let former = transaction.open_table(FORMER_EVENTS)?;
-        let mut table = transaction.open_table(EVENTS)?;
-        for row in former.iter()? {
-            let (sequence, sealed) = row?;
-            let sequence = sequence.value();
-            let bytes = checked(sequence, sealed.value())?;
-            let entry =
-                former::decode(bytes).map_err(|source| JournalError::Entry { sequence, source })?;
-            let encoded = postcard::to_stdvec(&entry).map_err(JournalError::Encoding)?;
-            table.insert(sequence, seal(sequence, &encoded).as_slice())?;
-        }
-    }
-    transaction.delete_table(FORMER_EVENTS)?;
-    tracing::info!("the journal of an earlier version was taken over");
-    Ok(())
 }
 
 /// All entries with their numbers, and their total length in the file.
@@ -301,7 +296,8 @@ fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalErro
 }
 
 /// The specification of a job, in the entry of its submission.
-fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
+fn specification(entry: &mut Entry) -> Option<&mut JobSpec> {
+    let Entry::Job(_, event) = entry else { return None };
     match &mut event.kind {
         JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } => {
             Some(Rc::make_mut(spec))
@@ -313,8 +309,7 @@ fn specification((_, event): &mut Entry) -> Option<&mut JobSpec> {
 /// Decodes a stored entry.
 pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
     let bytes = checked(sequence, sealed)?;
-    postcard::from_bytes::<(JobId, JobEvent)>(bytes)
-        .map_err(|source| JournalError::Entry { sequence, source })
+    postcard::from_bytes::<Entry>(bytes).map_err(|source| JournalError::Entry { sequence, source })
 }
 
 /// The stored form of an entry: a checksum over its number and its bytes, and its bytes.
@@ -442,36 +437,29 @@ impl Writer {
 mod tests {
     use super::*;
 
+    /// Two managers of different versions would otherwise each see an empty journal.
     #[test]
-    fn a_journal_of_an_earlier_version_is_taken_over_once() {
+    fn a_journal_of_another_form_is_refused_and_left_as_it_is() {
+        const OTHER: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events-2");
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("journal");
         let database = Database::create(&path).expect("a database");
         let write = database.begin_write().expect("writable");
-        {
-            let mut table = write.open_table(FORMER_EVENTS).expect("a table");
-            for (sequence, encoded) in (0..).zip(former::tests::life()) {
-                let sealed = seal(sequence, &encoded);
-                table.insert(sequence, sealed.as_slice()).expect("inserted");
-            }
-        }
+        let entry: &[u8] = b"an entry";
+        write.open_table(OTHER).expect("a table").insert(0, entry).expect("inserted");
         write.commit().expect("committed");
         drop(database);
         for _ in 0..2 {
-            let (journal, entries) = RedbJournal::open(&path, 10).expect("opens");
-            let kinds: Vec<_> = entries.iter().map(|(_, event)| &event.kind).collect();
-            assert!(
-                matches!(
-                    kinds[..],
-                    [
-                        JobEventKind::Submitted { .. },
-                        JobEventKind::Ran { .. },
-                        JobEventKind::Ended { .. }
-                    ]
-                ),
-                "{kinds:?}"
+            let refused = RedbJournal::open(&path, 10).expect_err("another form");
+            assert_eq!(
+                refused.to_string(),
+                "another version of storm wrote it: its entries have the form \"events-2\", and \
+                 this version reads \"events-3\" only"
             );
-            drop(journal);
         }
+        let read = Database::open(&path).expect("a database").begin_read().expect("readable");
+        let kept = read.open_table(OTHER).expect("a table").get(0).expect("readable");
+        assert_eq!(kept.expect("it is kept").value(), entry);
+        assert!(read.open_table(EVENTS).is_err(), "nothing was written");
     }
 }

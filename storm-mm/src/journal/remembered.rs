@@ -51,7 +51,7 @@ impl Journal {
     }
 
     fn append(&mut self, job: JobId, kind: JobEventKind) {
-        let entry = (job, JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind });
+        let entry = Entry::Job(job, JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind });
         let sequence = self.all.len() as u64;
         self.retention.note(sequence, (&entry).into());
         self.kept.insert(sequence, entry.clone());
@@ -62,14 +62,16 @@ impl Journal {
         let mut spec = model_spec();
         spec.owner.uid = user;
         let (first, partition) = (self.next_job, "all".to_owned());
+        let service = Rc::default();
         if tasks == 0 {
             self.goes_on.push(JobId(first));
-            self.append(JobId(first), JobEventKind::Submitted { spec: Rc::new(spec), partition });
+            let spec = Rc::new(spec);
+            self.append(JobId(first), JobEventKind::Submitted { spec, partition, service });
         } else {
             spec.needs.array = Some(format!("1-{tasks}").parse().expect("an array"));
             self.goes_on.extend((first + 1..=first + tasks).map(JobId));
             let spec = Rc::new(spec);
-            self.append(JobId(first), JobEventKind::ArraySubmitted { spec, partition });
+            self.append(JobId(first), JobEventKind::ArraySubmitted { spec, partition, service });
         }
         self.next_job += 1 + tasks;
     }
@@ -142,7 +144,8 @@ fn a_user_with_many_ended_jobs_loses_their_own() {
         journal.end(0);
     }
     journal.tidy();
-    let kept: Vec<u64> = journal.kept.into_values().map(|(job, _)| job.0).collect();
+    let kept: Vec<u64> =
+        journal.kept.values().filter_map(Entry::of_job).map(|(job, _)| job.0).collect();
     assert_eq!(kept, [1, 1, 4, 4, 5, 5]);
 }
 

@@ -14,7 +14,7 @@ const RETAINED: usize = 1_000;
 const ALIVE: JobId = JobId(7);
 
 fn entry(job: JobId, kind: JobEventKind) -> Entry {
-    (job, JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind })
+    Entry::Job(job, JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind })
 }
 
 fn submitted(job: JobId) -> Entry {
@@ -23,7 +23,8 @@ fn submitted(job: JobId) -> Entry {
     let value = "x".repeat(ENVIRONMENT_BYTES) + &spec.name;
     spec.env = Environment::default().with("LONG", &value);
     let partition = "main".to_owned();
-    entry(job, JobEventKind::Submitted { spec: Rc::new(spec), partition })
+    let (spec, service) = (Rc::new(spec), Rc::default());
+    entry(job, JobEventKind::Submitted { spec, partition, service })
 }
 
 fn ended(job: JobId) -> Entry {
@@ -52,8 +53,9 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
     for _ in 0..2 {
         let (journal, entries) = open(&path);
         let mut bytes = 0;
-        let submissions = entries.iter().filter_map(|(job, event)| match &event.kind {
-            JobEventKind::Submitted { spec, .. } => Some((*job, spec)),
+        let submissions = entries.iter().filter_map(Entry::of_job);
+        let submissions = submissions.filter_map(|(job, event)| match &event.kind {
+            JobEventKind::Submitted { spec, .. } => Some((job, spec)),
             _ => None,
         });
         for (job, spec) in submissions {

@@ -8,7 +8,7 @@
 //! number and the job with the latest run stay, however long ago they ended. A manager that begins
 //! on the journal remembers the same jobs, whatever else stays.
 
-use super::mark::{Mark, OfCluster, OfJob};
+use super::mark::{JobMark, Mark, OfCluster, OfJob};
 use crate::history::History;
 use std::collections::BTreeMap;
 use storm_rm::{JobId, JobIncarnation};
@@ -90,10 +90,15 @@ impl Retention {
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
         self.next = sequence + 1;
-        if let Some(kind) = mark.of_cluster {
-            self.replaced.extend(self.of_cluster.insert(kind, sequence));
-            return;
+        match mark {
+            Mark::Job(mark) => self.note_job(sequence, &mark),
+            Mark::Cluster(subject) => {
+                self.replaced.extend(self.of_cluster.insert(subject, sequence));
+            }
         }
+    }
+
+    fn note_job(&mut self, sequence: u64, mark: &JobMark) {
         let id = self.unit_of(mark.job);
         let unit = self.units.entry(id).or_default();
         unit.entries.push(sequence);
@@ -219,12 +224,17 @@ impl Retention {
 mod tests {
     use super::*;
     use crate::api::JobState;
+    use crate::cluster::{ClusterEvent, ClusterEventKind};
     use crate::job::{JobEvent, JobEventKind, Outcome};
     use crate::journal::Entry;
     use storm_rm::Row;
 
     fn entry(job: u64, kind: JobEventKind) -> Entry {
-        (JobId(job), JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind })
+        Entry::Job(JobId(job), JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind })
+    }
+
+    fn of_cluster(kind: ClusterEventKind) -> Entry {
+        Entry::Cluster(ClusterEvent { at: jiff::Timestamp::UNIX_EPOCH, kind })
     }
 
     fn ended(job: u64) -> Entry {
@@ -269,7 +279,8 @@ mod tests {
         let mut spec = crate::manager::model_spec();
         spec.needs.array = Some(indices.parse().expect("an array"));
         let partition = "main".to_owned();
-        entry(job, JobEventKind::ArraySubmitted { spec: std::rc::Rc::new(spec), partition })
+        let (spec, service) = (std::rc::Rc::new(spec), std::rc::Rc::default());
+        entry(job, JobEventKind::ArraySubmitted { spec, partition, service })
     }
 
     #[test]
@@ -310,7 +321,8 @@ mod tests {
         let mut spec = crate::manager::model_spec();
         spec.owner.uid = user;
         let partition = "main".to_owned();
-        entry(job, JobEventKind::Submitted { spec: std::rc::Rc::new(spec), partition })
+        let (spec, service) = (std::rc::Rc::new(spec), std::rc::Rc::default());
+        entry(job, JobEventKind::Submitted { spec, partition, service })
     }
 
     /// The array counted as due for removal for ever: each transaction looked through all ended
@@ -333,13 +345,13 @@ mod tests {
     #[test]
     fn jobs_that_are_not_in_the_usage_yet_stay_as_many_as_are_remembered() {
         let mut retention = Retention::new(2);
-        let usage = || JobEventKind::UsageNoted { usage: Vec::new(), charged: BTreeMap::new() };
-        let mut entries = vec![submitted(1, 7), ended(1), entry(0, usage())];
+        let usage = || ClusterEventKind::UsageNoted { usage: Vec::new(), charged: BTreeMap::new() };
+        let mut entries = vec![submitted(1, 7), ended(1), of_cluster(usage())];
         entries.extend((2..7).flat_map(|job| [submitted(job, 7), ended(job)]));
         (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
         // 5 and 6 are remembered; of 2, 3 and 4 two stay.
         assert_eq!(retention.take_unneeded(), [0, 1, 3, 4]);
-        retention.note(13, (&entry(0, usage())).into());
+        retention.note(13, (&of_cluster(usage())).into());
         assert_eq!(retention.take_unneeded(), [2, 5, 6, 7, 8]);
     }
 
@@ -367,11 +379,12 @@ mod tests {
             let mut spec = spec.clone();
             spec.needs.array = indices.map(|indices| indices.parse().expect("an array"));
             let (spec, partition) = (std::rc::Rc::new(spec), "main".to_owned());
+            let service = std::rc::Rc::default();
             entry(
                 job,
                 match indices {
-                    None => JobEventKind::Submitted { spec, partition },
-                    Some(_) => JobEventKind::ArraySubmitted { spec, partition },
+                    None => JobEventKind::Submitted { spec, partition, service },
+                    Some(_) => JobEventKind::ArraySubmitted { spec, partition, service },
                 },
             )
         };
@@ -390,7 +403,7 @@ mod tests {
     #[test]
     fn the_last_entry_of_each_kind_of_the_cluster_stays() {
         let mut retention = Retention::new(5);
-        let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
+        let set = of_cluster(ClusterEventKind::PartitionsSet { settings: BTreeMap::new() });
         (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));
         assert_eq!(retention.take_unneeded(), [0, 1]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
@@ -399,8 +412,9 @@ mod tests {
     #[test]
     fn drained_nodes_are_kept_in_the_latest_entry() {
         let mut retention = Retention::new(2);
-        let drained = || JobEventKind::NodesDrained { drained: Default::default() };
-        let entries = [entry(0, drained()), placed(1, 1), entry(0, drained()), entry(0, drained())];
+        let drained = || ClusterEventKind::NodesDrained { drained: Default::default() };
+        let entries =
+            [of_cluster(drained()), placed(1, 1), of_cluster(drained()), of_cluster(drained())];
         (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
         assert_eq!(retention.take_unneeded(), [0, 2]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);

@@ -1,6 +1,6 @@
 //! A journal that has lost events must say so in the log.
 
-use super::{Journal, RedbJournal};
+use super::{Entry, Journal, RedbJournal};
 use crate::api::JobState;
 use crate::job::{EndCause, JobEvent, JobEventKind, Outcome};
 use std::fs;
@@ -52,7 +52,7 @@ fn write(path: &Path) -> [Vec<u8>; 2] {
         let cause = EndCause::StagingFailed { reason: "a test".to_owned() };
         let at = jiff::Timestamp::UNIX_EPOCH;
         let event = JobEvent { at, kind: JobEventKind::Ending { cause } };
-        runtime.block_on(journal.append(vec![(JobId(number), event)])).expect("appended");
+        runtime.block_on(journal.append(vec![Entry::Job(JobId(number), event)])).expect("appended");
         fs::read(path).expect("it is there")
     };
     let before = (0..ENTRIES - 1).map(append).last().expect("there are some");
@@ -81,7 +81,7 @@ fn an_ended_job_that_is_removed_is_not_warned_of() {
         let (exits, ran) = (Vec::new(), std::time::Duration::ZERO);
         let kind = JobEventKind::Ended { outcome, exits, ran };
         let event = JobEvent { at: jiff::Timestamp::UNIX_EPOCH, kind };
-        runtime.block_on(journal.append(vec![(JobId(number), event)])).expect("appended");
+        runtime.block_on(journal.append(vec![Entry::Job(JobId(number), event)])).expect("appended");
     }
     drop(journal);
     for _ in 0..2 {

@@ -7,10 +7,9 @@
 use super::Core;
 use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
-use crate::job::{CLUSTER, JobEvent, JobEventKind};
+use crate::cluster::ClusterEventKind;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, has_step_of_nothing};
-use storm_rm::PartitionId;
 use storm_sched::Event;
 
 /// Longest reason, in bytes: a sentence that a listing can show.
@@ -64,8 +63,8 @@ impl Core {
             return;
         }
         let closed = self.why_closed(node).is_some();
-        for id in (0..self.partition_count()).map(PartitionId) {
-            let Some(index) = self.partition(id).index_of(node) else { continue };
+        for id in self.partitions.ids() {
+            let Some(index) = self.partitions[id].index_of(node) else { continue };
             if closed {
                 self.handle_event(now, id, Event::NodeDrained(index));
             } else {
@@ -87,10 +86,7 @@ impl Core {
     }
 
     fn set_drained(&mut self, now: Instant, drained: BTreeMap<String, String>) {
-        let kind = JobEventKind::NodesDrained { drained };
-        let event = JobEvent { at: self.wall(now), kind };
-        self.apply(CLUSTER, &event);
-        self.effects.push(super::Effect::Journal(CLUSTER, event));
+        self.append_of_cluster(now, ClusterEventKind::NodesDrained { drained });
     }
 
     /// The nodes of a folded list, if the peer may change nodes.

@@ -1,22 +1,39 @@
 //! The effects that the core asks for.
 
 use crate::api::{JobView, Reply};
-use crate::job::JobEvent;
+use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
 use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
 
-/// An effect for the driver to carry out, in order. All but strobes wait until the journal entries
-/// before them are durable.
+/// The effects of an act of the core, for the driver to carry out, each list in its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// Carried out at once.
+    pub immediate: Vec<Immediate>,
+    /// Carried out after all earlier durable effects, once the journal entries among them are
+    /// durable.
+    pub durable: Vec<Durable>,
+}
+
+/// An effect that may overtake the journal, because a strobe must not wait for the disk. A strobe
+/// promises nothing that the journal would have to keep.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum Immediate {
+    /// Strobe these nodes; they begin the slices that follow by themselves.
+    Strobe(NodeSet, Slices),
+    /// The partition may need its next slice edge at another time now.
+    SlicesChanged(PartitionId),
+}
+
+/// An effect that waits until the journal entries before it are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Durable {
     /// Append to the journal.
-    Journal(JobId, JobEvent),
+    Journal(Entry),
     /// Send this command to these nodes with the next heartbeat.
     Command(NodeSet, Command),
-    /// Strobe these nodes at once; they begin the slices that follow by themselves.
-    Strobe(NodeSet, Slices),
     /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
     Stage(StageJob),
     /// The staging of this job is not wanted any more.
@@ -30,21 +47,16 @@ pub enum Effect {
     /// Watch for the end on all nodes (Algorithm 8); answer with
     /// [`Core::terminated`](super::Core::terminated).
     AwaitTermination(Watch),
-    /// Call [`Core::timer`](super::Core::timer) at this time.
+    /// Call [`Core::timer`](super::Core::timer) at this time. The timer replaces an earlier one of
+    /// the same job and kind, or of the cluster and the same kind.
     Timer {
         /// When.
         at: Instant,
-        /// The job.
-        job: JobId,
-        /// The run of the job.
-        incarnation: JobIncarnation,
-        /// The purpose.
-        kind: TimerKind,
+        /// Which.
+        timer: Timer,
     },
     /// Tell the clients attached to a job.
     Notify(JobId, Notice),
-    /// The partition may need its next slice edge at another time now.
-    SlicesChanged(PartitionId),
 }
 
 /// A run of a job to watch.
@@ -90,9 +102,25 @@ pub struct StageOutcome {
     pub skipped_bytes: u64,
 }
 
-/// The purpose of a timer.
+/// A timer of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerKind {
+pub enum Timer {
+    /// Of a job.
+    Job {
+        /// The job.
+        job: JobId,
+        /// The run of the job.
+        incarnation: JobIncarnation,
+        /// The purpose.
+        kind: JobTimer,
+    },
+    /// Of the cluster.
+    Cluster(ClusterTimer),
+}
+
+/// The purpose of a job's timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobTimer {
     /// The launch may have reached its time limit.
     Launch,
     /// The job may have reached its time limit.
@@ -107,11 +135,16 @@ pub enum TimerKind {
     Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
-    /// The priorities must be computed anew. The timer is the cluster's.
+}
+
+/// The purpose of a timer that belongs to no job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClusterTimer {
+    /// The priorities must be computed anew.
     Priorities,
-    /// A policy asked to be woken. The timer is the cluster's.
+    /// A policy asked to be woken.
     Wake,
-    /// Nodes may not have come back after a restart of the manager. The timer is the cluster's.
+    /// Nodes may not have come back after a restart of the manager.
     Returned,
 }
 

@@ -3,7 +3,7 @@
 //! The caller decides whom to charge. The tree has no clock: callers pass wall-clock times, so that
 //! the times mean the same to the next manager.
 
-use crate::job::UsageOf;
+use crate::cluster::UsageOf;
 use crate::{AccountConfig, DEFAULT_ACCOUNT, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::BTreeMap;

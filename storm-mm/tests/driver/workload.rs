@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::{ErrorCode, ManagerRequest, Reply};
-use storm_mm::job::{CLUSTER, JobRecord, Phase};
+use storm_mm::job::{JobRecord, Phase};
 use storm_mm::journal::{Entry, Journal, JournalError, MemoryJournal};
 use storm_primitives::Runtime;
 use storm_primitives::sim::Simulation;
@@ -48,12 +48,12 @@ impl SlowJournal {
     /// The jobs as the journal has them.
     pub(crate) fn records(&self) -> BTreeMap<JobId, JobRecord> {
         let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
-        let of_jobs = self.entries().into_iter().filter(|(job, _)| *job != CLUSTER);
-        for (job, event) in of_jobs {
+        let entries = self.entries();
+        for (job, event) in entries.iter().filter_map(Entry::of_job) {
             match records.get_mut(&job) {
-                Some(record) => record.apply(&event),
+                Some(record) => record.apply(event),
                 None => {
-                    let first = JobRecord::from_first(job, &event);
+                    let first = JobRecord::from_first(job, event);
                     assert!(!first.is_empty(), "a submission first");
                     records.extend(first.into_iter().map(|record| (record.id, record)));
                 }

@@ -109,6 +109,7 @@ impl NodeCore {
             Event::Unserviceable { job, reason } => {
                 self.unserviceable(job, reason, &mut actions);
             }
+            Event::LaunchCut { job, cut } => self.launch_cut(job, cut, &mut actions),
             Event::ManagerLost => self.orphan(),
             Event::GivenUp => self.end_requeued(&mut actions),
             Event::Leave => self.leave_unasked(&mut actions),

@@ -33,6 +33,7 @@ impl NodeCore {
             | Event::Host(_)
             | Event::StreamEnded { .. }
             | Event::Unserviceable { .. }
+            | Event::LaunchCut { .. }
             | Event::GivenUp
             | Event::Leave => false,
         }

@@ -210,7 +210,7 @@ impl<R: Runtime> Process<R> {
     }
 
     /// The events of its start and end, for a new node manager.
-    pub(super) fn told(&self) -> Vec<HostEvent> {
+    pub(super) fn known_events(&self) -> Vec<HostEvent> {
         self.told.borrow().clone()
     }
 

@@ -75,6 +75,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let passed = self.runtime.now() - since;
         self.runtime.sleep(self.config.requeue_fence.saturating_sub(passed)).await;
         self.handle(Event::GivenUp);
+        // The next node manager must not take these runs for ones that it never heard of.
+        self.host.remember_first_run(self.core.borrow().first_run());
         std::future::pending().await
     }
 

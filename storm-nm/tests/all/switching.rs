@@ -122,7 +122,7 @@ fn slices_from_before_a_join_was_answered_are_forgotten() {
 }
 
 #[test]
-fn what_happens_between_slices_changes_what_they_switch() {
+fn events_between_slices_change_the_switches() {
     let body = |world: Rc<World>| async move {
         two_rows(&world).await;
         let used = |job| world.host(1).cpu_time(key(job), Rank(0));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_used_is_told_once() {
+    fn the_use_of_a_session_is_reported_once() {
         let used = |ms| Usage { user: Duration::from_millis(ms), ..Usage::default() };
         let mut abandoned = Abandoned::default();
         abandoned.add(ProcessId(7), true, used(3));

@@ -1,6 +1,7 @@
 //! The ranks of this node: their processes, and their PMI connections, which the server uses.
 
 use super::ServeError;
+use super::ended::has_ended;
 use super::watch::Watcher;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -51,7 +52,7 @@ impl Ranks {
         Ok(Ranks { ranks: BTreeMap::new(), expected, size, news })
     }
 
-    /// Readable when something has happened to a rank: it has ended, or may leave its barrier.
+    /// Becomes readable when a rank has ended or may leave its barrier.
     pub(super) fn news(&self) -> Arc<Epoll> {
         self.news.clone()
     }
@@ -86,9 +87,9 @@ impl Ranks {
         self.ranks.len() >= self.expected && self.ranks.values().all(over)
     }
 
-    /// Notes the ranks that have ended. A rank that never joined leaves the others waiting in their
-    /// first fence. A rank that was a single program leaves those waiting that are in their second.
-    /// They wait in a barrier of PMI instead, and the Node Manager knows that it will not open.
+    /// Notes the ranks that have ended. If a rank never joined, the others wait for it in their
+    /// first fence. If a rank ran one program fewer, ranks in a later fence wait for it. All of
+    /// them wait in a barrier of PMI, and the Node Manager knows that the barrier will not open.
     pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
         let joined = |rank: &&LocalRank| matches!(rank.standing, Standing::Joined(_));
         let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();
@@ -204,11 +205,4 @@ fn readable(rank: u32) -> EpollEvent {
 
 fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
     move |source| ServeError::Pmi { rank, source }
-}
-
-/// Whether a process has ended: its descriptor is readable from then on.
-pub(super) fn has_ended(process: &OwnedFd) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }

@@ -5,10 +5,11 @@
 //! of a fixed order. The tasks themselves are in [`super::tasks`], the timers in
 //! [`super::timers`].
 
+use crate::Instant;
+use crate::sim::group::Group;
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
-use crate::{Instant, NodeId};
 use rand::rngs::ChaCha12Rng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 
-/// Polls in one simulation after which a test is considered to have run away.
+/// The limit of polls in one simulation. A test that exceeds it is considered to run away.
 const MAX_POLLS: u64 = 200_000_000;
 
 /// Why a simulation could not finish.
@@ -59,13 +60,6 @@ pub struct Effort {
     pub calls: u64,
 }
 
-/// Tasks of one group die and freeze together: a group is one life of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Group {
-    pub(super) node: NodeId,
-    pub(super) life: u64,
-}
-
 pub(super) struct Core {
     seed: u64,
     now: Cell<Instant>,
@@ -81,8 +75,8 @@ pub(super) struct Core {
     trace: Trace,
 }
 
-/// Ends the world with the last [`Simulation`]: tasks hold the network, and the
-/// network holds the world, so that neither would ever go by itself.
+/// Ends the world with the last [`Simulation`]. Tasks hold the network, and the network holds the
+/// world, so neither would ever be freed.
 struct World {
     core: Rc<Core>,
 }
@@ -219,7 +213,7 @@ impl Core {
         self.timers.borrow_mut().set(deadline, Due::Wake(waker.clone()))
     }
 
-    /// Makes a timer that is still set wake another task. False if it is not set.
+    /// Makes a pending timer wake another task. Returns false if the timer is not pending.
     pub(super) fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
         self.timers.borrow_mut().rewake(key, waker)
     }
@@ -266,7 +260,7 @@ impl Core {
                 drop(tasks);
                 drop((task, future));
             }
-            // Cancelled by itself or by another task while it was polled.
+            // The task was cancelled while it was polled, by itself or by another task.
             (_, None) => {
                 drop(tasks);
                 drop(future);

@@ -1,10 +1,10 @@
-//! The timing of a simulated network, apart from its contents.
+//! The timing of a simulated network, separate from the contents of its messages.
 //!
 //! [`SimNetwork`](super::SimNetwork) keeps the contract of the primitives: one order, all or
 //! nothing, deaths. A [`Fabric`] decides *when* each step of an operation happens:
-//! [`NetworkConfig`](super::NetworkConfig) draws random delays, another fabric models a real
-//! network. A fabric cannot break the contract. If it delivers an operation to a node too
-//! early, the network holds the operation back until the node has had all earlier ones.
+//! [`NetworkConfig`](super::NetworkConfig) draws random delays, other fabrics model a real network.
+//! A fabric cannot break the contract. If it delivers an operation to a node too early, the network
+//! holds the operation back until the node has received all earlier ones.
 
 use crate::sim::executor::Core;
 use crate::{Instant, NodeId, NodeSet};
@@ -28,7 +28,7 @@ pub trait Fabric {
     fn to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
     /// The times from its place in the order to each node of its set.
-    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Spread;
+    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Arrivals;
 
     /// The time from the arrival at `nodes`, which the operation reached at the same instant, to
     /// their answer or acknowledgement at the sequencer. `nodes` is never empty.
@@ -38,7 +38,7 @@ pub trait Fabric {
     fn outcome(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
     /// The times from a change of the membership until each of `nodes` knows it.
-    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread;
+    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Arrivals;
 
     /// The delay from a signal on `node` until a waiter can run: the time of the node's
     /// operating system. Zero by default.
@@ -72,13 +72,13 @@ pub enum OperationKind {
     Put,
     /// The question of a COMPARE-AND-WRITE.
     Compare,
-    /// Its write.
+    /// The write.
     Write,
 }
 
 /// The arrival times at the nodes of a set, from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum Arrivals {
     /// All at the same time: one event for the simulation.
     Together(Duration),
     /// Each at its own time, in increasing order of node id. Nodes with equal times are one event.

@@ -6,9 +6,8 @@
 //! here from the first day, so that none can come to depend on a socket, a
 //! runtime or the wall clock.
 //!
-//! What it does not do: model a particular network. [`NetworkConfig`] draws
-//! random delays within bounds; the timing of a real QsNet is another
-//! [`Fabric`], in another crate.
+//! This module does not model a particular network. [`NetworkConfig`] draws random delays within
+//! bounds; the timing of a real QsNet is another [`Fabric`], in another crate.
 //!
 //! ```
 //! use storm_primitives::{sim, Layout, NodeId, NodeSet, Primitives, Xfer};
@@ -30,6 +29,7 @@
 
 mod executor;
 mod fabric;
+mod group;
 mod link;
 mod network;
 mod network_config;
@@ -42,7 +42,7 @@ mod timers;
 mod trace;
 
 pub use executor::{Effort, SimError, Simulation};
-pub use fabric::{Fabric, Operation, OperationKind, Random, Spread};
+pub use fabric::{Arrivals, Fabric, Operation, OperationKind, Random};
 pub use network::SimNetwork;
 pub use network_config::NetworkConfig;
 pub use node::SimPrimitives;

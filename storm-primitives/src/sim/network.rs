@@ -12,15 +12,15 @@ mod delivery;
 mod links;
 mod lives;
 mod operations;
+pub(super) mod state;
 
-use crate::sim::executor::{Core, Group, Simulation};
-use crate::sim::fabric::{Fabric, Random};
-use crate::sim::link::Link;
+use crate::sim::executor::Simulation;
+use crate::sim::fabric::Fabric;
 use crate::sim::node::SimPrimitives;
-use crate::sim::operation::{Message, OpId, Pending, Request};
 use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
-use crate::{Instant, Layout, NodeId, NodeSet};
+use crate::{Layout, NodeId, NodeSet};
 use lives::End;
+use state::{Network, Node, State};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -29,48 +29,6 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct SimNetwork {
     network: Rc<Network>,
-}
-
-pub(super) struct Network {
-    core: Rc<Core>,
-    fabric: Rc<dyn Fabric>,
-    layout: Layout,
-    state: RefCell<State>,
-}
-
-struct State {
-    nodes: Vec<Node>,
-    next_op: u64,
-    pending: BTreeMap<OpId, Pending>,
-    /// Operations that reached the sequencer and have not started.
-    queue: VecDeque<(NodeId, u64, Request)>,
-}
-
-/// The action to take when a message has crossed a link.
-type Held = Box<dyn FnOnce(&Rc<Network>)>;
-
-/// One node as the network sees it.
-struct Node {
-    life: u64,
-    /// Its tasks: they outlive a life that ends without the node's death.
-    group: Group,
-    up: bool,
-    frozen: bool,
-    /// The sequencer knows that it is dead.
-    known_dead: bool,
-    handle: Option<SimPrimitives>,
-    /// When its last operation reaches the sequencer, so that order is kept.
-    last_issue: Instant,
-    /// When the last message reaches it.
-    last_arrival: Instant,
-    /// When the last signal is noticed on it.
-    last_wake: Instant,
-    inbox: VecDeque<(OpId, Message)>,
-    link: Link,
-    /// Messages that wait on either side of the node's cut link.
-    held: VecDeque<Held>,
-    /// The node dies after this many more steps.
-    steps_left: Option<u64>,
 }
 
 impl SimNetwork {
@@ -95,7 +53,7 @@ impl SimNetwork {
         SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
     }
 
-    /// The same, where the nodes of `absent` are alive but have not joined.
+    /// Makes a network in which the nodes of `absent` are alive but have not joined.
     pub fn without(
         simulation: &Simulation,
         nodes: u32,
@@ -127,8 +85,9 @@ impl SimNetwork {
     /// # Panics
     /// If there is no such node.
     pub fn node(&self, node: NodeId) -> SimPrimitives {
-        let handle = self.network.state.borrow().nodes[node.index()].handle.clone();
-        handle.expect("every node has a handle from its first join on")
+        let seat = self.network.state.borrow().nodes[node.index()].seat.clone();
+        let seat = seat.expect("every node has a seat from its first join on");
+        SimPrimitives { network: self.network.clone(), seat }
     }
 
     /// All nodes, the management node included.
@@ -137,15 +96,15 @@ impl SimNetwork {
         NodeSet::range(NodeId::MM, NodeId(last))
     }
 
-    /// Stops a node for ever, at whatever point its tasks are.
+    /// Stops a node for ever, at any point of its tasks.
     pub fn kill(&self, node: NodeId) {
         self.network.kill(node);
     }
 
-    /// Like [`kill`](Self::kill), and the management node is told that the node's process has
-    /// ended: its host lives and closes its links.
+    /// Kills a node and tells the management node that its process has ended: the node's host is up
+    /// and closes its links.
     pub fn end_process(&self, node: NodeId) {
-        self.network.tell_of_end(node, End::OfProcess);
+        self.network.report_end(node, End::OfProcess);
         self.network.kill(node);
     }
 
@@ -179,7 +138,7 @@ impl SimNetwork {
         }
     }
 
-    /// How long the node takes for its work, in percent of the normal time: 100 unless it was
+    /// The node's time for its work, in percent of the normal time: 100 unless it was
     /// [slowed](NodeFault::Slow). For models of its host.
     ///
     /// # Panics
@@ -191,28 +150,28 @@ impl SimNetwork {
     /// Starts a new management node in place of a killed one. The other living nodes are not in its
     /// cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
-        self.network.begin_anew_with(|_| {});
+        self.network.restart_manager_with(|_| {});
         self.node(NodeId::MM)
     }
 
-    /// The same, and the new management node renumbers the nodes: the node `n(i+1)` becomes
-    /// `numbers[i]`. It keeps its tasks, its link and its speed.
+    /// Starts a new management node that renumbers the nodes: node `n(i+1)` becomes `numbers[i]`
+    /// and keeps its tasks, its link and its speed.
     ///
     /// # Panics
     /// If `numbers` does not name each compute node once.
     pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
-        self.network.begin_anew_with(|network| network.renumber(numbers));
+        self.network.restart_manager_with(|network| network.renumber(numbers));
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node learns that its process has ended, unless the node's
-    /// link is cut. The tasks of the node go on. It can [join again](Self::join_again).
+    /// Makes a node leave. Its tasks go on, and it can [join again](Self::join_again). The
+    /// management node learns that its process has ended, unless the node's link is cut.
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node, End::OfProcess);
     }
 
-    /// The same, but the management node is told only that the node's host has closed the
-    /// link, as where bytes were left unread.
+    /// Makes a node leave as if its host had closed the link with unread bytes. The management node
+    /// learns that the link was closed, but not that the process ended.
     pub fn reset(&self, node: NodeId) {
         self.network.leave(node, End::OfLink);
     }
@@ -225,9 +184,9 @@ impl SimNetwork {
         self.network.state.borrow().nodes[node.index()].frozen
     }
 
-    /// Makes a living node join that was cut off or lost its management node. It joins as a new
-    /// incarnation with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
-    /// back](Self::rejoin). `None` while it cannot join.
+    /// Makes a living node that was cut off, or lost its management node, join as a new incarnation
+    /// with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// back](Self::rejoin). `None` while the node cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))
     }
@@ -238,50 +197,5 @@ impl SimNetwork {
         self.network.join(node);
         self.network.announce_join(node);
         self.node(node)
-    }
-}
-
-impl Network {
-    fn random(&self) -> Random<'_> {
-        Random::new(&self.core)
-    }
-
-    /// Runs `action` at a time, even if the node that asked is gone by then.
-    fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
-        let network = self.clone();
-        self.core.call_at(when, move || action(&network));
-    }
-}
-
-impl Node {
-    fn absent() -> Node {
-        Node {
-            life: 0,
-            group: Group { node: NodeId::MM, life: 0 },
-            up: false,
-            frozen: false,
-            known_dead: true,
-            handle: None,
-            last_issue: Instant::ORIGIN,
-            last_arrival: Instant::ORIGIN,
-            last_wake: Instant::ORIGIN,
-            inbox: VecDeque::new(),
-            link: Link::SOUND,
-            held: VecDeque::new(),
-            steps_left: None,
-        }
-    }
-}
-
-impl Node {
-    /// Whether the node neither takes nor sends anything.
-    fn is_silent(&self) -> bool {
-        self.frozen || self.link.cut
-    }
-}
-
-impl State {
-    fn is_known_dead(&self, node: NodeId) -> bool {
-        self.nodes.get(node.index()).is_none_or(|node| node.known_dead)
     }
 }

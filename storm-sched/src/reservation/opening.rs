@@ -4,16 +4,15 @@
 use crate::reservation::{Book, Pool};
 use crate::{Machine, NodeIndex, SchedTime};
 
-/// The most openings of a pool. A job that runs beyond the last start that is told apart counts
-/// under the last opening.
+/// The most openings of a pool. The last one serves all jobs whose end is too late for the others.
 const MAX_OPENINGS: usize = 4;
 
 /// The nodes that are closed to a job that starts now and has ended by a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// The latest end of such a job. The last opening has no limit.
+    /// The latest end of a job that uses this opening. The last opening has no limit.
     pub(crate) until: SchedTime,
-    /// The closed nodes, ascending. They include those of the opening before.
+    /// The closed nodes, ascending. They include those of the previous opening.
     pub(crate) closed: Vec<NodeIndex>,
 }
 
@@ -63,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_open_to_a_job_is_open_in_its_opening(
+        fn an_opening_has_the_nodes_that_are_open_to_the_job(
             windows in prop::collection::vec((0..8u32, 0..40u64, 1..20u64), 0..8),
             runs in prop::collection::vec((1..60u64, prop::option::of(0..8u64)), 1..20),
             now_s in 0..30u64,

@@ -38,8 +38,7 @@ const NAMES: [&str; FIELDS] = [
 
 /// A job as the log has it. In every field, -1 means "unknown".
 ///
-/// Times are whole seconds, as the format says. Some logs have fractions in such fields; they are
-/// cut off.
+/// Times are whole seconds, as the format says. If a log has a fraction there, it is cut off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwfRecord {
     /// 1: the job's number.
@@ -77,7 +76,7 @@ pub struct SwfRecord {
     pub partition: i64,
     /// 17: the job that this job waited for.
     pub preceding: i64,
-    /// 18: the seconds between the end of that job and the submission of this job.
+    /// 18: the seconds between the end of the preceding job and the submission of this job.
     pub think_s: i64,
 }
 
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_field() {
+    fn an_error_names_its_field() {
         let told = |line: &[u8]| SwfRecord::parse(line).unwrap_err().to_string();
         assert_eq!(told(b"1 2 3 x4 5"), "field 4 (run time) is \"x4\", which is not a number");
         assert_eq!(told(b"1 2 3 4"), "there are 4 fields, and a job needs at least 5");
@@ -275,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_records_are_read_back(
             values in prop::array::uniform18(any::<i64>()),
             cpu_s in -1.0..1e15,
         ) {

@@ -38,7 +38,7 @@ struct Mutant {
 }
 
 impl Mutant {
-    fn told(&self, event: Event) -> Vec<Event> {
+    fn altered(&self, event: Event) -> Vec<Event> {
         match (self.bug, &event) {
             (Bug::IgnoresReservations, Event::Reserve(_) | Event::Unreserve(_)) => vec![],
             (Bug::ForgetsWhoWaited, Event::Submit(request)) if request.reservation.is_some() => {
@@ -56,8 +56,8 @@ impl Policy for Mutant {
 
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.aware.handle(now, event.clone());
-        let told = self.told(event);
-        told.into_iter().flat_map(|event| self.inner.handle(now, event)).collect()
+        let altered = self.altered(event);
+        altered.into_iter().flat_map(|event| self.inner.handle(now, event)).collect()
     }
 
     fn wake_at(&self) -> Option<SchedTime> {
@@ -112,7 +112,7 @@ impl Policy for Mutant {
     }
 }
 
-/// The invariant's objection to the mutant, if it has one.
+/// The violation that the invariant finds in the mutant, if any.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine: Machine| -> Box<dyn Policy> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));
@@ -124,7 +124,7 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
 }
 
 #[test]
-fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
+fn each_invariant_catches_its_mutant_and_no_correct_policy() {
     let kept = || -> Box<dyn Invariant> { Box::new(ReservationsKept) };
     let starves = || -> Box<dyn Invariant> { Box::new(NothingStarves) };
     let reasons = || -> Box<dyn Invariant> { Box::new(ReasonsTrue) };

@@ -37,7 +37,11 @@ pub(super) fn submitted(partition: &str, requeue: bool) -> JobEventKind {
         partition: Some(partition.to_owned()),
         application: Application::Compute { time: Duration::ZERO },
     };
-    JobEventKind::Submitted { spec: Rc::new(request.spec(0)), partition: partition.to_owned() }
+    JobEventKind::Submitted {
+        spec: Rc::new(request.spec(0)),
+        partition: partition.to_owned(),
+        service: Rc::default(),
+    }
 }
 
 pub(super) fn ended() -> JobEventKind {

@@ -1,4 +1,4 @@
-//! The manager's journal in memory; each entry is a fact, which names nodes by the numbers
+//! The manager's journal in memory. Each event of a job is a fact, which names nodes by the numbers
 //! of their names.
 
 use super::numbers::Numbers;
@@ -34,7 +34,11 @@ impl RecordedJournal {
     pub(super) fn entries(&self) -> Vec<Entry> {
         let mut entries = self.entries.entries();
         if let Some(defect) = &self.defect {
-            entries.iter_mut().for_each(|(job, event)| defect.reads(*job, &mut event.kind));
+            for entry in &mut entries {
+                if let Entry::Job(job, event) = entry {
+                    defect.reads(*job, &mut event.kind);
+                }
+            }
         }
         entries
     }
@@ -56,16 +60,18 @@ impl RecordedJournal {
 impl Journal for RecordedJournal {
     async fn append(&self, mut entries: Vec<Entry>) -> Result<(), JournalError> {
         if let Some(defect) = &self.defect {
-            entries.retain(|(job, event)| defect.journals(*job, &event.kind));
+            entries.retain(|entry| {
+                entry.of_job().is_none_or(|(job, event)| defect.journals(job, &event.kind))
+            });
         }
         let facts = entries.clone();
         self.entries.append(entries).await?;
-        for (job, event) in &facts {
+        for (job, event) in facts.iter().filter_map(Entry::of_job) {
             if matches!(event.kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
-                self.interconnect.forget(*job);
+                self.interconnect.forget(job);
             }
             let named = self.named(&event.kind);
-            self.record.note(Fact::Journal(*job, named.as_ref().unwrap_or(&event.kind)));
+            self.record.note(Fact::Journal(job, named.as_ref().unwrap_or(&event.kind)));
         }
         Ok(())
     }

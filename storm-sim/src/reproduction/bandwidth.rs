@@ -14,7 +14,7 @@ pub(super) fn table3() -> Reproduction {
         let mut marks = (Vec::new(), Vec::new());
         for ((&cable_m, bandwidth), paper) in cells {
             let quantity = format!("{} nodes, {cable_m} m", ours.nodes);
-            rows.push(Row::model(quantity, bandwidth.get(), "MiB/s").beside(paper, SOURCE));
+            rows.push(Row::model(quantity, bandwidth.get(), "MiB/s").with_paper(paper, SOURCE));
             marks.0.push((f64::from(cable_m), bandwidth.get()));
             marks.1.push((f64::from(cable_m), paper));
         }
@@ -27,7 +27,7 @@ pub(super) fn table3() -> Reproduction {
         .note("The paper writes MB/s for MiB/s: only so do its cells come out. Dots are its cells.")
 }
 
-/// A bound for all, and one for each cell that is wrong, so that it has its name.
+/// One bound for all cells, and one bound by name for each cell that is wrong.
 fn bounds(rows: &[Row]) -> Vec<Bound> {
     let each = rows.iter().map(|row| {
         let paper = row.paper.unwrap_or(f64::NAN);

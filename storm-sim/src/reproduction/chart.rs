@@ -25,9 +25,9 @@ pub struct Axis {
 /// Points that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Joined by a line, or marked one by one.
+    /// Whether the points are joined by a line.
     pub joined: bool,
     /// Where they are.
     pub points: Vec<(f64, f64)>,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_logarithm_is_not_drawn() {
+    fn values_without_a_logarithm_are_not_drawn() {
         let (x, y) = (Axis::logarithmic("nodes"), Axis::linear("seconds"));
         let chart = Chart::new(x, y).curve("a", vec![(0.0, 1.0), (1.0, -1.0), (2.0, f64::NAN)]);
         assert_eq!(chart.curves[0].points, [(1.0, -1.0)]);

@@ -1,4 +1,4 @@
-//! A number of ours beside the paper's.
+//! One of our numbers, compared with the paper's.
 
 use serde::Serialize;
 use std::fmt;
@@ -13,11 +13,11 @@ pub enum Method {
     Simulation,
     /// Daemons and processes of the host that this runs on.
     Live,
-    /// Nothing of ours: the paper quotes it.
+    /// Not ours: the paper quotes it.
     Paper,
 }
 
-/// How much the number proves beside the paper's.
+/// How much a number proves in comparison with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -36,7 +36,7 @@ pub enum Basis {
 pub struct Row {
     /// The quantity.
     pub quantity: String,
-    /// Ours; none where nothing here gives one.
+    /// Our number, if there is one.
     pub ours: Option<f64>,
     /// The paper's number; none if its text and tables have none.
     pub paper: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Row {
     pub by: Method,
     /// How much our number proves.
     pub basis: Basis,
-    /// Where the paper says it; empty if it does not.
+    /// The place in the paper that gives the number. Empty if the paper gives none.
     pub source: &'static str,
 }
 
@@ -83,21 +83,21 @@ impl Row {
         Row { quantity, ours, paper: None, error_percent: None, unit, by, basis, source: "" }
     }
 
-    /// Puts the paper's number beside it.
+    /// Adds the paper's number.
     #[must_use]
-    pub fn beside(mut self, paper: f64, source: &'static str) -> Row {
+    pub fn with_paper(mut self, paper: f64, source: &'static str) -> Row {
         self.error_percent = self.ours.map(|ours| (ours / paper - 1.0) * 100.0);
         (self.paper, self.source) = (Some(paper), source);
         self
     }
 
-    /// Says that a parameter was fitted to it.
+    /// Marks the number as calibrated: a parameter was fitted to it.
     #[must_use]
     pub fn calibrated(self) -> Row {
         self.calibrated_if(true)
     }
 
-    /// Says so if it was.
+    /// Marks the number as calibrated if `fitted`.
     #[must_use]
     pub fn calibrated_if(mut self, fitted: bool) -> Row {
         if fitted {
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn the_error_is_a_part_of_the_papers_number() {
-        let row = Row::model("launch", 99.0, "ms").beside(110.0, "section 4.2.1");
+        let row = Row::model("launch", 99.0, "ms").with_paper(110.0, "section 4.2.1");
         assert!((row.error_percent.expect("both are there") + 10.0).abs() < 1e-9);
         assert_eq!(row.basis, Basis::Predicted);
-        assert_eq!(Row::quoted("RMS", "ms").beside(30_000.0, "Table 6").error_percent, None);
+        assert_eq!(Row::quoted("RMS", "ms").with_paper(30_000.0, "Table 6").error_percent, None);
     }
 }

@@ -1,5 +1,5 @@
-//! Node Managers that end under running jobs, and the next ones. Jobs go on if the next one comes
-//! within `node-return`, and end as documented if it does not.
+//! Node Managers that end under running jobs, and their successors. Jobs go on if the successor
+//! starts within `node-return`, and end as documented otherwise.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn job(requeue: bool) -> JobRequest {
     }
 }
 
-/// Times of a job over all nodes, one of which is without a node manager for `absence`.
+/// The times of a job over all nodes, one of which has no node manager for `absence`.
 fn job_over(
     seed: u64,
     how: NodeManagerEnd,
@@ -92,8 +92,8 @@ fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
     }
 }
 
-/// Regression: the manager took a report of a node for its next life's, and then never heard that
-/// one.
+/// Regression: the manager took a report of a node for a report of its next life, and then ignored
+/// the next life's own.
 #[test]
 fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
     for micros in (0..100).step_by(2) {
@@ -148,4 +148,47 @@ fn random_edits_keep_every_promise_without_takeovers() {
             panic!("seed {seed}: {failure}: {}", how.unwrap_or_default())
         });
     }
+}
+
+/// A job that is sent a program to all nodes; one node manager ends `after` the submission.
+fn launched_over(
+    seed: u64,
+    how: NodeManagerEnd,
+    (after, absence): (Duration, Duration),
+) -> Result<JobTimes, RunError> {
+    let machine = machine(seed);
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&JobRequest { binary_bytes: 1 << 20, ..job(false) }).await?;
+        this.runtime().sleep(after).await;
+        this.end_node_manager(LEFT, how);
+        this.runtime().sleep(absence).await;
+        this.start_node_manager(LEFT);
+        let times = this.ended(job).await;
+        this.runtime().sleep(Duration::from_millis(500)).await;
+        this.over();
+        Ok(times)
+    })
+}
+
+/// The transfer and the launch take some 20 ms here.
+#[test]
+fn a_launch_that_is_cut_off_at_any_instant_is_done_again() {
+    let mut again = 0;
+    for how in ENDS {
+        for step in 0..80 {
+            let after = Duration::from_micros(250) * step;
+            let times = launched_over(u64::from(step), how, (after, Duration::from_millis(20)));
+            let times = times.unwrap_or_else(|failure| {
+                let why = std::error::Error::source(&failure).map(ToString::to_string);
+                panic!("{how:?} {after:?}: {failure}: {}", why.unwrap_or_default())
+            });
+            let state = times.state;
+            assert_eq!(state, Some(JobState::Completed), "{how:?} {after:?}: {times:?}");
+            assert!(times.requeued <= 1, "{how:?} {after:?}: {times:?}");
+            again += times.requeued;
+        }
+    }
+    assert!(again > 20, "{again} of 240 launches were cut off");
 }

@@ -189,9 +189,17 @@ fn journal_hint(error: &JournalError) -> &'static str {
             "put back a copy of the file, or move it away to begin without the jobs in it; \
              Node Managers then end what they still run"
         }
-        _ => {
-            "was it written by another version? start that one, or move the file away to \
-             begin without the jobs in it"
+        JournalError::Form { .. } | JournalError::Entry { .. } => {
+            "start the version that wrote it, or move the file away to begin without the jobs in \
+             it; Node Managers then end what they still run"
+        }
+        JournalError::Store(_)
+        | JournalError::File(_)
+        | JournalError::Encoding(_)
+        | JournalError::WriterGone
+        | JournalError::Thread(_) => {
+            "is the file a journal, readable and writable, with room on its disk? Moving it away \
+             begins without the jobs in it"
         }
     }
 }

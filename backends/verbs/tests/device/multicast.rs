@@ -109,7 +109,7 @@ fn a_multicast_is_sent_once_and_arrives_unchanged_everywhere() {
 }
 
 #[test]
-fn a_child_passes_on_that_it_has_what_all_have() {
+fn a_child_passes_on_the_mark_of_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
@@ -137,9 +137,9 @@ fn a_child_passes_on_that_it_has_what_all_have() {
     });
 }
 
-/// A payload sent to all is taken by all, so a forwarder knows that its children have it too.
+/// A forwarder does not forward a payload that its children also got by multicast.
 #[test]
-fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
+fn a_forwarder_does_not_resend_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
@@ -210,7 +210,7 @@ fn a_member_without_room_for_datagrams_gets_everything_from_its_parent() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_and_the_tree_does() {
+fn obstacles_are_reported_and_the_tree_carries_the_payload() {
     run(async {
         let root = root(Multicast::On);
         shell("ip link set d0 mtu 1500");
@@ -224,7 +224,7 @@ fn what_stands_in_the_way_is_said_and_the_tree_does() {
         }
         let frames = reader.await.expect("it ends");
         frames.iter().enumerate().for_each(|(number, frame)| check(frame, number));
-        let said = recording.said();
+        let said = recording.text();
         assert!(said.contains("no multicast: large transfers go by the tree"), "{said}");
         assert!(said.contains("its MTU is smaller than that of the root"), "{said}");
         assert!(child.multicast().is_none());

@@ -3,7 +3,7 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{JobState, Service};
-use crate::manager::TimerKind;
+use crate::manager::JobTimer;
 use crate::{QosConfig, ServiceConfig};
 use std::time::Duration;
 use storm_rm::{JobId, JobSpec};
@@ -55,7 +55,7 @@ fn state(world: &World, job: JobId) -> JobState {
 }
 
 fn ran(world: &World, job: JobId) -> Duration {
-    world.core.live[&job].run_time(world.now)
+    world.core.live.get(job).unwrap().run_time(world.now)
 }
 
 fn later(world: &mut World, time: Duration) {
@@ -99,8 +99,7 @@ fn a_suspended_job_goes_on_after_a_restart_if_the_other_has_ended() {
     // All nodes of the urgent job die with the manager.
     world.restart(|_| true, |_| false);
     check_all(&world);
-    let timers = world.timers.iter().filter(|timer| timer.3 == TimerKind::Recovery);
-    assert_eq!(timers.count(), 2);
+    assert_eq!(world.timers_of_jobs(JobTimer::Recovery).len(), 2);
     world.finish();
     assert!(state(&world, patient).is_final() && state(&world, urgent).is_final());
 }
@@ -139,10 +138,8 @@ fn a_cancelled_job_says_for_whom() {
     let cheap = submit(&mut world, spec(8, false, true), "cheap");
     let urgent = submit(&mut world, spec(2, false, false), "urgent");
     // The job is asked to end, and then killed.
-    while let Some(kill) = world.timers.iter().position(|timer| timer.3 == TimerKind::Kill) {
-        let (at, job, incarnation, kind) = world.timers.remove(kill);
-        world.now = world.now.max(at);
-        world.act(|core, now| core.timer(now, job, incarnation, kind));
+    while let Some(kill) = world.timers_of_jobs(JobTimer::Kill).first().copied() {
+        world.fire(kill);
     }
     assert!(world.parts.iter().any(|((_, job, _), (_, doomed))| *job == cheap && *doomed));
     end(&mut world, cheap);
@@ -167,7 +164,10 @@ fn a_suspended_job_stays_so_under_another_policy_and_has_a_slice_under_gang() {
     switch(&mut world, "gang");
     assert_eq!(state(&world, patient), JobState::Running);
     assert_eq!(state(&world, urgent), JobState::Running);
-    assert_ne!(world.core.live[&patient].rows, world.core.live[&urgent].rows);
+    assert_ne!(
+        world.core.live.get(patient).unwrap().rows(),
+        world.core.live.get(urgent).unwrap().rows()
+    );
     world.finish();
 }
 

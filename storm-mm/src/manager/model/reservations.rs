@@ -1,9 +1,9 @@
 //! Reservations, case by case: the users, the refusals, and that reservations outlast the manager.
 
 use super::invariants::check_all;
-use super::world::{ADMIN, USER, World, spec};
+use super::world::{ADMIN, PARTITION, USER, World, spec};
 use crate::api::{ApiError, ErrorCode, NodeState, Peer, ReservationRequest, ReservationView};
-use crate::manager::TimerKind;
+use crate::manager::{ClusterTimer, Timer};
 use jiff::SignedDuration;
 use std::time::Duration;
 use storm_rm::{JobId, JobSpec};
@@ -48,18 +48,19 @@ fn nodes(world: &World, job: JobId) -> String {
 
 /// Goes on to the next begin or end of a reservation.
 fn turn(world: &mut World) {
-    let wakes = world.timers.iter().filter(|timer| timer.3 == TimerKind::Wake);
+    let wake = Timer::Cluster(ClusterTimer::Wake);
+    let wakes = world.timers.iter().filter(|(_, timer)| *timer == wake);
     let at = wakes.map(|timer| timer.0).filter(|at| *at > world.now).min().expect("one is set");
-    world.timers.retain(|timer| timer.3 != TimerKind::Wake);
+    world.timers.retain(|(_, timer)| *timer != wake);
     world.now = at;
-    world.act(|core, now| core.timer(now, JobId(0), storm_rm::JobIncarnation(0), TimerKind::Wake));
+    world.act(|core, now| core.timer(now, wake));
 }
 
 #[test]
 fn jobs_wait_for_their_reservation_and_keep_out_of_others_also_over_a_restart() {
     for sched in ["fcfs", "backfill", "conservative", "gang"] {
         let mut world = World::joined(sched, 8);
-        let whole = world.core.partitions[0].policy.machine().pes();
+        let whole = world.core.partitions[PARTITION].policy().machine().pes();
         let request = window(&world, "demo");
         let made = reserve(&mut world, &request).expect("nothing stands against it");
         assert_eq!((made.nodes, made.active, made.node_list.as_str()), (2, false, "n[1-2]"));
@@ -92,9 +93,9 @@ fn jobs_wait_for_their_reservation_and_keep_out_of_others_also_over_a_restart() 
 fn a_reservation_is_named_also_where_a_running_job_is_in_the_way() {
     for sched in ["fcfs", "backfill", "conservative", "gang"] {
         let mut world = World::joined(sched, 8);
-        let whole = world.core.partitions[0].policy.machine().pes();
+        let whole = world.core.partitions[PARTITION].policy().machine().pes();
         // Gang scheduling has a row for each.
-        let rows = world.core.partitions[0].rows_max();
+        let rows = world.core.partitions[PARTITION].rows_max();
         for _ in 0..rows {
             world.submit(limited(whole, 600));
         }
@@ -217,7 +218,7 @@ fn impossible_reservations_are_refused_with_the_obstacle() {
     assert!(refused(&mut world, request.clone()).1.contains("already"));
     let second = ReservationRequest { name: "second".to_owned(), ..request.clone() };
     assert!(refused(&mut world, second.clone()).1.contains("n1 is reserved for \"demo\" from"));
-    let all = world.core.partitions[0].members.len() as u32;
+    let all = world.core.partitions[PARTITION].members().len() as u32;
     let many = ReservationRequest { nodes: None, node_count: Some(all), ..second.clone() };
     assert!(refused(&mut world, many.clone()).1.contains("are in no other reservation then"));
     let rest = ReservationRequest { node_count: Some(all - 2), ..many };
@@ -235,7 +236,7 @@ fn a_job_that_a_reservation_cannot_run_is_refused_with_the_constraint() {
     let refused = |world: &mut World, spec: JobSpec, name: &str| {
         format!("{}", submit_to(world, spec, name).expect_err("it cannot run"))
     };
-    let whole = world.core.partitions[0].policy.machine().pes();
+    let whole = world.core.partitions[PARTITION].policy().machine().pes();
     let cases = [
         (spec(1, false, false), "demon", "no reservation \"demon\""),
         (spec(whole, false, false), "demo", "on its nodes alone"),

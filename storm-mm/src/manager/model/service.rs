@@ -3,8 +3,9 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service};
-use crate::job::JobEventKind;
-use crate::manager::TimerKind;
+use crate::cluster::ClusterEventKind;
+use crate::journal::Entry;
+use crate::manager::{ClusterTimer, Timer};
 use crate::{AccountConfig, PriorityConfig, QosConfig, ServiceConfig};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -57,6 +58,9 @@ fn told(world: &mut World, job: JobId) -> PriorityView {
     views.remove(0)
 }
 
+/// The timer of the regular computation of priorities.
+const PRIORITIES: Timer = Timer::Cluster(ClusterTimer::Priorities);
+
 /// Usage of all users, by account, as people see it.
 fn usage(world: &mut World) -> Vec<(String, f64)> {
     let now = world.now;
@@ -67,10 +71,8 @@ fn usage(world: &mut World) -> Vec<(String, f64)> {
 
 /// Runs the next computation of priorities.
 fn reckon(world: &mut World) {
-    let reckoning = world.timers.iter().position(|timer| timer.3 == TimerKind::Priorities);
-    let (at, job, incarnation, kind) = world.timers.remove(reckoning.expect("it is due some time"));
-    world.now = world.now.max(at);
-    world.act(|core, now| core.timer(now, job, incarnation, kind));
+    let reckoning = world.timers.iter().position(|(_, timer)| *timer == PRIORITIES);
+    world.fire(reckoning.expect("it is due some time"));
     world.edge();
     check_all(world);
 }
@@ -81,10 +83,13 @@ fn without_a_configuration_all_are_equal_and_nothing_is_reckoned() {
     world.submit(spec(8, false, false));
     let waits = world.submit(spec(8, false, false));
     assert_eq!(told(&mut world, waits).priority, Priority(0));
-    assert!(!world.timers.iter().any(|timer| timer.3 == TimerKind::Priorities));
+    assert!(!world.timers.iter().any(|(_, timer)| *timer == PRIORITIES));
     world.finish();
-    let charges = |kind: &JobEventKind| matches!(kind, JobEventKind::UsageNoted { .. });
-    assert!(!world.journal.iter().any(|(_, event)| charges(&event.kind)), "nobody is charged");
+    let charges = |entry: &Entry| match entry {
+        Entry::Job(..) => false,
+        Entry::Cluster(event) => matches!(event.kind, ClusterEventKind::UsageNoted { .. }),
+    };
+    assert!(!world.journal.iter().any(charges), "nobody is charged");
 }
 
 #[test]

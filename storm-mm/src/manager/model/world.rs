@@ -2,9 +2,12 @@
 //! journal. The world carries out the core's effects when a test says so.
 
 use crate::api::Peer;
-use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::job::{JobEventKind, JobRecord, Phase};
+use crate::journal::Entry;
 use crate::manager::eligibility::Obstacle;
-use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
+use crate::manager::{
+    Core, Durable, Effects, Immediate, JobTimer, StageJob, StageOutcome, Timer, Watch,
+};
 use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -34,12 +37,12 @@ pub(super) type PartKey = (NodeId, JobId, JobIncarnation);
 pub(super) struct World {
     pub(super) core: Core,
     pub(super) now: Instant,
-    pub(super) journal: Vec<(JobId, JobEvent)>,
+    pub(super) journal: Vec<Entry>,
     pub(super) stages: Vec<StageJob>,
     pub(super) starts: Vec<Watch>,
     pub(super) overdue: Vec<Watch>,
     pub(super) terminations: Vec<Watch>,
-    pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
+    pub(super) timers: Vec<(Instant, Timer)>,
     /// The living ranks, and whether they were told to die.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
     /// The rows in which each part was last told to run.
@@ -153,9 +156,7 @@ impl World {
             faults: Vec::new(),
             strobes: Vec::new(),
         };
-        for effect in world.core.take_effects() {
-            world.perform(effect);
-        }
+        world.perform_all();
         world
     }
 
@@ -175,47 +176,64 @@ impl World {
     pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
         self.now = self.now + Duration::from_micros(100);
         let result = act(&mut self.core, self.now);
-        for effect in self.core.take_effects() {
-            self.perform(effect);
-        }
+        self.perform_all();
         result
     }
 
-    fn perform(&mut self, effect: Effect) {
+    fn perform_all(&mut self) {
+        let Effects { immediate, durable } = self.core.take_effects();
+        let mut passed_over = Vec::new();
+        for effect in immediate {
+            match effect {
+                Immediate::Strobe(nodes, slices) => {
+                    // Nodes that have not come back hear of it when they do.
+                    let here = self.parts.keys().filter(|part| self.joined.contains(&part.0));
+                    passed_over.extend(here.copied().filter(|part| !nodes.contains(part.0)));
+                    self.strobes.push(slices);
+                }
+                Immediate::SlicesChanged(_) => {}
+            }
+        }
+        for effect in durable {
+            self.perform(effect);
+        }
+        // A node may have been told meanwhile to forget the part.
+        let left = passed_over.iter().filter(|part| self.parts.contains_key(part));
+        self.faults.extend(left.map(|part| format!("a strobe passed over {part:?}")));
+    }
+
+    fn perform(&mut self, effect: Durable) {
         match effect {
-            Effect::Journal(job, event) => self.note(job, event),
-            Effect::Command(nodes, command) => {
+            Durable::Journal(entry) => self.note(entry),
+            Durable::Command(nodes, command) => {
                 nodes.iter().for_each(|node| self.tell(node, &command));
             }
-            Effect::Stage(stage) => self.stages.push(stage),
-            Effect::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
-            Effect::AwaitStarted(watch) => self.may_start(watch),
-            Effect::NameUnstarted(watch) => self.overdue.push(watch),
-            Effect::AwaitTermination(watch) => self.terminations.push(watch),
-            Effect::Timer { at, job, incarnation, kind } => {
-                self.timers.push((at, job, incarnation, kind));
-            }
-            Effect::Strobe(nodes, slices) => {
-                self.strobes.push(slices);
-                // Nodes that have not come back hear of it when they do.
-                let mut here = self.parts.keys().filter(|(node, ..)| self.joined.contains(node));
-                let passed = here.find(|(node, ..)| !nodes.contains(*node));
-                self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
-            }
-            Effect::Notify(..) | Effect::SlicesChanged(_) => {}
+            Durable::Stage(stage) => self.stages.push(stage),
+            Durable::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
+            Durable::AwaitStarted(watch) => self.may_start(watch),
+            Durable::NameUnstarted(watch) => self.overdue.push(watch),
+            Durable::AwaitTermination(watch) => self.terminations.push(watch),
+            Durable::Timer { at, timer } => self.timers.push((at, timer)),
+            Durable::Notify(..) => {}
         }
     }
 
-    fn note(&mut self, job: JobId, event: JobEvent) {
-        if let JobEventKind::Placed { ranks, .. } = &event.kind {
+    fn note(&mut self, entry: Entry) {
+        if let Some((job, event)) = entry.of_job() {
+            self.check_event(job, &event.kind);
+        }
+        self.journal.push(entry);
+    }
+
+    fn check_event(&mut self, job: JobId, kind: &JobEventKind) {
+        if let JobEventKind::Placed { ranks, .. } = kind {
             let dead = ranks.iter().find(|share| !self.joined.contains(&share.node));
             self.faults.extend(dead.map(|share| format!("{job} was placed on {}", share.node)));
         }
-        if matches!(event.kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
+        if matches!(kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
             let left = self.parts.keys().find(|(_, of, _)| *of == job);
             self.faults.extend(left.map(|part| format!("a run is over and {part:?} lives")));
         }
-        self.journal.push((job, event));
     }
 
     fn tell(&mut self, node: NodeId, command: &Command) {
@@ -382,13 +400,28 @@ impl World {
         self.report(node, report);
     }
 
+    /// Fires a timer.
+    pub(super) fn fire(&mut self, index: usize) {
+        let (at, timer) = self.timers.remove(index);
+        self.now = self.now.max(at);
+        self.act(|core, now| core.timer(now, timer));
+    }
+
+    /// The timers of jobs of this kind, by their indices.
+    pub(super) fn timers_of_jobs(&self, wanted: JobTimer) -> Vec<usize> {
+        let timers = self.timers.iter().enumerate();
+        let of_kind = timers.filter_map(|(index, (_, timer))| match timer {
+            Timer::Job { kind, .. } => (*kind == wanted).then_some(index),
+            Timer::Cluster(_) => None,
+        });
+        of_kind.collect()
+    }
+
     /// Fires the timer that is due first.
     pub(super) fn timer(&mut self) {
         let first = (0..self.timers.len()).min_by_key(|index| self.timers[*index].0);
         if let Some(index) = first {
-            let (at, job, incarnation, kind) = self.timers.remove(index);
-            self.now = self.now.max(at);
-            self.act(|core, now| core.timer(now, job, incarnation, kind));
+            self.fire(index);
         }
     }
 
@@ -435,10 +468,8 @@ impl World {
                 self.cancel(job);
             }
         }
-        while let Some(index) = self.timers.iter().position(|timer| timer.3 == TimerKind::Begin) {
-            let (at, job, incarnation, kind) = self.timers.remove(index);
-            self.now = self.now.max(at);
-            self.act(|core, now| core.timer(now, job, incarnation, kind));
+        while let Some(index) = self.timers_of_jobs(JobTimer::Begin).first().copied() {
+            self.fire(index);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Datatypes.
 
+use super::tables::two_names;
 use crate::abi::{Array, Buffer, MAX_NAME, Out, Text, TextOut, counted};
 use crate::call::call;
 use crate::datatype::Type;
@@ -120,30 +121,36 @@ extern "C" fn MPI_Type_vector(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: isize,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_hvector", |session| {
-        hvector(session, (count, blocklength, stride), oldtype, newtype)
-    })
-}
+two_names! {
+    fn MPI_Type_create_hvector, MPI_Type_hvector(
+        count: c_int, blocklength: c_int, stride: isize, oldtype: Handle, newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            hvector(session, (count, blocklength, stride), oldtype, newtype)
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: isize,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_hvector", |session| {
-        hvector(session, (count, blocklength, stride), oldtype, newtype)
-    })
+    fn MPI_Type_create_hindexed, MPI_Type_hindexed(
+        count: c_int, blocklengths: Array<c_int>, displacements: Array<i64>, oldtype: Handle,
+        newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
+        })
+    }
+
+    fn MPI_Type_create_struct, MPI_Type_struct(
+        count: c_int, blocklengths: Array<c_int>, displacements: Array<i64>, types: Array<Handle>,
+        newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            structure(session, count, blocklengths, displacements, types, newtype)
+        })
+    }
+
+    fn MPI_Get_address, MPI_Address(location: Buffer, address_out: Out<isize>) |name| {
+        call(name, |_| address(location, address_out))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -161,19 +168,6 @@ extern "C" fn MPI_Type_indexed(
         let recipe = session.recipe(Combiner::Indexed, &[oldtype])?.with([count]);
         let recipe = recipe.with_all(blocklengths.get(places)?);
         add(session, made, recipe.with_all(displacements.get(places)?), newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_hindexed(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_hindexed", |session| {
-        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
     })
 }
 
@@ -213,45 +207,6 @@ extern "C" fn MPI_Type_create_hindexed_block(
         let recipe = recipe.at(displacements.iter().map(|&at| at as isize));
         let blocks = displacements.iter().map(|&at| (length, at as isize));
         add(session, old.hindexed(blocks), recipe, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_hindexed(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_hindexed", |session| {
-        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_struct(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    types: Array<Handle>,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_struct", |session| {
-        structure(session, count, blocklengths, displacements, types, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_struct(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    types: Array<Handle>,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_struct", |session| {
-        structure(session, count, blocklengths, displacements, types, newtype)
     })
 }
 
@@ -391,16 +346,6 @@ extern "C" fn MPI_Type_get_name(datatype: Handle, name: TextOut, resultlen: Out<
     call("MPI_Type_get_name", |session| {
         name.set(&session.datatype(datatype)?.name.borrow(), MAX_NAME, resultlen)
     })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Get_address(location: Buffer, address_out: Out<isize>) -> c_int {
-    call("MPI_Get_address", |_| address(location, address_out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Address(location: Buffer, address_out: Out<isize>) -> c_int {
-    call("MPI_Address", |_| address(location, address_out))
 }
 
 /// Addresses wrap round, as pointers do.

@@ -1,7 +1,7 @@
 //! Duplicates of communicators, at once or in the background.
 
-use super::comms::make;
 use super::intercomms;
+use super::new_comm::make;
 use crate::abi::Out;
 use crate::call::on;
 use crate::comm::Comm;

@@ -4,7 +4,7 @@ use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, Text, TextOut};
 use crate::call::{abort, call, call_library};
 use crate::codes;
 use crate::entering::{self, is_main, share};
-use crate::fault::{Class, Fault, Outcome, describe};
+use crate::fault::{Class, Fault, Outcome};
 use crate::launcher;
 use crate::level::Level;
 use crate::library::Library;
@@ -170,6 +170,7 @@ extern "C" fn MPI_Add_error_string(errorcode: c_int, string: Text) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Error_string(errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> c_int {
-    let text = describe(errorcode).unwrap_or_else(|| format!("unknown error code {errorcode}"));
+    let text =
+        codes::describe(errorcode).unwrap_or_else(|| format!("unknown error code {errorcode}"));
     anytime(string.set(&text, crate::abi::MAX_ERROR_STRING, resultlen))
 }

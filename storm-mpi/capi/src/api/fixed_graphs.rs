@@ -1,7 +1,7 @@
 //! Graphs of MPI-1, in which every member knows all edges.
 
-use super::comms::make;
 use super::grids::put;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, UNDEFINED, counted};
 use crate::call::on;
 use crate::comm::{Comm, FixedGraph, Topology};

@@ -1,7 +1,7 @@
 //! Graphs of processes.
 
-use super::comms::make;
 use super::grids::put;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, Weights, WeightsMut, counted};
 use crate::call::on;
 use crate::comm::{Comm, Topology};

@@ -1,6 +1,7 @@
 //! Cartesian grids of processes.
 
-use super::comms::{make, split};
+use super::comms::split;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, PROC_NULL, UNDEFINED, counted};
 use crate::call::{call, on};
 use crate::comm::Topology;

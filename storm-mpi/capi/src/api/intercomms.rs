@@ -1,7 +1,7 @@
 //! Inter-communicators of two groups. The members of each group send to members of the other
 //! (MPI-4.1, section 7.6).
 
-use super::comms::{agreed, of};
+use super::new_comm::{agreed, of};
 use crate::abi::Out;
 use crate::call::on;
 use crate::comm::Comm;
@@ -164,7 +164,7 @@ impl Meeting<'_> {
                 }
             });
         }
-        let told = Introduction::told(members(), self.leader, came)?;
+        let told = Introduction::share(members(), self.leader, came)?;
         own?;
         told.map_err(refused)
     }

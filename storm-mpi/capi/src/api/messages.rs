@@ -1,6 +1,6 @@
 //! Blocking and non-blocking messages.
 
-use super::short;
+use super::short::{self, Sent};
 use super::waiting::told;
 use crate::abi::{Buffer, BufferMut, Out, SUCCESS, Status, StatusOut, UNDEFINED};
 use crate::call::{call, on, straight_on};
@@ -13,9 +13,6 @@ use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Pattern, SendMode};
-
-/// Data to send, as arguments of functions: a buffer, a count, a datatype.
-pub(super) type Sent = (Buffer, c_int, Handle);
 
 /// The mode of a send. A ready send is a standard one, which the standard allows.
 #[derive(Clone, Copy)]

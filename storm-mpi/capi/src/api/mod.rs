@@ -26,6 +26,7 @@ mod intercomms;
 mod matched;
 mod messages;
 mod neighbours;
+mod new_comm;
 mod operations;
 mod packing;
 mod persistent;

@@ -37,3 +37,22 @@ macro_rules! persistent_collectives {
     )*};
 }
 pub(super) use persistent_collectives;
+
+/// Two functions that differ in their names only; the second is mostly the name of MPI-1. A row has
+/// both names, the arguments, and the body, which is told the name.
+macro_rules! two_names {
+    ($(fn $name:ident, $other:ident $arguments:tt |$called:ident| $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name $arguments -> c_int {
+            let $called = stringify!($name);
+            $body
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $other $arguments -> c_int {
+            let $called = stringify!($other);
+            $body
+        }
+    )*};
+}
+pub(super) use two_names;

@@ -2,6 +2,7 @@
 //! the pointer of all processes. In a collective, each member works for itself. A transfer that
 //! begins is done when its function returns.
 
+use super::tables::two_names;
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
 use crate::call::on_file;
 use crate::fault::{Class, Fault, Outcome};
@@ -172,22 +173,16 @@ transfers! {
     fn MPI_File_write_all_begin: write Buffer, Pointer, AtEnd;
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_at_all_end(fh: Handle, _buf: BufferMut, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_read_at_all_end", status)
-}
+two_names! {
+    fn MPI_File_read_at_all_end, MPI_File_read_all_end(
+        fh: Handle, _buf: BufferMut, status: StatusOut,
+    ) |name| {
+        ended(fh, name, status)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_at_all_end(fh: Handle, _buf: Buffer, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_write_at_all_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_all_end(fh: Handle, _buf: BufferMut, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_read_all_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_all_end(fh: Handle, _buf: Buffer, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_write_all_end", status)
+    fn MPI_File_write_at_all_end, MPI_File_write_all_end(
+        fh: Handle, _buf: Buffer, status: StatusOut,
+    ) |name| {
+        ended(fh, name, status)
+    }
 }

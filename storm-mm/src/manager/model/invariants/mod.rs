@@ -45,8 +45,9 @@ mod tests {
     use super::super::world::{PARTITION, World, spec};
     use super::*;
     use crate::api::JobState;
-    use crate::job::{JobEventKind, Outcome};
-    use crate::manager::live_job::Launch;
+    use crate::job::{JobEvent, JobEventKind, Outcome};
+    use crate::journal::Entry;
+    use crate::manager::live::Launch;
     use storm_rm::{JobId, Row};
 
     fn running() -> (World, JobId) {
@@ -60,19 +61,20 @@ mod tests {
     #[test]
     fn each_checker_can_fail() {
         let (mut world, job) = running();
-        let slot = world.core.live[&job].slot;
-        world.core.slots.put_back(slot);
+        let slot = world.core.live.get(job).unwrap().slot();
+        world.core.live.free_slot(slot);
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
-        let submitted = world.journal.iter().position(|(of, _)| *of == job).unwrap();
-        let at = world.journal[submitted].1.at;
+        let of_it = |entry: &Entry| entry.of_job().is_some_and(|(of, _)| of == job);
+        let submitted = world.journal.iter().position(of_it).unwrap();
+        let at = jiff::Timestamp::UNIX_EPOCH;
         let kind = JobEventKind::Held { hold: crate::job::Hold::User };
-        world.journal.insert(submitted + 1, (job, crate::job::JobEvent { at, kind }));
+        world.journal.insert(submitted + 1, Entry::Job(job, JobEvent { at, kind }));
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(&job).unwrap().released = true;
+        world.core.live.get_mut(job).unwrap().release();
         assert!(elements_accounted::check(&world).is_err());
 
         let (mut world, _) = running();
@@ -81,19 +83,19 @@ mod tests {
 
         let (mut world, job) = running();
         let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-        let at = world.journal[0].1.at;
+        let at = jiff::Timestamp::UNIX_EPOCH;
         let ran = std::time::Duration::ZERO;
         let kind = JobEventKind::Ended { outcome, exits: Vec::new(), ran };
-        world.journal.extend(vec![(job, crate::job::JobEvent { at, kind }); 2]);
+        world.journal.extend(vec![Entry::Job(job, JobEvent { at, kind }); 2]);
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
-        world.core.partition(PARTITION).active = Row(1);
+        world.core.partitions.get_mut(PARTITION).slices_mut().take_over(Row(1));
         assert!(running_in_turn::check(&world).is_err());
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(&job).unwrap().launch = Launch::Staged;
+        world.core.live.get_mut(job).unwrap().set_launch(Launch::Staged);
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, _) = running();

@@ -3,6 +3,7 @@
 
 use crate::api::JobState;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::journal::Entry;
 use crate::manager::model::world::World;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -12,15 +13,15 @@ type Records = BTreeMap<JobId, JobRecord>;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let mut records = Records::new();
-    for (job, event) in &world.journal {
+    for (job, event) in world.journal.iter().filter_map(Entry::of_job) {
         if matches!(event.kind, JobEventKind::Placed { .. }) {
-            let record = records.get(job).ok_or("an unknown job is placed")?;
+            let record = records.get(&job).ok_or("an unknown job is placed")?;
             may_start(record, event, &records)?;
         }
-        match records.get_mut(job) {
+        match records.get_mut(&job) {
             Some(record) => record.apply(event),
             None => {
-                let made = JobRecord::from_first(*job, event);
+                let made = JobRecord::from_first(job, event);
                 records.extend(made.into_iter().map(|record| (record.id, record)));
             }
         }

@@ -1,18 +1,19 @@
 //! Replaying the journal gives the records that the core has.
 
-use crate::job::{CLUSTER, JobRecord};
+use crate::job::JobRecord;
+use crate::journal::Entry;
 use crate::manager::model::world::World;
 use std::collections::BTreeMap;
 use storm_rm::JobId;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
-    for (job, event) in world.journal.iter().filter(|(job, _)| *job != CLUSTER) {
-        match records.get_mut(job) {
+    for (job, event) in world.journal.iter().filter_map(Entry::of_job) {
+        match records.get_mut(&job) {
             Some(record) => record.apply(event),
             None => {
-                let first = JobRecord::from_first(*job, event);
-                if first.is_empty() && *job != CLUSTER {
+                let first = JobRecord::from_first(job, event);
+                if first.is_empty() {
                     return Err("a job begins without a submission".to_owned());
                 }
                 records.extend(first.into_iter().map(|record| (record.id, record)));
@@ -22,7 +23,9 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let different = records.values().find(|record| world.core.jobs.get(&record.id) != Some(record));
     match different {
         Some(record) => Err(format!("job {} is another: {record:?}", record.id)),
-        None if records.len() != world.core.jobs.len() => Err("a job is missing".to_owned()),
+        None if records.len() != world.core.jobs.keys().count() => {
+            Err("a job is missing".to_owned())
+        }
         None => Ok(()),
     }
 }

@@ -41,6 +41,10 @@ impl Default for BcsConfig {
     }
 }
 
+/// Bytes of a collective in one slice that carry the longest collective which ranks leave to their
+/// nodes, with its heads. `storm-bcs` checks that the longest fits.
+pub const RANK_COLLECTIVE_BYTES: u64 = (16 << 10) + 256;
+
 /// A setting that cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BcsConfigError {

@@ -6,7 +6,7 @@ use storm_primitives::{
 };
 
 /// Limit of rounds in the tree of nodes of a reduction: the number of nodes fits in this many bits.
-pub(crate) const ROUNDS: u64 = 16;
+pub const ROUNDS: u64 = 16;
 
 /// The addresses, which are the same on every node.
 #[derive(Clone, Copy, Debug)]
@@ -16,23 +16,23 @@ pub struct Plan {
     /// The last strobe, and the length of its slice in nanoseconds.
     strobes: VarArray<u64>,
     /// Signalled with each strobe.
-    pub(crate) strobed: EventId,
+    pub strobed: EventId,
     /// The last microphase that this node is done with, as a strobe's word.
-    pub(crate) phase_done: Var<u64>,
+    pub phase_done: Var<u64>,
     /// The last microphase after which this node had nothing to do in the following one, or two: in
     /// P2P after MSM, in BBM and RM after P2P. After the last microphase of a slice: nothing in the
     /// next slice.
-    pub(crate) skip: Var<u64>,
+    pub skip: Var<u64>,
     /// The last microphase after which this node had nothing to do in the rest of the slice, and
     /// nothing on the way.
-    pub(crate) empty: Var<u64>,
+    pub empty: Var<u64>,
     /// By node, on the management node: the slice since which the node has news that needs a slice.
-    pub(crate) news: VarArray<u64>,
+    pub news: VarArray<u64>,
     /// Signalled on the management node with each news.
-    pub(crate) told: EventId,
+    pub told: EventId,
     /// The last slice that this node knows to have ended with an empty network everywhere. It knows
     /// when the next slice begins.
-    pub(crate) checkpoint: Var<u64>,
+    pub checkpoint: Var<u64>,
     /// Descriptors, by source node.
     descriptors: Region,
     /// Grants, by source node.
@@ -40,13 +40,13 @@ pub struct Plan {
     /// Landing buffer of the point-to-point microphase.
     landing: Region,
     /// By slot: the communicator whose collective is carried out there, or 0.
-    pub(crate) claimed: VarArray<u64>,
+    pub claimed: VarArray<u64>,
     /// By slot: landing buffer of a broadcast or of the result of a reduction.
     broadcast: Region,
     /// By slot and round: the partial results of the node's children.
     partial: Region,
     /// Signalled with each partial result.
-    pub(crate) arrival: EventId,
+    pub arrival: EventId,
 }
 
 impl Plan {
@@ -76,12 +76,12 @@ impl Plan {
     }
 
     /// The last strobe.
-    pub(crate) fn strobe(&self) -> Var<u64> {
+    pub fn strobe(&self) -> Var<u64> {
         self.strobes.get(0)
     }
 
     /// The length of the strobe's slice, in nanoseconds.
-    pub(crate) fn length_ns(&self) -> Var<u64> {
+    pub fn length_ns(&self) -> Var<u64> {
         self.strobes.get(1)
     }
 
@@ -97,7 +97,7 @@ impl Plan {
     }
 
     /// On the management node: the slice since which a node reports news.
-    pub(crate) fn news(&self, node: NodeId) -> Var<u64> {
+    pub fn news(&self, node: NodeId) -> Var<u64> {
         self.news.get(node.0)
     }
 
@@ -113,32 +113,32 @@ impl Plan {
     }
 
     /// The compute nodes.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (1..=self.nodes).map(NodeId)
     }
 
     /// The place where `from` writes its descriptors.
-    pub(crate) fn descriptors(&self, from: NodeId) -> GlobalAddr {
+    pub fn descriptors(&self, from: NodeId) -> GlobalAddr {
         self.descriptors.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
     }
 
     /// The place where `from` writes its grants.
-    pub(crate) fn grants(&self, from: NodeId) -> GlobalAddr {
+    pub fn grants(&self, from: NodeId) -> GlobalAddr {
         self.grants.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
     }
 
     /// The place where bytes of messages land.
-    pub(crate) fn landing(&self, offset: u64) -> GlobalAddr {
+    pub fn landing(&self, offset: u64) -> GlobalAddr {
         self.landing.addr.offset(offset)
     }
 
     /// The place where a broadcast of a slot lands.
-    pub(crate) fn broadcast(&self, slot: u32) -> GlobalAddr {
+    pub fn broadcast(&self, slot: u32) -> GlobalAddr {
         self.broadcast.addr.offset(u64::from(slot) * self.config.collective_bytes)
     }
 
     /// The place where the partial result of the `round`-th child lands.
-    pub(crate) fn partial(&self, slot: u32, round: u32) -> GlobalAddr {
+    pub fn partial(&self, slot: u32, round: u32) -> GlobalAddr {
         let place = u64::from(slot) * ROUNDS + u64::from(round);
         self.partial.addr.offset(place * self.config.collective_bytes)
     }

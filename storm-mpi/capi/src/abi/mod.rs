@@ -7,38 +7,18 @@
 //! 2.4). The guarantee makes each access here sound. Everything that can be checked is checked,
 //! null above all.
 
+pub(crate) mod constants;
+pub(crate) mod status;
+
 use crate::fault::{Class, Fault, Outcome};
-use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
+pub(crate) use constants::{
+    ANY_SOURCE, BSEND_OVERHEAD, MAX_ERROR_STRING, MAX_INFO_KEY, MAX_INFO_VALUE,
+    MAX_LIBRARY_VERSION, MAX_NAME, PROC_NULL, ROOT, SUCCESS, TAG_UB, UNDEFINED,
+};
+pub(crate) use status::Status;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-
-/// `MPI_SUCCESS`.
-pub(crate) const SUCCESS: c_int = 0;
-/// `MPI_ANY_SOURCE`.
-pub(crate) const ANY_SOURCE: c_int = -2;
-/// `MPI_PROC_NULL`.
-pub(crate) const PROC_NULL: c_int = -1;
-/// `MPI_ROOT`.
-pub(crate) const ROOT: c_int = -3;
-/// `MPI_ANY_TAG`.
-pub(crate) const ANY_TAG: c_int = -1;
-/// `MPI_UNDEFINED`.
-pub(crate) const UNDEFINED: c_int = -32766;
-/// The value of the attribute `MPI_TAG_UB`: tags are 31 bits on the wire.
-pub(crate) const TAG_UB: c_int = c_int::MAX;
-/// `MPI_MAX_PROCESSOR_NAME`, `MPI_MAX_OBJECT_NAME`.
-pub(crate) const MAX_NAME: usize = 128;
-/// `MPI_MAX_ERROR_STRING`.
-pub(crate) const MAX_ERROR_STRING: usize = 512;
-/// `MPI_MAX_LIBRARY_VERSION_STRING`.
-pub(crate) const MAX_LIBRARY_VERSION: usize = 256;
-/// `MPI_BSEND_OVERHEAD`.
-pub(crate) const BSEND_OVERHEAD: usize = 64;
-
-/// `MPI_MAX_INFO_KEY`, with the final zero.
-pub(crate) const MAX_INFO_KEY: usize = 255;
-/// `MPI_MAX_INFO_VAL`, with the final zero.
-pub(crate) const MAX_INFO_VALUE: usize = 1024;
 
 /// `MPI_IN_PLACE`.
 const IN_PLACE: usize = usize::MAX;
@@ -46,25 +26,6 @@ const IN_PLACE: usize = usize::MAX;
 const IGNORE: usize = 1;
 /// `MPI_UNWEIGHTED`.
 const UNWEIGHTED: usize = 1;
-
-/// `MPI_Status`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Status {
-    pub(crate) source: c_int,
-    pub(crate) tag: c_int,
-    pub(crate) error: c_int,
-    pub(crate) cancelled: c_int,
-    pub(crate) bytes: c_longlong,
-}
-
-impl Status {
-    /// Status of a null request, or of a send.
-    pub(crate) const EMPTY: Status =
-        Status { source: ANY_SOURCE, tag: ANY_TAG, error: SUCCESS, cancelled: 0, bytes: 0 };
-    /// Status of a receive from `MPI_PROC_NULL`.
-    pub(crate) const OF_NOBODY: Status = Status { source: PROC_NULL, ..Status::EMPTY };
-}
 
 /// The place of a function's result.
 #[repr(transparent)]

@@ -4,10 +4,10 @@
 //! A microphase begins with a strobe, and is over when all nodes report so to a question. If nodes
 //! need not wait for their transfers ([`Primitives::precedes_own_stores`]), all possible questions
 //! follow the strobe at once. A microphase is then one journey to all nodes and back ([decision
-//! 0096](../../../docs/decisions/0096-a-microphase-is-one-journey.md)).
+//! 0096](../../docs/decisions/0096-a-microphase-is-one-journey.md)).
 
 use crate::pace::Pace;
-use crate::{BcsError, Phase, Plan, Strobe};
+use crate::{Phase, Plan, SliceError, Strobe};
 use futures_util::future::{Either, join, join_all, select};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -93,8 +93,8 @@ impl<P: Primitives> StrobeSender<P> {
     /// at the next edge. A caller that stops waiting must call [`resume`](Self::resume).
     ///
     /// # Errors
-    /// [`BcsError::Network`] when this node is cut off.
-    pub async fn rest(&mut self) -> Result<(), BcsError> {
+    /// [`SliceError::Network`] when this node is cut off.
+    pub async fn rest(&mut self) -> Result<(), SliceError> {
         let limit = self.due + self.plan.config.rest;
         let limit = pin!(self.network.runtime().sleep_until(limit));
         let heard = match select(pin!(self.news()), limit).await {
@@ -107,14 +107,14 @@ impl<P: Primitives> StrobeSender<P> {
     }
 
     /// Waits until a node has news since the last slice.
-    async fn news(&self) -> Result<(), BcsError> {
+    async fn news(&self) -> Result<(), SliceError> {
         let mut told = self.network.await_event(self.plan.told);
         poll_fn(|cx| {
             // Another sender with its own nodes is woken by the same signals, and checks for
             // itself.
             while let Poll::Ready(signal) = Pin::new(&mut told).poll(cx) {
                 if let Err(error) = signal {
-                    return Poll::Ready(Err(BcsError::Network(error)));
+                    return Poll::Ready(Err(SliceError::Network(error)));
                 }
             }
             if self.has_news() { Poll::Ready(Ok(())) } else { Poll::Pending }
@@ -132,9 +132,9 @@ impl<P: Primitives> StrobeSender<P> {
     /// caller that keeps the state of the jobs does it between calls.
     ///
     /// # Errors
-    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`]; [`BcsError::Network`] if this node is cut
+    /// [`SliceError::NobodyLeft`], [`SliceError::NotEmpty`]; [`SliceError::Network`] if this node is cut
     /// off. Nodes that die are left out from then on.
-    pub async fn slice(&mut self) -> Result<Checkpoint, BcsError> {
+    pub async fn slice(&mut self) -> Result<Checkpoint, SliceError> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
@@ -165,7 +165,7 @@ impl<P: Primitives> StrobeSender<P> {
     /// A microphase in which no node has anything to do is left out. `None` means that nothing is
     /// to do in the rest of the slice, and nothing is on the way. Nodes hear so with the next
     /// slice.
-    async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, BcsError> {
+    async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, SliceError> {
         let strobe = Strobe { slice: self.slice, phase };
         let word = strobe.to_word();
         let mut along = self.strobe(strobe).await?;
@@ -194,7 +194,7 @@ impl<P: Primitives> StrobeSender<P> {
                     Ok(true) => return Ok(None),
                     Ok(false) => {
                         let nodes = self.nodes.clone();
-                        return Err(BcsError::NotEmpty { slice: self.slice, nodes });
+                        return Err(SliceError::NotEmpty { slice: self.slice, nodes });
                     }
                     Err(error) => self.leave_out(error)?,
                 },
@@ -257,7 +257,7 @@ impl<P: Primitives> StrobeSender<P> {
     /// Strobes all nodes, and waits until all are strobed: a question that overtook their work
     /// would be asked in vain. If their work is done when they are strobed, the questions behind
     /// the strobe are answered.
-    async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, BcsError> {
+    async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, SliceError> {
         loop {
             let (nodes, addr) = (self.nodes.clone(), self.plan.strobe().addr());
             let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
@@ -290,18 +290,18 @@ impl<P: Primitives> StrobeSender<P> {
         self.network.compare_and_write(ask).await
     }
 
-    fn leave_out(&mut self, error: PrimitiveError) -> Result<(), BcsError> {
+    fn leave_out(&mut self, error: PrimitiveError) -> Result<(), SliceError> {
         match error {
             PrimitiveError::NodesDead { nodes } => {
                 tracing::warn!(%nodes, slice = self.slice, "left out of the slices: dead");
                 self.nodes = self.nodes.difference(&nodes);
-                if self.nodes.is_empty() { Err(BcsError::NobodyLeft) } else { Ok(()) }
+                if self.nodes.is_empty() { Err(SliceError::NobodyLeft) } else { Ok(()) }
             }
             PrimitiveError::TimedOut { .. } => Ok(()),
             PrimitiveError::Disconnected
             | PrimitiveError::OutOfBounds(_)
             | PrimitiveError::Misaligned { .. }
-            | PrimitiveError::UnknownEvent { .. } => Err(BcsError::Network(error)),
+            | PrimitiveError::UnknownEvent { .. } => Err(SliceError::Network(error)),
         }
     }
 }
@@ -415,7 +415,7 @@ mod tests {
             assert_eq!(sender.slice().await.map(|checkpoint| checkpoint.slice), Ok(2));
             sender.slice().await
         });
-        assert_eq!(ended, Ok(Err(BcsError::NotEmpty { slice: 3, nodes })));
+        assert_eq!(ended, Ok(Err(SliceError::NotEmpty { slice: 3, nodes })));
     }
 
     /// A slice that took 510 us of 500 once delayed the next to 1500 us after it.

@@ -22,7 +22,7 @@ const WITH_WORD: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 /// Whether a program may find its files only at its own path. True for an ELF file with libraries
 /// relative to its path, and for a script that its interpreter reads before it runs: Python, for
 /// example, looks for modules beside the script.
-pub(super) fn looks_beside_itself(head: &[u8], linkage: Linkage) -> bool {
+pub(super) fn needs_its_own_path(head: &[u8], linkage: Linkage) -> bool {
     linkage.origin || interpreter(head).is_some_and(|name| !is_shell(name))
 }
 
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_that_are_read_before_they_run_look_beside_themselves() {
-        let of = |head: &str| looks_beside_itself(head.as_bytes(), Linkage::default());
+    fn scripts_that_are_read_before_they_run_need_their_own_path() {
+        let of = |head: &str| needs_its_own_path(head.as_bytes(), Linkage::default());
         for head in [
             "#!/usr/bin/python3\nimport numpy\n",
             "#! /opt/conda/bin/python -u",
@@ -85,6 +85,6 @@ mod tests {
         ] {
             assert!(!of(head), "{head}");
         }
-        assert!(looks_beside_itself(b"\x7fELF", Linkage { origin: true, ..Linkage::default() }));
+        assert!(needs_its_own_path(b"\x7fELF", Linkage { origin: true, ..Linkage::default() }));
     }
 }
