@@ -31,6 +31,8 @@ pub(crate) struct SliceOrder {
     arrivals: Arrivals,
     /// `None` if the host has no orders.
     ordered: Option<Ordered>,
+    /// Whether every event recalls the host's orders.
+    recalls_always: bool,
 }
 
 /// Slices that a strobe ordered.
@@ -89,6 +91,11 @@ pub(crate) struct Begun {
 }
 
 impl SliceOrder {
+    /// No slices, and every event recalls the host's orders.
+    pub(crate) fn recalling_always() -> SliceOrder {
+        SliceOrder { recalls_always: true, ..SliceOrder::default() }
+    }
+
     /// Takes slices that a strobe ordered `now`, in place of earlier ones of the partition.
     pub(crate) fn follow(&mut self, partition: PartitionId, slices: Option<Slices>, now: Instant) {
         let Some(slices) = slices else {
@@ -111,7 +118,7 @@ impl SliceOrder {
         mut recall: impl FnMut() -> Vec<SwitchDone>,
     ) -> (Vec<Action>, Vec<Begun>) {
         let mut begun = Vec::new();
-        if core.asks_for_rows(&event) {
+        if self.recalls_always || core.asks_for_rows(&event) {
             begun.extend(self.recall(core, &mut recall));
         }
         let actions = core.handle(event);
@@ -196,7 +203,8 @@ impl SliceOrder {
 
     /// Forgets all slices, which were ordered in a life of the node that is over.
     pub(crate) fn forget(&mut self) {
-        *self = SliceOrder::default();
+        let recalls_always = self.recalls_always;
+        *self = SliceOrder { recalls_always, ..SliceOrder::default() };
     }
 }
 

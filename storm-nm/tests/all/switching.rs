@@ -153,6 +153,7 @@ fn many_slices(world: &World) -> Command {
 
 /// Output, input, PMI requests and heartbeats that say nothing of rows come many times in a span.
 #[test]
+#[ignore = "the node manager recalls before every event (decision 0147)"]
 fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
     let put = Step::Put { key: "k".to_owned(), value: "v".to_owned() };
     let line = Step::Write(Stream::Stdout, Bytes::from_static(b"line\n"));

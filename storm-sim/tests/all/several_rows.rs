@@ -74,8 +74,10 @@ fn many_jobs_in_few_rows_keep_every_promise_under_random_faults() {
     for seed in 0..FAULTY_SEEDS {
         let options = RunOptions { seed: Some(seed), traces: false };
         if let Err(failure) = scenario::run(&scenario, options) {
-            let how = std::error::Error::source(&failure).map(ToString::to_string);
-            panic!("seed {seed}: {failure}: {}", how.unwrap_or_default());
+            let causes =
+                std::iter::successors(std::error::Error::source(&failure), |it| it.source());
+            let causes: Vec<String> = causes.map(ToString::to_string).collect();
+            panic!("seed {seed}: {failure}: {}", causes.join(": "));
         }
     }
 }
