@@ -257,7 +257,21 @@ impl Core {
         let again = match cause {
             Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => true,
             Some(EndCause::Preempted { requeue, .. }) => requeue,
-            _ => false,
+            Some(
+                EndCause::Cancelled { .. }
+                | EndCause::RankKilled { .. }
+                | EndCause::RankLeft { .. }
+                | EndCause::Aborted { .. }
+                | EndCause::LaunchFailed { .. }
+                | EndCause::StagingFailed { .. }
+                | EndCause::TimeLimit
+                | EndCause::ManagerRestarted
+                | EndCause::Shutdown
+                | EndCause::Unplaceable { .. }
+                | EndCause::Unserviceable { .. }
+                | EndCause::DependencyNeverSatisfied { .. },
+            )
+            | None => false,
         };
         let requeue = may_requeue && again;
         match cause {
@@ -306,7 +320,19 @@ impl Core {
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
         let told = match &cause {
             EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
-            _ => return cause,
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::Preempted { .. }
+            | EndCause::NodeRemoved { .. } => return cause,
         };
         let crashed = live.exits.values().find_map(|exit| match exit.status {
             ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {
