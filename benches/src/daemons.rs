@@ -43,10 +43,10 @@ impl Resident {
     pub fn of(pid: i32) -> Result<Resident> {
         let status = Process::new(pid).and_then(|process| process.status());
         let status = status.with_context(|| format!("process {pid}"))?;
-        Ok(Resident::told(&status))
+        Ok(Resident::from_status(&status))
     }
 
-    fn told(status: &Status) -> Resident {
+    fn from_status(status: &Status) -> Resident {
         let Status { vmrss, rssanon, .. } = status;
         Resident { rss_kib: vmrss.unwrap_or(0), anon_kib: rssanon.unwrap_or(0) }
     }
@@ -168,7 +168,13 @@ fn daemon(process: &Process) -> procfs::ProcResult<Option<Daemon>> {
         let counted = [status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches];
         switches += counted.into_iter().flatten().sum::<u64>();
     }
-    Ok(Some(Daemon { pid: process.pid, role, resident: Resident::told(&status), cpu_ms, switches }))
+    Ok(Some(Daemon {
+        pid: process.pid,
+        role,
+        resident: Resident::from_status(&status),
+        cpu_ms,
+        switches,
+    }))
 }
 
 /// A Node Manager's keeper and launchers are forked from it and have its command

@@ -1,6 +1,8 @@
 //! Do-nothing static programs of a wanted size, made when they are needed.
 
 use anyhow::{Context, Result, ensure};
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, SeedableRng};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -49,17 +51,10 @@ impl Payloads {
     }
 }
 
-/// Bytes that no file system or wire can squeeze (xorshift64).
+/// Bytes that no file system or wire can squeeze.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut bytes = Vec::with_capacity(len + size_of::<u64>());
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
+    let mut bytes = vec![0; len];
+    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 

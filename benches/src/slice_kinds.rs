@@ -106,7 +106,7 @@ impl Setting {
                 all.push(sender.slice().await?.took);
             }
             all.sort_unstable();
-            Ok::<_, BcsError>(all)
+            Ok::<_, storm_bcs::SliceError>(all)
         })??;
         let took = all.get(all.len() * 3 / 4).copied().unwrap_or_default();
         Ok(SliceTime { nodes, kind, took_us: took.as_secs_f64() * 1e6 })

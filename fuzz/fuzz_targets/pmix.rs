@@ -5,7 +5,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use storm_pmix::fuzzing::{self, Said};
+use storm_pmix::fuzzing::{self, PeerValue};
 
 /// Ranks of a job that a placement is asked for.
 const RANKS_MAX: u32 = 1000;
@@ -49,13 +49,13 @@ fuzz_target!(|play: Play<'_>| match play {
         fuzzing::placement(&format!("(vector{})", blocks.concat()), size, rank % size.max(1));
     }
     Play::Exchange { nodes, own, heartbeat_bytes, blob, said } => {
-        let said: Vec<Said> = said
+        let said: Vec<PeerValue> = said
             .into_iter()
             .map(|said| match said {
-                Peers::Nothing => Said::Nothing,
-                Peers::Raw(text) => Said::Raw(text.to_owned()),
-                Peers::Headed(text) => Said::Headed(text.to_owned()),
-                Peers::First { length, text } => Said::Headed(format!("{length} {text}")),
+                Peers::Nothing => PeerValue::Nothing,
+                Peers::Raw(text) => PeerValue::Raw(text.to_owned()),
+                Peers::Headed(text) => PeerValue::Headed(text.to_owned()),
+                Peers::First { length, text } => PeerValue::Headed(format!("{length} {text}")),
             })
             .collect();
         fuzzing::exchange(nodes, own, heartbeat_bytes, blob, &said);

@@ -23,8 +23,6 @@ pub struct Es40;
 impl Es40 {
     /// Processors of a node (section 4.1).
     pub const PROCESSORS_PER_NODE: u32 = 4;
-    /// Nodes of the measured cluster (section 4.1).
-    pub const MEASURED_NODES: u32 = 64;
     /// Hardware broadcast on 64 nodes, buffers in main memory: the PCI bus
     /// limits it (section 4.4.1, broadcast time).
     pub const BROADCAST_HOST_BUFFERS: MibPerS = MibPerS(175.0);
@@ -42,18 +40,6 @@ impl Es40 {
     /// T_timeslice in ms. The paper gives no value. Values of 8.3 to 8.9 reproduce both 110 ms on
     /// 64 nodes and 135 ms on 16,384; 8.4 is the value with one decimal that gives 110.0.
     pub const TIMESLICE_MS: f64 = 8.4;
-    /// The time slice of the launch measurements, in ms (section 4.2.1).
-    pub const LAUNCH_QUANTUM_MS: f64 = 1.0;
-    /// Skew of the transfer: OS overhead and daemons that act on heartbeats only,
-    /// in ms (section 4.4.1).
-    pub const TRANSFER_SKEW_MS: f64 = 4.0;
-    /// Shortest time slice that the NM keeps up with, in us (section 4.3.1).
-    pub const SHORTEST_QUANTUM_US: f64 = 300.0;
-    /// Growth of COMPARE-AND-WRITE over [`Self::CONDITIONAL_NODES`] nodes of
-    /// ASCI Q, in us (section 4.4.2 and Fig. 7).
-    pub const CONDITIONAL_GROWTH_US: f64 = 6.0;
-    /// The number of nodes for [`Self::CONDITIONAL_GROWTH_US`].
-    pub const CONDITIONAL_NODES: u32 = 1024;
 
     /// BW_read into buffers of main memory (section 4.4.1, read time).
     pub fn read_into_host(source: SourceFile) -> MibPerS {

@@ -62,19 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_skipped_with_a_notice() {
+    fn absent_values_are_skipped_with_a_notice() {
         let notice = look("no/such/file", None).expect_err("it is not there");
         assert!(notice.starts_with("SKIPPED: ") && notice.contains("no/such/file"), "{notice}");
     }
 
     #[test]
     #[should_panic(expected = "says that it is there")]
-    fn what_should_be_there_and_is_not_is_a_failure() {
+    fn absent_values_that_are_required_are_a_failure() {
         let _ = look("no/such/file", Some("/no/such/directory".into()));
     }
 
     #[test]
-    fn what_is_there_is_read() {
+    fn present_values_are_read() {
         let here = Some(env!("CARGO_MANIFEST_DIR").into());
         let text =
             look("Cargo.toml", here).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_is_what_the_ranks_say(
+        fn the_ranks_decide_when_no_other_cause_is_left(
             users in prop::collection::vec(0..5_u32, 0..60), limit in 0..20_usize,
         ) {
             let ends = ends(users);

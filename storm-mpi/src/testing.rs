@@ -4,7 +4,10 @@
 //! The launcher is no resource manager: it has no placement, limits or users. It does end a job
 //! whose rank dies or aborts, like a resource manager. Available only with the feature `testing`.
 
+mod c_programs;
 mod slices;
+
+pub use c_programs::CPrograms;
 
 use crate::pmi::mapping::NodeIndex;
 use crate::pmi::node_server::{NodeServer, NodeServerConfig, Output};
@@ -415,6 +418,19 @@ impl Drop for RankProcess {
     }
 }
 
+/// An example of this crate, which `cargo test` builds together with the tests.
+///
+/// # Panics
+/// The example is missing: Cargo was told to build a single test.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a path");
+    let profile = test.ancestors().nth(2).expect("in target/PROFILE/deps");
+    let program = profile.join("examples").join(name);
+    let advice = "cargo build -p storm-mpi --examples";
+    assert!(program.exists(), "{} is missing: {advice}", program.display());
+    program
+}
+
 /// A reproducible sequence of numbers for tests (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct SplitMix64(pub u64);
@@ -432,6 +448,11 @@ impl SplitMix64 {
     /// A number below `limit`, which is not 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next_u64() % limit as u64) as usize
+    }
+
+    /// Whether something happens that happens `percent` times of a hundred.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
     }
 }
 

@@ -1,15 +1,6 @@
 //! Whole jobs of real processes on simulated nodes: shared memory inside, loopback TCP between.
 
-use std::path::PathBuf;
-use storm_mpi::testing::{Launcher, Outcome};
-
-/// The example `mpi_check`, which `cargo test` builds together with the tests.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("this test has a path");
-    let path = test.ancestors().nth(2).expect("in target/PROFILE/deps").join("examples/mpi_check");
-    assert!(path.exists(), "{} is missing: cargo build -p storm-mpi --examples", path.display());
-    path
-}
+use storm_mpi::testing::{Launcher, Outcome, example};
 
 fn run(launcher: Launcher) -> Outcome {
     let outcome = launcher.run().expect("the launcher works");
@@ -18,7 +9,7 @@ fn run(launcher: Launcher) -> Outcome {
 }
 
 fn case(name: &str) -> Launcher {
-    Launcher::new(program()).arg(name)
+    Launcher::new(example("mpi_check")).arg(name)
 }
 
 fn seeded(name: &str, seed: u64) -> Launcher {
@@ -33,7 +24,7 @@ const SHAPES: [(usize, usize); 3] = [(1, 6), (6, 1), (3, 2)];
 
 #[test]
 fn a_job_of_one_needs_no_process_manager() {
-    let outcome = std::process::Command::new(program()).arg("hello").output().unwrap();
+    let outcome = std::process::Command::new(example("mpi_check")).arg("hello").output().unwrap();
     assert!(String::from_utf8_lossy(&outcome.stdout).starts_with("rank 0 of 1 on "));
 }
 

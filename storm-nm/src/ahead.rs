@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_one_switch_to_the_last_slice_of_each_partition() {
+    fn late_switches_become_one_to_the_last_slice_of_each_partition() {
         let mut plan: VecDeque<SwitchAhead> = VecDeque::from([
             switch(0, 1, &[1], &[2]),
             switch(1, 1, &[7], &[8]),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_on_has_its_turn_and_then_the_next() {
+    fn a_process_that_progresses_has_its_turn_and_the_next() {
         let done = turns(1, &[&[Computes, HasNews][..]; 32]);
         assert_eq!(done[..10], [[0]; 10]);
         assert_eq!(done[10..20], [[1]; 10]);
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn who_only_computes_is_boosted_beside_one_who_looks_in_vain() {
+    fn a_computing_process_is_boosted_with_one_that_polls_in_vain() {
         let done = turns(2, &[&[Computes, WAITS, WAITS], &[Computes, Computes, Computes]]);
         assert_eq!(done, [vec![], vec![]]);
         assert_eq!(turns(1, &[&[Computes, VAIN], &[Computes, Computes]]), [[0], [0]]);
     }
 
     #[test]
-    fn who_waits_in_vain_after_most_of_its_turn_has_had_it() {
+    fn a_process_that_waits_late_in_its_turn_has_had_it() {
         let mut periods: Vec<&[Doing]> = vec![&[HasNews, VAIN]];
         periods.extend([&[Computes, HasNews][..]; 4]);
         periods.extend([&[VAIN, HasNews][..], &[HasNews, VAIN], &[HasNews, VAIN]]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_vain_before_that_waits_for_the_others_and_the_first_longest() {
+    fn a_process_that_waits_early_in_its_turn_yields_to_the_others() {
         let done = turns(1, &[&[VAIN, VAIN, HasNews][..]; 26]);
         // Twelve for the first and four for the second, then for neither until a message arrives.
         assert_eq!(done[..12], [[0]; 12]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_makes_way() {
+    fn a_process_that_has_ended_makes_way() {
         let mut turns = BoostTurns::default();
         assert_eq!(turns.next(&BTreeMap::from([(1, HasNews), (2, HasNews)]), 1), [1]);
         assert_eq!(turns.next(&BTreeMap::from([(2, Computes)]), 1), [2]);

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn senseless_rules_are_named() {
         let rules = ClassRules::default();
         assert_eq!(rules.check(), Ok(()));
         let said = |rules: ClassRules| rules.check().expect_err("nonsense").to_string();

@@ -21,7 +21,7 @@ pub struct SlotSeen {
     /// Processor time that it used.
     pub cpu: Duration,
     /// The report of its library, if there is one.
-    pub library: Option<LibrarySaid>,
+    pub library: Option<LibraryReport>,
     /// Time for which it wanted a processor and had none.
     pub queued: Duration,
     /// Number of times that it slept.
@@ -30,7 +30,7 @@ pub struct SlotSeen {
 
 /// The report of a process's message-passing library on a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LibrarySaid {
+pub struct LibraryReport {
     /// Number of communications in which it could have waited.
     pub operations: u64,
     /// Time that it waited in them.
@@ -81,7 +81,7 @@ impl Window {
         self.slots >= rules.window_slots && self.lasted >= rules.window_min
     }
 
-    fn figures(&self) -> Told {
+    fn figures(&self) -> WindowFigures {
         // A process that waits for a processor does not sleep.
         let awake = self.cpu.saturating_add(self.queued).min(self.lasted);
         let (operations, computed, waited) = if self.told {
@@ -96,7 +96,7 @@ impl Window {
             let percent = time.as_nanos() * 100 / self.lasted.as_nanos().max(1);
             u8::try_from(percent).unwrap_or(100)
         };
-        Told {
+        WindowFigures {
             witness: if self.told { Witness::Library } else { Witness::System },
             operations,
             compute: each(computed),
@@ -109,7 +109,7 @@ impl Window {
 
 /// The figures of a window.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct WindowFigures {
     witness: Witness,
     operations: u64,
     compute: Duration,
@@ -118,7 +118,7 @@ struct Told {
     awake_percent: u8,
 }
 
-impl Told {
+impl WindowFigures {
     fn for_people(&self) -> ProcessFigures {
         let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         ProcessFigures {
@@ -184,7 +184,7 @@ impl Classifier {
         self.class != before
     }
 
-    fn judge(&mut self, rules: &ClassRules, told: &Told, slot: Duration) -> ProcessClass {
+    fn judge(&mut self, rules: &ClassRules, told: &WindowFigures, slot: Duration) -> ProcessClass {
         use ProcessClass::{DontCare, Frustrated, NeedsCoscheduling};
         let now = told.class(rules, slot);
         let anew = self.slots >= rules.reset_slots || self.has_shifted(rules, told);
@@ -207,7 +207,7 @@ impl Classifier {
 
     /// Whether its computing time between communications has changed by the factor `shift` since it
     /// got its class. Waits are no criterion, as they depend on the other processes.
-    fn has_shifted(&self, rules: &ClassRules, told: &Told) -> bool {
+    fn has_shifted(&self, rules: &ClassRules, told: &WindowFigures) -> bool {
         let (then, now) = (self.compute_then, told.compute);
         self.class == ProcessClass::Frustrated
             && (now > then.saturating_mul(rules.shift) || now < then / rules.shift.max(1))
@@ -237,7 +237,7 @@ mod tests {
         let operations = (QUANTUM.as_nanos() / step.as_nanos().max(1)) as u64;
         let waited = ms(wait) * operations as u32;
         let cpu = if looks { QUANTUM } else { QUANTUM - waited };
-        let library = Some(LibrarySaid { operations, waited });
+        let library = Some(LibraryReport { operations, waited });
         SlotSeen { lasted: QUANTUM, cpu, library, queued: Duration::ZERO, sleeps: operations }
     }
 
@@ -265,14 +265,14 @@ mod tests {
             assert_eq!(class_after(slot(0.3, 0.3, looks), 4), Frustrated);
             assert_eq!(class_after(slot(5.0, 5.0, looks), 3), NeedsCoscheduling, "not yet judged");
         }
-        let computes = LibrarySaid { operations: 0, waited: Duration::ZERO };
+        let computes = LibraryReport { operations: 0, waited: Duration::ZERO };
         let coarse = SlotSeen { cpu: QUANTUM, library: Some(computes), ..slot(500.0, 0.0, true) };
         assert_eq!(class_after(coarse, 4), DontCare);
         assert_eq!(class_after(slot(20.0, 5.0, true), 4), DontCare);
     }
 
     #[test]
-    fn of_who_says_nothing_the_use_of_the_processor_decides() {
+    fn a_silent_process_is_judged_by_its_use_of_the_processor() {
         assert_eq!(class_after(unseen(slot(5.0, 5.0, true)), 8), NeedsCoscheduling, "it may look");
         assert_eq!(class_after(unseen(slot(5.0, 5.0, false)), 8), Frustrated);
         assert_eq!(class_after(unseen(slot(16.0, 8.0, false)), 8), DontCare);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_does_anew_is_noticed_before_that() {
+    fn new_behaviour_is_noticed_before_the_reset() {
         let rules = ClassRules::default();
         let mut process = Classifier::default();
         let mut after = |seen: SlotSeen, slots: u32| {
@@ -322,7 +322,7 @@ mod tests {
     fn short_slots_are_watched_in_larger_numbers() {
         let mut process = Classifier::default();
         let lasted = Duration::from_millis(2);
-        let said = LibrarySaid { operations: 2, waited: Duration::from_millis(1) };
+        let said = LibraryReport { operations: 2, waited: Duration::from_millis(1) };
         let cpu = Duration::from_millis(1);
         let seen = SlotSeen { lasted, cpu, library: Some(said), sleeps: 2, ..SlotSeen::default() };
         let changed = (1..=10).filter(|_| process.slot(&ClassRules::default(), &seen)).count();
@@ -354,7 +354,7 @@ mod tests {
         let library = prop::option::of((prop_oneof![0..500_u64, any::<u64>()], time()));
         let times = (time(), time(), time());
         (times, library, any::<u64>()).prop_map(|((lasted, cpu, queued), library, sleeps)| {
-            let said = |(operations, waited)| LibrarySaid { operations, waited };
+            let said = |(operations, waited)| LibraryReport { operations, waited };
             SlotSeen { lasted, cpu, library: library.map(said), queued, sleeps }
         })
     }
@@ -382,7 +382,7 @@ mod tests {
         }
 
         #[test]
-        fn who_hardly_waits_and_communicates_often_keeps_its_slot(
+        fn a_process_that_hardly_waits_and_often_communicates_keeps_its_slot(
             compute in 0.01..5.0_f64, part in 0.0..0.45_f64, looks in any::<bool>(), slots in 0..100_u32
         ) {
             let seen = slot(compute, compute * part, looks);

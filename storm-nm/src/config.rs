@@ -39,6 +39,10 @@ pub struct NmConfig {
     pub switch_records: usize,
 }
 
+/// The time between two boosts of processes that wait for a message which has arrived, unless
+/// configured otherwise. Nagar et al. (SPAA 1999) use no period below 1 ms.
+pub const DEFAULT_BOOST_PERIOD: Duration = Duration::from_millis(10);
+
 impl Default for NmConfig {
     fn default() -> NmConfig {
         NmConfig {

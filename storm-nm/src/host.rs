@@ -13,7 +13,9 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::message::{NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe};
+use storm_rm::message::{
+    CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
+};
 use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
@@ -52,7 +54,7 @@ pub trait Host: 'static {
     }
 
     /// Remembers the first run of a job that this node can have heard of, for the node manager that
-    /// inherits later launches.
+    /// inherits present and later launches.
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
         let _ = first;
     }
@@ -233,7 +235,16 @@ pub struct Inherited {
     /// Reports of output that may not have reached the Machine Manager, in order.
     pub outputs: Vec<Report>,
     /// Why the job cannot continue; `None` if it can.
-    pub flaw: Option<String>,
+    pub flaw: Option<Flaw>,
+}
+
+/// Why a job that a former node manager left cannot continue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Not all its ranks here were started and made known to the keeper.
+    LaunchCut(CutLaunch),
+    /// Another reason, for the user.
+    Unserviceable(String),
 }
 
 /// How much input a rank was given.

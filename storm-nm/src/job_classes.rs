@@ -1,7 +1,7 @@
 //! The classes of a job's ranks on a node, and its slots. Turns the totals of each process at the
 //! edges of a slot into its behaviour in the slot. Pure: the caller passes the time.
 
-use crate::classes::{ClassRules, Classifier, LibrarySaid, SlotSeen};
+use crate::classes::{ClassRules, Classifier, LibraryReport, SlotSeen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_rm::{ProcessClass, Rank, RankClass};
@@ -12,7 +12,7 @@ pub(crate) struct Counters {
     /// Processor time.
     pub(crate) cpu: Duration,
     /// The report of its library, if there is one, which includes the present wait.
-    pub(crate) library: Option<LibrarySaid>,
+    pub(crate) library: Option<LibraryReport>,
     /// Time for which it wanted a processor and had none.
     pub(crate) queued: Duration,
     /// Number of times that it slept.
@@ -22,7 +22,7 @@ pub(crate) struct Counters {
 impl Counters {
     /// The difference to earlier totals, over a time of this length.
     fn since(&self, before: &Counters, lasted: Duration) -> SlotSeen {
-        let library = self.library.zip(before.library).map(|(now, then)| LibrarySaid {
+        let library = self.library.zip(before.library).map(|(now, then)| LibraryReport {
             operations: now.operations.saturating_sub(then.operations),
             waited: now.waited.saturating_sub(then.waited),
         });
@@ -143,7 +143,7 @@ mod tests {
     fn a_slot_is_judged_by_what_was_done_in_it() {
         let ms = Duration::from_millis;
         let mut job = JobClasses::new(ClassRules::default(), (0..2).map(Rank), ms(0));
-        let mut done = Counters { library: Some(LibrarySaid::default()), ..Counters::default() };
+        let mut done = Counters { library: Some(LibraryReport::default()), ..Counters::default() };
         let both = |one: Counters, other| BTreeMap::from([(Rank(0), one), (Rank(1), other)]);
         let idle = Counters { cpu: ms(1), ..done };
         for slot in 0..4 {

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_after_it_stood_still_has_a_lease_of_its_own() {
+    fn a_job_that_begins_after_a_standstill_has_its_own_lease() {
         let mut leases = Leases::default();
         leases.renew(at(0), &[run(1)]);
         assert_eq!(leases.renew(at(100), &[run(1), run(2)]), [run(2)]);

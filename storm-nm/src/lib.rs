@@ -4,6 +4,7 @@
 //! | part | where |
 //! |---|---|
 //! | effects of commands and events: pure `(state, event) -> actions` | [`NodeCore`] |
+//! | slices that the node begins by its own clock: pure | `SliceOrder` |
 //! | which processes flexible coscheduling schedules together: pure | [`classes`] |
 //! | the loop that feeds it from the network and the node | [`run`] |
 //! | everything on the node outside the network | the [`Host`] trait |
@@ -20,7 +21,6 @@
 //! network backend, and touches no process: storm-pl does.
 
 mod ahead;
-mod bell;
 mod boost_turns;
 mod class_rules;
 pub mod classes;
@@ -38,17 +38,18 @@ mod node_manager;
 mod outbox;
 mod output_pattern;
 mod reason;
+mod slice_order;
 mod switch_log;
 mod task_set;
 
 pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
-pub use config::NmConfig;
+pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
     MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, environment_to_submit,
     implicit_waiting, rank_environment,
 };
-pub use host::{Content, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
+pub use host::{Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, Life, NmExit, run, run_and_return};

@@ -1,79 +1,40 @@
 //! The loop of the node manager, which connects the network, the node and the core.
 
+mod buffered;
 mod classes;
-mod coscheduling;
+mod exit_reason;
 mod following;
 mod inheriting;
 mod inputs;
 mod leasing;
-mod lives;
+mod life_state;
+mod node_tasks;
 mod reception;
 mod returning;
 mod streams;
 
-use crate::bell::Bell;
 use crate::core::{Action, CoreConfig, Event, NodeCore};
 use crate::outbox::Outbox;
 use crate::switch_log::SwitchLog;
-use crate::task_set::TaskSet;
-use crate::{Host, JobKey, NmConfig};
-use coscheduling::Coscheduling;
-use following::{Ahead, Arrivals, Following};
+use crate::{Host, NmConfig};
+use buffered::BufferedJobs;
+pub use exit_reason::ExitReason;
+use following::OwnSlices;
 use futures_util::future::{Either, select};
-use inputs::Inputs;
-pub use lives::Life;
-use returning::is_lost_link;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use leasing::Leasing;
+pub use life_state::Life;
+use life_state::LifeState;
+use node_tasks::NodeTasks;
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
-use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
-use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
-use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report, Strobe};
-use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::GlobalPlan;
+use storm_rm::heartbeat::{heartbeat_handled, receive_heartbeat};
+use storm_rm::message::{Command, Heartbeat, MAX_REPORT_BYTES, Report};
+use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
-use storm_rm::{Channel, GlobalPlan, PartitionId};
-use streams::HeldOutputs;
-use thiserror::Error;
-
-/// Why a node manager ended.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ExitReason {
-    /// The Machine Manager ordered it.
-    #[error("the cluster was shut down")]
-    Shutdown,
-    /// The cluster is lost to this node, or this node to the cluster.
-    #[error("this node is cut off from the cluster")]
-    Disconnected,
-    /// Reports cannot be delivered.
-    #[error("reports cannot be delivered")]
-    Unreachable(#[from] EnqueueError),
-    /// Heartbeats cannot be decoded.
-    #[error("no heartbeat can be received")]
-    Heartbeat(#[from] ReceiveHeartbeatError),
-    /// The node can run no processes any more.
-    #[error("this node can run no process any more")]
-    HostLost,
-    /// The plan of global memory has no queue for this node.
-    #[error("the cluster's plan of memory has no place for this node")]
-    NoPlace {
-        /// The node.
-        node: NodeId,
-    },
-    /// The Machine Manager has no use for this node.
-    #[error(
-        "the Machine Manager refuses this node: it offers {offered} PEs, {configured} are configured"
-    )]
-    TooFewPes {
-        /// The number of processing elements that it offers.
-        offered: u32,
-        /// The number in the manager's configuration.
-        configured: u32,
-    },
-    /// A signal on the host asked for it.
-    #[error("asked to end")]
-    AskedToEnd,
-}
+use streams::Streams;
 
 /// The result of a node manager.
 #[derive(Clone, Debug)]
@@ -122,72 +83,41 @@ pub async fn run_and_return<P: Primitives, H: Host, L: Into<Life<P>>>(
         }
         returns = true;
     };
-    let asked = is_lost_link(&reason) && node.host.is_asked_to_end();
+    let asked = reason.is_lost_link() && node.host.is_asked_to_end();
     let reason = if asked { ExitReason::AskedToEnd } else { reason };
+    node.recall_slices();
     if asked && node.leaves_jobs() {
-        tracing::info!(node = node.name, "leaving its jobs to the next Node Manager");
+        tracing::info!(node = node.life.name(), "leaving its jobs to the next Node Manager");
         node.host.detach();
     } else {
         node.leave(&reason).await;
     }
-    NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
+    node.recall_slices();
+    NmExit { reason, switches: node.slices.take_log() }
 }
 
 struct CancelOnDrop<P: Primitives, H: Host>(Rc<Node<P, H>>);
 
 impl<P: Primitives, H: Host> Drop for CancelOnDrop<P, H> {
     fn drop(&mut self) {
-        self.0.tasks.cancel();
+        self.0.tasks.end();
         self.0.end_life();
     }
 }
 
-/// The state of a node manager.
+/// A node manager. Each kind of state is a type of its own, which alone may change it
+/// (`docs/decisions/0146-the-nodes-rooms.md`).
 struct Node<P: Primitives, H: Host> {
-    id: Cell<NodeId>,
-    name: String,
     runtime: P::Runtime,
-    /// The network of the present life in the cluster, or of the last one.
-    link: RefCell<P>,
-    plan: RefCell<Rc<GlobalPlan>>,
     host: H,
     config: NmConfig,
     core: RefCell<NodeCore>,
-    outbox: Outbox,
-    inputs: Inputs,
-    held: HeldOutputs,
-    switches: RefCell<SwitchLog>,
-    tasks: TaskSet,
-    /// The tasks that end with a life in the cluster.
-    life_tasks: TaskSet,
-    receptions: RefCell<BTreeMap<Channel, Task>>,
-    /// The slices of each partition that this node begins by itself.
-    following: RefCell<BTreeMap<PartitionId, Following>>,
-    /// Whether the host has orders for them.
-    ahead: Cell<Ahead>,
-    /// When strobes of the present Machine Manager should arrive.
-    arrivals: Cell<Arrivals>,
-    /// Moves the bytes of jobs in slices, in this life.
-    coscheduling: RefCell<Option<Coscheduling>>,
-    /// When the next switch is due that the host has orders for.
-    switch_due: Cell<Option<Instant>>,
-    /// Jobs of earlier lives that were to communicate in slices and had not begun to.
-    sliceless: RefCell<BTreeSet<JobKey>>,
-    /// Whether this is a later life, or another node manager had jobs that this one has.
-    returned: Cell<bool>,
-    /// Why to leave, once that is known.
-    exit: RefCell<Option<ExitReason>>,
-    /// Whether leases are being renewed.
-    leasing: Cell<bool>,
-    /// The latest end of leases while there is no manager.
-    leases_end: Cell<Option<Instant>>,
-    asked_to_leave: Cell<bool>,
-    /// Since when no manager has accepted a life of this node.
-    lost_since: Cell<Option<Instant>>,
-    /// The number of elements that the Machine Manager requires, if it has no use for this node.
-    told_refused: Cell<Option<u32>>,
-    /// Rung after every change of the core, and when it is time to leave.
-    changed: Bell,
+    life: LifeState<P>,
+    tasks: NodeTasks,
+    leasing: Leasing,
+    slices: OwnSlices,
+    streams: Streams,
+    buffered: BufferedJobs,
 }
 
 impl<P: Primitives, H: Host> Node<P, H> {
@@ -206,42 +136,19 @@ impl<P: Primitives, H: Host> Node<P, H> {
             pes: info.pes,
             only_uid: info.only_uid,
         });
+        let outbox = Outbox::new(plan.config.report_bytes as usize, config.output_backlog_bytes);
         Node {
-            core: RefCell::new(core),
-            outbox: Outbox::new(plan.config.report_bytes as usize, config.output_backlog_bytes),
-            inputs: Inputs::default(),
-            held: HeldOutputs::default(),
-            switches: RefCell::new(SwitchLog::new(config.switch_records)),
-            tasks: TaskSet::default(),
-            life_tasks: TaskSet::default(),
-            receptions: RefCell::default(),
-            following: RefCell::default(),
-            ahead: Cell::default(),
-            arrivals: Cell::default(),
-            coscheduling: RefCell::default(),
-            switch_due: Cell::default(),
-            sliceless: RefCell::default(),
-            returned: Cell::new(false),
-            exit: RefCell::default(),
-            leasing: Cell::default(),
-            leases_end: Cell::default(),
-            asked_to_leave: Cell::new(false),
-            changed: Bell::default(),
-            lost_since: Cell::default(),
-            told_refused: Cell::default(),
-            id: Cell::new(primitives.node()),
-            name,
             runtime: primitives.runtime().clone(),
-            link: RefCell::new(primitives),
-            plan: RefCell::new(Rc::new(plan)),
+            core: RefCell::new(core),
+            life: LifeState::new(name, primitives, plan),
+            tasks: NodeTasks::default(),
+            leasing: Leasing::default(),
+            slices: OwnSlices::new(config.switch_records),
+            streams: Streams::new(outbox),
+            buffered: BufferedJobs::default(),
             host,
             config,
         }
-    }
-
-    /// The primitives of the present life.
-    fn primitives(&self) -> P {
-        self.link.borrow().clone()
     }
 
     /// Reports that the node is here, with its jobs if it `returns`, and starts everything that
@@ -251,23 +158,24 @@ impl<P: Primitives, H: Host> Node<P, H> {
         info: storm_rm::message::NodeInfo,
         returns: bool,
     ) -> Result<(), ExitReason> {
-        let (primitives, plan, node) = (self.primitives(), self.plan(), self.id.get());
+        let (primitives, plan, node) = (self.life.link(), self.life.plan(), self.life.id());
         let queue = plan.reports(node).ok_or(ExitReason::NoPlace { node })?;
         let writer = Writer::new(primitives, queue);
-        self.returned.set(returns);
+        self.life.set_later(returns);
         if returns {
             self.say_what_is_held();
         }
         self.post(Report::Joined(info), Urgency::AtOnce);
         self.spawn_in_life(|node| async move {
-            match node.outbox.send_all(&node.runtime, writer, node.config.coalesce).await {
-                Err(error) => node.give_up(error.into()),
+            let outbox = node.streams.outbox();
+            match outbox.send_all(&node.runtime, writer, node.config.coalesce).await {
+                Err(error) => node.life.give_up(error.into()),
                 Ok(never) => match never {},
             }
         });
         self.spawn_in_life(|node| async move {
             node.lost_cluster().await;
-            node.give_up(ExitReason::Disconnected);
+            node.life.give_up(ExitReason::Disconnected);
         });
         self.spawn_in_life(|node| async move { node.await_slices().await });
         self.lease_again();
@@ -287,7 +195,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             loop {
                 let event = node.host.next_event().await;
                 if event == crate::HostEvent::Lost {
-                    node.give_up(ExitReason::HostLost);
+                    node.life.give_up(ExitReason::HostLost);
                 }
                 if !node.hear(&event) && !node.hear_of_classes(&event) {
                     node.handle(Event::Host(event));
@@ -298,12 +206,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// RECEIVE-HEARTBEAT (Algorithm 5), for as long as this life in the cluster lasts.
     async fn serve(self: &Rc<Self>) -> ExitReason {
-        let (primitives, plan) = (self.primitives(), self.plan());
+        let (primitives, plan) = (self.life.link(), self.life.plan());
         let mut reader = Reader::new(primitives.clone(), &plan.heartbeats);
         loop {
             let received = {
                 let heartbeat = pin!(receive_heartbeat(&mut reader));
-                let leave = pin!(self.changed.until(|| self.exit.borrow().clone()));
+                let leave = pin!(self.life.exit());
                 match select(heartbeat, leave).await {
                     Either::Left((received, _)) => received,
                     Either::Right((reason, _)) => return reason,
@@ -318,7 +226,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 }
                 Err(error) => return error.into(),
             }
-            if self.asked_to_leave.get() {
+            if self.life.is_asked_to_leave() {
                 return ExitReason::Shutdown;
             }
         }
@@ -327,7 +235,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Carries out a heartbeat's commands for this node, without waiting: a strobe switches before
     /// the return. The answer to a join goes first: strobes overtake it but count only after it.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
-        let id = self.id.get();
+        let id = self.life.id();
         let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));
         let is_answer = |command: &Command| matches!(command, Command::Resume { .. });
         for answers in [true, false] {
@@ -341,7 +249,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                     command => {
                         self.handle(Event::Command(command.clone()));
                         if is_answer(command) {
-                            self.lost_since.take();
+                            self.life.accepted();
                         }
                     }
                 }
@@ -352,26 +260,26 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Ends all jobs and their helpers. A Machine Manager that ordered it still hears how they
     /// ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
-        tracing::info!(node = %self.name, %reason, "leaving");
+        tracing::info!(node = %self.life.name(), %reason, "leaving");
         self.handle(Event::Leave);
         let runtime = self.runtime.clone();
-        let idle = self.changed.until(|| self.core.borrow().is_idle().then_some(()));
+        let idle = self.life.until_core(|| self.core.borrow().is_idle());
         if runtime.timeout(self.config.leave_timeout, idle).await.is_none() {
             tracing::error!("processes of jobs do not die; leaving without them");
         }
         if matches!(reason, ExitReason::Shutdown | ExitReason::HostLost) {
             // A Machine Manager that is gone does not miss the reports.
-            let _ = runtime.timeout(self.config.leave_timeout, self.outbox.flushed()).await;
+            let _ =
+                runtime.timeout(self.config.leave_timeout, self.streams.outbox().flushed()).await;
         }
         self.host.leave().await;
     }
 
     /// Passes an event to the core and carries out its actions.
     fn handle(self: &Rc<Self>, event: Event) {
-        // An action may itself cause an event.
-        let outermost = self.withdraw_ahead();
+        let outermost = self.slices.enter();
         let is_turn = matches!(event, Event::Waiting { .. });
-        let actions = self.core.borrow_mut().handle(event);
+        let actions = self.slices.take(&self.core, event, &self.host);
         for action in actions {
             self.perform(action);
         }
@@ -379,15 +287,19 @@ impl<P: Primitives, H: Host> Node<P, H> {
             self.order_ahead();
             self.look_at_turns(is_turn);
         }
-        self.changed.ring();
+        self.life.core_changed();
     }
 
     fn perform(self: &Rc<Self>, action: Action) {
         match action {
             Action::Switch { strobe, stop, resume } => {
+                debug_assert!(!self.slices.are_ordered(), "a switch without the host's knowledge");
                 let before = self.runtime.now();
                 self.host.switch(strobe.as_ref(), &stop, &resume);
-                self.record_switch(strobe, before, (stop.len(), resume.len()));
+                if let Some(strobe) = strobe {
+                    let times = (before, self.runtime.now());
+                    self.slices.record(strobe, times, (stop.len(), resume.len()));
+                }
             }
             Action::Follow { partition, slices } => self.follow(partition, slices),
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
@@ -421,7 +333,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
             Action::Forget { job } => {
                 self.close_slices(job);
-                self.inputs.forget(job);
+                self.streams.inputs().forget(job);
                 self.hold_output(job, false);
                 self.host.forget(job);
             }
@@ -434,28 +346,16 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::RankGone { job, rank } => self.rank_gone(job, rank),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
-                if let Some(flag) = self.plan().started(slot) {
-                    self.link.borrow().memory().store(flag, u64::from(incarnation.0));
+                if let Some(flag) = self.life.plan().started(slot) {
+                    self.life.link().memory().store(flag, u64::from(incarnation.0));
                 }
             }
             Action::Announce { part, report } => {
-                let (link, mut outbox) = (self.primitives(), self.outbox.clone());
-                announce_termination(&link, &self.plan(), &part, || report, &mut outbox);
+                let (link, mut outbox) = (self.life.link(), self.streams.outbox().clone());
+                announce_termination(&link, &self.life.plan(), &part, || report, &mut outbox);
             }
             Action::Post { report, urgency } => self.post(report, urgency),
-            Action::Leave => self.asked_to_leave.set(true),
-        }
-    }
-
-    fn record_switch(
-        &self,
-        strobe: Option<Strobe>,
-        before: storm_primitives::Instant,
-        counts: (usize, usize),
-    ) {
-        if let Some(strobe) = strobe {
-            let after = self.runtime.now();
-            self.switches.borrow_mut().record(strobe, (before, after), counts);
+            Action::Leave => self.life.ask_to_leave(),
         }
     }
 
@@ -463,7 +363,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// effect for ever.
     fn post(self: &Rc<Self>, report: Report, urgency: Urgency) {
         if let Report::Fence { job, .. } = &report
-            && !self.outbox.try_post(&report, urgency)
+            && !self.streams.outbox().try_post(&report, urgency)
         {
             let reason = format!(
                 "the keys that its ranks put before a PMI barrier do not fit a report of \
@@ -475,13 +375,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.handle(Event::Unserviceable { job, reason: reason.clone() });
             }
         } else if !matches!(report, Report::Fence { .. }) {
-            self.outbox.clone().post(report, urgency);
+            self.streams.outbox().clone().post(report, urgency);
         }
-    }
-
-    fn give_up(self: &Rc<Self>, reason: ExitReason) {
-        self.exit.borrow_mut().get_or_insert(reason);
-        self.changed.ring();
     }
 
     /// Runs a future of this node concurrently.
@@ -494,6 +389,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self: &Rc<Self>,
         make: impl FnOnce(Rc<Self>) -> F,
     ) {
-        self.life_tasks.spawn(&self.runtime, make(self.clone()));
+        self.tasks.spawn_in_life(&self.runtime, make(self.clone()));
     }
 }

@@ -3,14 +3,13 @@
 //! An item is a sequence of reports in postcard encoding. The backlog of rank output is bounded by
 //! making its readers wait; other reports are few.
 
-use crate::bell::Bell;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
+use storm_primitives::{Bell, NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use storm_rm::remote_queue::{EnqueueError, Writer};
 use storm_rm::termination::{Outbox as ReportOutbox, Urgency};

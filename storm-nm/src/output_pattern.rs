@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_found() {
+    fn meaningless_patterns_are_found() {
         let unknown = |text: &str| Err(PatternError::Unknown(text.to_owned()));
         for (pattern, verdict) in [
             ("%n/%j.%%r", Ok(())),

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_session_or_has_too_many_threads_is_not_put_behind_others() {
+    fn a_process_with_a_shared_session_or_many_threads_is_not_put_behind_others() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = ProcessId(child.id() as i32);
         let process = Process::of(pid).unwrap();
@@ -395,7 +395,7 @@ mod tests {
 
     /// A regression: only the rank itself was put behind others.
     #[test]
-    fn what_a_process_has_started_goes_with_it_and_one_with_a_session_of_its_own_keeps_it() {
+    fn children_are_boosted_together_unless_they_have_their_own_session() {
         // Children end with this test's end of the pipe.
         let start = |child: &str| {
             let mut shell = Command::new("sh");
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_for_another_process_is_seen() {
+    fn a_message_for_another_process_is_seen() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);

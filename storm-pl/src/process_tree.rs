@@ -2,6 +2,8 @@
 //!
 //! One pass may miss a process that is being born; callers repeat until a pass finds nothing new.
 
+use procfs::FromRead;
+use procfs::process::Stat;
 use std::collections::HashSet;
 use std::fs;
 
@@ -74,7 +76,7 @@ pub(crate) fn kill_descendants(root: ProcessId, spared: &[ProcessId]) -> usize {
 /// read again, so a process that reused the number is never hit.
 fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
     let Ok(pinned) = sys::open_process(pid) else { return };
-    if stat(pid).is_some_and(|(_, parent)| family.contains(&parent)) {
+    if stat(pid).is_some_and(|stat| family.contains(&ProcessId(stat.ppid))) {
         sys::kill_process(&pinned);
     }
 }
@@ -82,7 +84,7 @@ fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
 /// Whether no thread of a process runs any more. A process whose first thread has ended shows as a
 /// zombie while its other threads live.
 pub(crate) fn is_dead(pid: ProcessId) -> bool {
-    stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
+    stat(pid).is_none_or(|stat| stat.state == 'Z' && threads(pid).len() <= 1)
 }
 
 /// Whether a signal has stopped any thread of a process, or is about to. A thread without a
@@ -107,17 +109,13 @@ fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
     entries
         .flatten()
         .filter_map(|entry| Some(ProcessId(entry.file_name().to_str()?.parse().ok()?)))
-        .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent))
+        .filter(|&pid| stat(pid).is_some_and(|stat| stat.ppid == parent.0))
         .collect()
 }
 
-/// The state letter and the parent of a process; `None` if it is gone.
-fn stat(pid: ProcessId) -> Option<(u8, ProcessId)> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain blanks and parentheses, so the fields begin after the last one.
-    let end = text.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = text.get(end + 2..)?.split(|&byte| byte == b' ');
-    let state = *fields.next()?.first()?;
-    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    Some((state, ProcessId(parent)))
+/// The kernel's figures of a process (proc_pid_stat(5)); `None` if it is gone.
+///
+/// The file is opened by its path: `procfs::process::Process` would open the directory, too.
+pub(crate) fn stat(process: ProcessId) -> Option<Stat> {
+    Stat::from_file(format!("/proc/{process}/stat")).ok()
 }

@@ -164,7 +164,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
-    fn what_is_deeper_than_there_is_stack_or_descriptors_goes() {
+    fn trees_deeper_than_stack_and_descriptors_are_removed() {
         const DEPTH: usize = 15_000;
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("deep");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_below_something_that_stays_goes() {
+    fn entries_below_one_that_stays_are_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("theirs/deep/er")).expect("made");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_removed_keeps_nothing_else() {
+    fn an_entry_that_cannot_be_removed_keeps_no_other() {
         let dir = tempfile::tempdir().expect("a directory");
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("theirs")).expect("made");

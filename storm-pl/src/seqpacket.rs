@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_has_said_is_heard_although_it_died_with_something_unread() {
+    fn messages_of_a_peer_that_died_with_unread_ones_are_read() {
         let (one, other) = Seqpacket::pair().expect("a pair");
         other.send(&[IoSlice::new(b"unread")], &[], Wait::Block).expect("sent");
         one.send(&[IoSlice::new(b"last words")], &[], Wait::Block).expect("sent");

@@ -1,14 +1,13 @@
 //! The name of a process in process lists. A keeper and its PLs are forked from a daemon and would
 //! show its command line. A user who looks for the daemon by name would find, and kill, them.
 
+use procfs::FromRead;
+use procfs::process::Stat;
 use std::ffi::CString;
-use std::fs;
 use std::sync::OnceLock;
 
 /// The address of the arguments of this process, which processes forked from it share.
 static ARGUMENTS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
-/// The fields of `/proc/PID/stat` with this address, counted from 0 after the name.
-const ARGUMENTS_FIELDS: (usize, usize) = (45, 46);
 /// The most bytes of arguments; a larger area is left alone.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
@@ -36,11 +35,7 @@ pub(crate) fn set_title(title: &str) {
 }
 
 fn arguments() -> Option<(usize, usize)> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in parentheses, may contain any characters.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let at = |field: usize| fields.get(field)?.parse::<usize>().ok();
-    let (start, end) = (at(ARGUMENTS_FIELDS.0)?, at(ARGUMENTS_FIELDS.1)?);
+    let stat = Stat::from_file("/proc/self/stat").ok()?;
+    let (start, end) = (stat.arg_start? as usize, stat.arg_end? as usize);
     (start != 0 && end > start && end - start <= ARGUMENTS_MAX).then_some((start, end))
 }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_tells_is_told_from_what_users_set() {
+    fn variables_of_a_server_differ_from_those_of_users() {
         for name in
             ["PMIX_SERVER_TMPDIR", "PMIX_RANK", "PMIX_SERVER_URI41", "PMIX_GDS_MODULE", "OMPI_ARGV"]
         {

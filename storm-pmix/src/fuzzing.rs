@@ -53,7 +53,7 @@ pub fn placement(mapping: &str, size: u32, rank: u32) {
 
 /// A peer's put: nothing, anything, or anything behind the right head.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum PeerValue {
     /// No value.
     Nothing,
     /// The value itself.
@@ -66,7 +66,7 @@ pub enum Said {
 ///
 /// # Panics
 /// The node's own blob does not come back unchanged.
-pub fn exchange(nodes: u8, own: u8, heartbeat_bytes: u16, blob: &[u8], said: &[Said]) {
+pub fn exchange(nodes: u8, own: u8, heartbeat_bytes: u16, blob: &[u8], said: &[PeerValue]) {
     let nodes = usize::from(nodes).max(1);
     let own = usize::from(own) % nodes;
     let portion = Portion::of(nodes, usize::from(heartbeat_bytes));
@@ -80,9 +80,9 @@ pub fn exchange(nodes: u8, own: u8, heartbeat_bytes: u16, blob: &[u8], said: &[S
             Ok::<_, ExchangeError>(match space.get(key) {
                 Some(own) => Some(own.clone()),
                 None => match said.next() {
-                    None | Some(Said::Nothing) => None,
-                    Some(Said::Raw(text)) => Some(text.clone()),
-                    Some(Said::Headed(text)) => Some(format!("{head}{text}")),
+                    None | Some(PeerValue::Nothing) => None,
+                    Some(PeerValue::Raw(text)) => Some(text.clone()),
+                    Some(PeerValue::Headed(text)) => Some(format!("{head}{text}")),
                 },
             })
         });

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hands_over_nothing_or_too_much_is_not_admitted() {
+    fn a_rank_that_hands_over_too_little_or_too_much_is_refused() {
         let (rank, server) = UnixStream::pair().expect("a pair");
         (&rank).write_all(&[1, 0, 0, 0]).expect("written");
         assert!(asked(&server).is_err(), "no descriptor");

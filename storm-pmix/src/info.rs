@@ -8,7 +8,7 @@ use crate::abi::{
 use std::ffi::{CString, c_char};
 
 /// The value of a key.
-pub(crate) enum Said {
+pub(crate) enum InfoValue {
     Bool(bool),
     Text(String),
     U16(u16),
@@ -21,19 +21,19 @@ pub(crate) enum Said {
 }
 
 /// One key and its value.
-pub(crate) fn info(key: &str, said: Said) -> Info {
+pub(crate) fn info(key: &str, said: InfoValue) -> Info {
     let (kind, data) = match said {
-        Said::Bool(flag) => (BOOL, Data { flag }),
-        Said::Text(text) => (STRING, Data { string: lasting(text) }),
-        Said::U16(uint16) => (UINT16, Data { uint16 }),
-        Said::U32(uint32) => (UINT32, Data { uint32 }),
-        Said::Rank(uint32) => (PROC_RANK, Data { uint32 }),
-        Said::Regex(bytes) => {
+        InfoValue::Bool(flag) => (BOOL, Data { flag }),
+        InfoValue::Text(text) => (STRING, Data { string: lasting(text) }),
+        InfoValue::U16(uint16) => (UINT16, Data { uint16 }),
+        InfoValue::U32(uint32) => (UINT32, Data { uint32 }),
+        InfoValue::Rank(uint32) => (PROC_RANK, Data { uint32 }),
+        InfoValue::Regex(bytes) => {
             let bytes: &'static mut [u8] = bytes.leak();
             let bo = ByteObject { size: bytes.len(), bytes: bytes.as_mut_ptr().cast() };
             (REGEX, Data { bo })
         }
-        Said::Array(elements) => {
+        InfoValue::Array(elements) => {
             let elements: &'static mut [Info] = elements.leak();
             let array =
                 DataArray { kind: INFO, size: elements.len(), array: elements.as_mut_ptr().cast() };

@@ -1,7 +1,7 @@
 //! The node of each rank, in the words of PMIx.
 
 use crate::abi::Info;
-use crate::info::{Said, info};
+use crate::info::{InfoValue, info};
 use std::path::Path;
 use storm_mpi::pmi::ProcessMapping;
 use storm_mpi::pmi::mapping::MappingError;
@@ -74,26 +74,26 @@ impl Placement {
     pub(crate) fn job_info(&self, nspace: &str, directory: &Path) -> Vec<Info> {
         let here = self.local().len() as u32;
         let first = self.local().first().copied().unwrap_or_default();
-        let directory = || Said::Text(directory.to_string_lossy().into_owned());
+        let directory = || InfoValue::Text(directory.to_string_lossy().into_owned());
         let mut all = vec![
-            info("pmix.jobid", Said::Text(nspace.to_owned())),
-            info("pmix.univ.size", Said::U32(self.size)),
-            info("pmix.job.size", Said::U32(self.size)),
-            info("pmix.max.size", Said::U32(self.size)),
-            info("pmix.job.napps", Said::U32(1)),
-            info("pmix.app.size", Said::U32(self.size)),
-            info("pmix.num.nodes", Said::U32(self.nodes.len() as u32)),
-            info("pmix.nodeid", Said::U32(self.own as u32)),
-            info("pmix.local.size", Said::U32(here)),
-            info("pmix.node.size", Said::U32(here)),
-            info("pmix.lpeers", Said::Text(comma_separated(self.local()))),
-            info("pmix.lldr", Said::Rank(first)),
-            info("pmix.aldr", Said::Rank(0)),
-            info("pmix.spawned", Said::Bool(false)),
+            info("pmix.jobid", InfoValue::Text(nspace.to_owned())),
+            info("pmix.univ.size", InfoValue::U32(self.size)),
+            info("pmix.job.size", InfoValue::U32(self.size)),
+            info("pmix.max.size", InfoValue::U32(self.size)),
+            info("pmix.job.napps", InfoValue::U32(1)),
+            info("pmix.app.size", InfoValue::U32(self.size)),
+            info("pmix.num.nodes", InfoValue::U32(self.nodes.len() as u32)),
+            info("pmix.nodeid", InfoValue::U32(self.own as u32)),
+            info("pmix.local.size", InfoValue::U32(here)),
+            info("pmix.node.size", InfoValue::U32(here)),
+            info("pmix.lpeers", InfoValue::Text(comma_separated(self.local()))),
+            info("pmix.lldr", InfoValue::Rank(first)),
+            info("pmix.aldr", InfoValue::Rank(0)),
+            info("pmix.spawned", InfoValue::Bool(false)),
             info("pmix.tmpdir", directory()),
             info("pmix.nsdir", directory()),
             // The directory is the job's, and goes with it.
-            info("pmix.tdir.rmclean", Said::Bool(true)),
+            info("pmix.tdir.rmclean", InfoValue::Bool(true)),
         ];
         for (index, ranks) in self.nodes.iter().enumerate() {
             all.extend((0..).zip(ranks).map(|(place, rank)| proc_info(*rank, place, index)));
@@ -105,17 +105,17 @@ impl Placement {
 fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
-        Said::Array(vec![
+        InfoValue::Array(vec![
             // The rank comes first: the rest belongs to it.
-            info("pmix.rank", Said::Rank(rank)),
-            info("pmix.grank", Said::Rank(rank)),
-            info("pmix.apprank", Said::Rank(rank)),
-            info("pmix.appnum", Said::U32(0)),
-            info("pmix.lrank", Said::U16(place)),
-            info("pmix.nrank", Said::U16(place)),
-            info("pmix.nodeid", Said::U32(node as u32)),
-            info("pmix.hname", Said::Text(node_name(node))),
-            info("pmix.reinc", Said::U32(0)),
+            info("pmix.rank", InfoValue::Rank(rank)),
+            info("pmix.grank", InfoValue::Rank(rank)),
+            info("pmix.apprank", InfoValue::Rank(rank)),
+            info("pmix.appnum", InfoValue::U32(0)),
+            info("pmix.lrank", InfoValue::U16(place)),
+            info("pmix.nrank", InfoValue::U16(place)),
+            info("pmix.nodeid", InfoValue::U32(node as u32)),
+            info("pmix.hname", InfoValue::Text(node_name(node))),
+            info("pmix.reinc", InfoValue::U32(0)),
         ]),
     )
 }

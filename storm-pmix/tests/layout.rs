@@ -93,7 +93,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn what_is_given_to_the_library_is_as_long_as_it_may_read() {
+fn buffers_for_the_library_are_as_long_as_it_may_read() {
     // Later releases have added functions at the end.
     assert!(size_of::<ServerModule>() > 28 * size_of::<usize>());
 }

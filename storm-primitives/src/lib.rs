@@ -20,6 +20,7 @@
 //! is. Nothing here names a backend or a daemon.
 
 mod answer_slot;
+mod bell;
 pub mod conformance;
 mod error;
 mod events;
@@ -36,6 +37,7 @@ pub mod sim;
 mod sparse_memory;
 mod time;
 
+pub use bell::Bell;
 pub use error::{NodeSetParseError, OutOfBounds, PrimitiveError};
 pub use events::{AwaitEvent, EventTable, LocalEvent, Signal};
 pub use ids::{Epoch, EventId, GlobalAddr, Incarnation, NoSuchNodeId, NodeId};

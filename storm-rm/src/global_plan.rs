@@ -5,8 +5,8 @@ use crate::remote_queue::QueuePlan;
 use crate::{Channel, JobSlot};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use storm_bcs::BcsConfig;
 use storm_primitives::{Layout, MAX_NODES, NodeId, Var, VarArray};
+use storm_slices::{BcsConfig, RANK_COLLECTIVE_BYTES};
 
 /// Sizes of the plan. Daemons with different sizes would have different layouts. The Machine
 /// Manager's sizes hold, and a node that comes with others is told them.
@@ -44,10 +44,6 @@ pub const SLICE_LINK_BYTES: u32 = 256 << 10;
 
 /// Collectives that a node may have under way at once, each of another job.
 const SLICE_COLLECTIVES: u32 = 8;
-/// Bytes of a collective that go over a link in a slice: the longest that ranks leave to their
-/// nodes.
-const SLICE_COLLECTIVE_BYTES: u64 = (storm_bcs::COLLECTIVE_MAX_BYTES as u64) + 256;
-
 impl Default for PlanConfig {
     fn default() -> PlanConfig {
         PlanConfig {
@@ -64,7 +60,7 @@ impl Default for PlanConfig {
             bcs: BcsConfig {
                 link_bytes: u64::from(SLICE_LINK_BYTES),
                 collective_slots: SLICE_COLLECTIVES,
-                collective_bytes: SLICE_COLLECTIVE_BYTES,
+                collective_bytes: RANK_COLLECTIVE_BYTES,
                 ..BcsConfig::default()
             },
         }
@@ -126,7 +122,7 @@ pub struct GlobalPlan {
     /// The variables of buffered coscheduling: by default 8 KiB for each possible node, and the
     /// bytes that a link carries in a slice. If no partition is coscheduled, none of this memory is
     /// ever touched.
-    pub bcs: storm_bcs::Plan,
+    pub bcs: storm_slices::Plan,
     chunks: Vec<QueuePlan>,
     file_states: VarArray<u64>,
     /// Shared: a simulated machine has a plan for each of thousands of nodes.
@@ -159,7 +155,7 @@ impl GlobalPlan {
                 QueuePlan::declare(&mut builder, &name, config.report_slots, config.report_bytes)
             })
             .collect();
-        let bcs = storm_bcs::Plan::new(&mut builder, config.max_nodes, config.bcs);
+        let bcs = storm_slices::Plan::new(&mut builder, config.max_nodes, config.bcs);
         let layout = builder.build();
         GlobalPlan {
             config,

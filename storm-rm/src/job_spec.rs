@@ -55,6 +55,35 @@ pub struct JobSpec {
     pub needs: Needs,
 }
 
+impl JobSpec {
+    /// A job of one rank that asks for nothing: owned by root, named `name`, which is its only
+    /// argument, without an environment, in `/`, its output to the client.
+    pub fn plain(name: &str, program: Program) -> JobSpec {
+        JobSpec {
+            name: name.to_owned(),
+            owner: Owner { uid: 0, gid: 0 },
+            procs: 1,
+            nodes: None,
+            resources: Resources::default(),
+            partition: None,
+            sched: None,
+            time_limit: None,
+            program,
+            argv: vec![name.into()],
+            env: Environment::default(),
+            cwd: "/".into(),
+            umask: 0o022,
+            limits: Vec::new(),
+            files: Vec::new(),
+            output: OutputSpec::Client,
+            input: InputSpec::None,
+            requeue: false,
+            bind: Binding::None,
+            needs: Needs::default(),
+        }
+    }
+}
+
 /// Where on its node each rank may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -54,5 +54,5 @@ pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
-pub use storm_bcs::BcsConfig;
 pub use storm_sched::{Coscheduling, JobId};
+pub use storm_slices::BcsConfig;

@@ -414,6 +414,16 @@ pub enum Report {
         /// Which run of it.
         incarnation: JobIncarnation,
     },
+    /// The node holds a part of the job that its former Node Manager did not leave whole, and kills
+    /// it. If the job's ranks never all executed, the job can be launched again.
+    LaunchCut {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// What the part lacks.
+        cut: CutLaunch,
+    },
     /// A piece of a report that is longer than an item of the node's queue. The pieces of a report
     /// follow each other without another report in between.
     Part {
@@ -422,6 +432,16 @@ pub enum Report {
         /// No piece follows.
         last: bool,
     },
+}
+
+/// What a part of a job lacks that a former Node Manager left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CutLaunch {
+    /// The Node Manager ended before it had started all ranks of the node and told the keeper of
+    /// them.
+    Interrupted,
+    /// The keeper could not be told of all ranks.
+    NotKept,
 }
 
 /// The longest report, all its parts together: the Machine Manager keeps at most this much for a

@@ -83,9 +83,9 @@ pub use memory_account::MemoryAccount;
 pub use node_needs::NodeNeeds;
 pub use packing::Packing;
 pub use params::{
-    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, DEFAULT_SLICE_US, MAX_MPL_LIMIT, MAX_QUANTUM_US,
-    MAX_SLICE_US, MIN_QUANTUM_US, MatrixQueue, MplLimit, ParamError, PolicyParams, Quantum,
-    SliceLength,
+    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM, DEFAULT_QUANTUM_US, DEFAULT_SLICE_US, MAX_MPL_LIMIT,
+    MAX_QUANTUM_US, MAX_SLICE_US, MIN_QUANTUM_US, MatrixQueue, MplLimit, ParamError, PolicyParams,
+    Quantum, SliceLength,
 };
 pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
@@ -94,7 +94,7 @@ pub use policy::{JobView, Policy, RowTurns, RowView};
 pub use precedence::{Precedence, PreemptMode, QosId};
 pub use priority::Priority;
 pub use priority_use::PriorityUse;
-pub use registry::{Registry, UnknownPolicy};
+pub use registry::{DEFAULT_POLICY, Registry, UnknownPolicy};
 pub use reservation::{Reservation, ReservationId};
 pub use row::Row;
 pub use sched_time::SchedTime;

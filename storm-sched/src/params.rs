@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 /// The default quantum in microseconds: 50 ms, the paper's choice for
 /// figures 4 and 5.
 pub const DEFAULT_QUANTUM_US: u64 = 50_000;
+/// [`DEFAULT_QUANTUM_US`] as a time.
+pub const DEFAULT_QUANTUM: Duration = Duration::from_micros(DEFAULT_QUANTUM_US);
 /// The shortest accepted quantum in microseconds: a third of the 300 us where the paper's figure 3
 /// ends. The limit is low, so that experiments can find the floor.
 pub const MIN_QUANTUM_US: u64 = 100;

@@ -28,6 +28,9 @@ const POLICIES: &[(&str, Constructor)] = &[
     (pb::NAME, pb::boxed),
 ];
 
+/// The name of the policy of a partition or machine that names none.
+pub const DEFAULT_POLICY: &str = gang::NAME;
+
 /// Second names, each with the policy's own name.
 const ALIASES: &[(&str, &str)] = &[("easy", easy::NAME)];
 

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn an_endless_file_is_refused() {
         let error = read(Path::new("/dev/zero")).expect_err("it has no end");
         assert!(error.to_string().contains("longer than 1 MiB"), "{error}");
     }

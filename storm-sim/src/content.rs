@@ -6,7 +6,6 @@ use bytes::Bytes;
 use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 use storm_mm::driver::Contents;
 use storm_primitives::Runtime;
 use storm_rm::file_transfer::ChunkSource;
@@ -56,11 +55,4 @@ impl<R: Runtime> ChunkSource for EmptyContents<R> {
         self.runtime.sleep(self.hosts.read(len as u64)).await;
         Ok(self.zeros.slice(..len))
     }
-}
-
-/// Time for `bytes` at `per_mib` for each MiB.
-pub(crate) fn time_of(per_mib: Duration, bytes: u64) -> Duration {
-    const MIB: u128 = 1 << 20;
-    let ns = per_mib.as_nanos() * u128::from(bytes) / MIB;
-    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

@@ -1,6 +1,5 @@
 //! How long the hosts of a machine take for their work.
 
-use crate::content::time_of;
 use std::time::Duration;
 use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
@@ -83,4 +82,11 @@ impl Hosts for ProfiledHosts {
             Activity::Tick => random.between(Duration::ZERO, OperatingSystem::default().slice),
         }
     }
+}
+
+/// Time for `bytes` at `per_mib` for each MiB.
+pub(crate) fn time_of(per_mib: Duration, bytes: u64) -> Duration {
+    const MIB: u128 = 1 << 20;
+    let ns = per_mib.as_nanos() * u128::from(bytes) / MIB;
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }

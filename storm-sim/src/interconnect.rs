@@ -18,7 +18,7 @@ use storm_primitives::Runtime;
 use storm_primitives::sim::SimRuntime;
 use storm_rm::Rank;
 
-use crate::content::time_of;
+use crate::hosts::time_of;
 
 /// How long messages between ranks take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::sim::{
-    Fabric, NetworkConfig, Operation, OperationKind, Random, Simulation, Spread,
+    Arrivals, Fabric, NetworkConfig, Operation, OperationKind, Random, Simulation,
 };
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_qsnet_sim::{BUILTIN_NAMES, Fidelity, Load, Machine, Profile, ProfileError};
@@ -147,6 +147,9 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
 /// Its ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
 const NODE_RETURN: Duration = Duration::from_millis(600);
 
+/// Most rows of the matrix: two jobs that take turns, as in most of the paper's experiments.
+pub(crate) const DEFAULT_MPL: u32 = 2;
+
 fn plain(seed: u64, nodes: u32) -> MachineConfig {
     MachineConfig {
         seed,
@@ -156,10 +159,10 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         node_return: NODE_RETURN,
         pes: PES,
         partitions: 1,
-        sched: "gang".to_owned(),
+        sched: storm_sched::DEFAULT_POLICY.to_owned(),
         policies: storm_sched::Registry::standard(),
-        quantum: Duration::from_millis(50),
-        mpl: 2,
+        quantum: storm_sched::DEFAULT_QUANTUM,
+        mpl: DEFAULT_MPL,
         act_every: None,
         strobe_span: Duration::ZERO,
         class_rules: Default::default(),
@@ -209,9 +212,9 @@ fn message_costs(fabric: &dyn Fabric, random: &Random<'_>) -> MessageCosts {
     MessageCosts { latency, per_mib: put(MIB).saturating_sub(latency), barrier }
 }
 
-fn longest(spread: Spread) -> Duration {
+fn longest(spread: Arrivals) -> Duration {
     match spread {
-        Spread::Together(time) => time,
-        Spread::Each(times) => times.into_iter().max().unwrap_or_default(),
+        Arrivals::Together(time) => time,
+        Arrivals::Each(times) => times.into_iter().max().unwrap_or_default(),
     }
 }

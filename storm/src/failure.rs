@@ -1,6 +1,6 @@
 //! The message of a command that fails: the problem, its causes and a hint, with the exit status.
 
-use crate::target::SOCKET_VARIABLE;
+use crate::variables::SOCKET_VARIABLE;
 use std::error::Error;
 use std::path::Path;
 use storm_mm::api::{ApiError, ClientError, ErrorCode};

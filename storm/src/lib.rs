@@ -20,11 +20,13 @@ mod key_file;
 mod local_cluster;
 mod manager;
 mod memory;
+mod outcome;
 mod output;
 mod own_cluster;
 mod size;
 mod standard_streams;
 mod target;
+mod variables;
 
 use std::process::ExitCode;
 use storm_sched::Registry;

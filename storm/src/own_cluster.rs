@@ -5,7 +5,7 @@
 
 use crate::cli::ExportArgument;
 use crate::manager::Manager;
-use crate::target::{KEY_VARIABLE, MANAGER_VARIABLE, SOCKET_VARIABLE};
+use crate::variables::{KEY_VARIABLE, MANAGER_VARIABLE, SOCKET_VARIABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn boot_id() -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(manager: &Manager, export: Option<&str>) -> Vec<(String, String)> {
+    fn variables(manager: &Manager, export: Option<&str>) -> Vec<(String, String)> {
         let text = |bytes: &OsBytes| bytes.as_os_str().to_string_lossy().into_owned();
         let mine = [("HOME", "/h"), ("STORM_SOCKET", "/other"), ("STORM_MANAGER", "other:1")];
         let mine: Environment =
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn a_job_is_told_of_its_own_cluster_and_no_other() {
-        let told_of_socket = told(&Manager::at(Path::new("/s")), Some("ALL"));
+        let told_of_socket = variables(&Manager::at(Path::new("/s")), Some("ALL"));
         let [home, socket, host] = &told_of_socket[..] else { panic!("{told_of_socket:?}") };
         assert_eq!((home.0.as_str(), socket.1.as_str()), ("HOME", "/s"));
         assert!(host.0 == "STORM_SOCKET_HOST" && host.1.ends_with(" /s"), "{host:?}");
-        let chosen = told(&Manager::at(Path::new("/s")), Some("ALL,STORM_SOCKET=/mine"));
+        let chosen = variables(&Manager::at(Path::new("/s")), Some("ALL,STORM_SOCKET=/mine"));
         assert_eq!(chosen.len(), 3, "the user's choice stays: {chosen:?}");
         assert!(chosen.contains(&("STORM_MANAGER".to_owned(), "other:1".to_owned())));
     }

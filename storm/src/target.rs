@@ -1,23 +1,18 @@
 //! Which cluster a command addresses.
 
 use crate::cli::{ClusterOptions, EmbeddedOptions, NodeAddress};
-use crate::config::refuse_beside;
+use crate::config::refuse_both;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file;
 use crate::manager::Manager;
 use crate::own_cluster::other_host_of;
+use crate::variables::{KEY_VARIABLE, MANAGER_VARIABLE, SOCKET_VARIABLE};
 use std::env;
 use std::path::{Path, PathBuf};
 
 /// Where a system-wide Machine Manager listens.
 pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
 
-/// The variable that names a socket.
-pub(crate) const SOCKET_VARIABLE: &str = "STORM_SOCKET";
-/// The variable that names a manager on another host.
-pub(crate) const MANAGER_VARIABLE: &str = "STORM_MANAGER";
-/// The variable that names the file of the user's key for that manager.
-pub(crate) const KEY_VARIABLE: &str = "STORM_CLIENT_KEY";
 /// Default path of that file, below the user's configuration directory.
 const KEY_FILE: &str = "storm/client.key";
 
@@ -161,7 +156,7 @@ impl Choices {
     /// The cluster for a job: `--nodes` and `--pes` select an embedded one.
     pub(crate) fn for_job(self, embedded: &EmbeddedOptions) -> Result<Target, Failure> {
         if embedded.quantum.is_some() {
-            refuse_beside("--quantum", "quantum-us", &embedded.params)
+            refuse_both("--quantum", "quantum-us", &embedded.params)
                 .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
         }
         if embedded.nodes.is_some() || embedded.pes.is_some() {

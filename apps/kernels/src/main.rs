@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let world = match World::init() {
         Ok(world) => world,
         Err(error) => {
-            eprintln!("kernels: {}", told(&error));
+            eprintln!("kernels: {}", with_causes(&error));
             return ExitCode::from(EXIT_WRONG);
         }
     };
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 /// An error with its causes.
-fn told(error: &dyn Error) -> String {
+fn with_causes(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(source) = cause {
         text = format!("{text}: {source}");
@@ -65,7 +65,7 @@ fn run(world: &World) -> u8 {
             EXIT_USAGE
         }
         Err(failure) => {
-            eprintln!("kernels: rank {}: {}", world.rank(), told(&failure));
+            eprintln!("kernels: rank {}: {}", world.rank(), with_causes(&failure));
             world.abort(EXIT_WRONG.into())
         }
     }

@@ -3,9 +3,8 @@
 
 use kernels::checksum::{mix, term};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
-use storm_mpi::testing::{Launcher, Outcome};
+use storm_mpi::testing::{CPrograms, Launcher, Outcome};
 use tempfile::TempDir;
 
 const RUST: &str = env!("CARGO_BIN_EXE_kernels");
@@ -27,26 +26,10 @@ const CASES: [&str; 7] = [
 static C_PROGRAMS: LazyLock<TempDir> = LazyLock::new(|| {
     let directory = TempDir::new().expect("a directory");
     let built = Path::new(RUST).parent().expect("in a directory");
-    let wrapper = built.join("storm-mpicc");
-    assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
+    let c = CPrograms::install(built, directory.path()).expect("installed");
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let headers = package.join("../../storm-mpi/capi/include");
-    let library = built.join("deps/libstormmpi.so");
-    let headers = headers.read_dir().expect("headers").flatten().map(|header| {
-        let to = format!("include/{}", header.file_name().display());
-        (header.path(), to)
-    });
-    for (from, to) in headers.chain([(library, "lib/libstormmpi.so".to_owned())]) {
-        let to = directory.path().join(to);
-        std::fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
-        std::fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-    }
     for kernel in ["ring", "stencil", "fft", "bsp"] {
-        let mut command = Command::new(&wrapper);
-        command
-            .env("STORM_MPI_PREFIX", directory.path())
-            .env_remove("CC")
-            .env_remove("STORM_MPI_CC");
+        let mut command = c.mpicc();
         command.args(["-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-o"]);
         command.arg(directory.path().join(kernel)).arg(package.join(format!("c/{kernel}.c")));
         let output = command.arg("-lm").output().expect("the wrapper starts");

@@ -51,16 +51,6 @@ impl Problem {
         self.widths_cm.iter().product()
     }
 
-    /// Area of a cell's face across an axis, in cm^2.
-    pub fn face_area_cm2(&self, axis: usize) -> f64 {
-        let [i, j, k] = self.widths_cm;
-        match axis {
-            0 => j * k,
-            1 => i * k,
-            _ => i * j,
-        }
-    }
-
     /// Cells in the whole grid.
     pub fn cell_count(&self) -> usize {
         self.cells.iter().product()

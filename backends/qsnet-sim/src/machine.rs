@@ -206,18 +206,6 @@ impl Machine {
         Ok(predict(&self.profile.machine, &self.question()?)?.compare_and_write_us)
     }
 
-    /// The bandwidth of a multicast of a large block, in MiB/s: limited by Equation 6 and by the
-    /// source's host (Equation 8). `None` on a tree of messages.
-    ///
-    /// # Errors
-    /// The profile makes no sense.
-    pub fn multicast_mib_s(&self) -> Result<Option<f64>, MachineError> {
-        let Network::Multicast(network) = &self.profile.machine.network else { return Ok(None) };
-        let tree = FatTree::new(network.delays(), node_count(self.nodes)?)?;
-        let network_mib_s = Broadcast::new(tree).bandwidth_mib_s();
-        Ok(Some(self.source_mib_s().map_or(network_mib_s, |host| host.min(network_mib_s))))
-    }
-
     /// The timing of its network.
     ///
     /// # Errors

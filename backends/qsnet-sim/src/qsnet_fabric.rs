@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 use storm_model::Multicast;
-use storm_primitives::sim::{Fabric, Operation, OperationKind, Random, Spread};
+use storm_primitives::sim::{Arrivals, Fabric, Operation, OperationKind, Random};
 use storm_primitives::{Instant, NodeId, NodeSet};
 
 /// The timing of a QsNet machine.
@@ -121,8 +121,8 @@ impl Fabric for QsNetFabric {
         }
     }
 
-    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Spread {
-        Spread::Together(self.leg(operation.kind))
+    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Arrivals {
+        Arrivals::Together(self.leg(operation.kind))
     }
 
     fn answer(
@@ -138,8 +138,8 @@ impl Fabric for QsNetFabric {
         self.leg(operation.kind)
     }
 
-    fn news(&self, _nodes: &NodeSet, _random: &Random<'_>) -> Spread {
-        Spread::Together(self.half_path())
+    fn news(&self, _nodes: &NodeSet, _random: &Random<'_>) -> Arrivals {
+        Arrivals::Together(self.half_path())
     }
 
     fn wake(&self, _node: NodeId, _now: Instant, random: &Random<'_>) -> Duration {

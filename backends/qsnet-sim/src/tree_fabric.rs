@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 use storm_model::Tree;
-use storm_primitives::sim::{Fabric, Operation, OperationKind, Random, Spread};
+use storm_primitives::sim::{Arrivals, Fabric, Operation, OperationKind, Random};
 use storm_primitives::{Instant, NodeId, NodeSet};
 
 /// The timing of a tree of messages.
@@ -124,9 +124,9 @@ impl Fabric for TreeFabric {
         }
     }
 
-    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Spread {
+    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Arrivals {
         let level = self.level(operation.bytes);
-        Spread::Each(operation.set.iter().map(|node| level * self.depth_of(node)).collect())
+        Arrivals::Each(operation.set.iter().map(|node| level * self.depth_of(node)).collect())
     }
 
     fn answer(
@@ -143,8 +143,8 @@ impl Fabric for TreeFabric {
         self.hop * self.depth_of(operation.initiator)
     }
 
-    fn news(&self, nodes: &NodeSet, _random: &Random<'_>) -> Spread {
-        Spread::Each(nodes.iter().map(|node| self.level(0) * self.depth_of(node)).collect())
+    fn news(&self, nodes: &NodeSet, _random: &Random<'_>) -> Arrivals {
+        Arrivals::Each(nodes.iter().map(|node| self.level(0) * self.depth_of(node)).collect())
     }
 
     fn wake(&self, _node: NodeId, _now: Instant, random: &Random<'_>) -> Duration {

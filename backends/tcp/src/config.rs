@@ -14,6 +14,9 @@ use std::time::Duration;
 use storm_primitives::Layout;
 use storm_session::Trust;
 
+/// How long a node tries to join unless configured otherwise.
+pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Settings of the root. Nodes get the settings that concern them in the
 /// [`Welcome`](crate::wire::Welcome).
 #[derive(Clone, Debug)]
@@ -207,7 +210,7 @@ impl NodeConfig {
             follows: false,
             by_reference: true,
             fabric: None,
-            join_timeout: Duration::from_secs(30),
+            join_timeout: DEFAULT_JOIN_TIMEOUT,
             root_timeout: Duration::from_secs(10),
             observer: Observer::default(),
         }

@@ -34,7 +34,7 @@ mod primitives;
 mod runtime;
 mod stream;
 
-pub use config::{Adopt, NodeConfig, RootConfig};
+pub use config::{Adopt, DEFAULT_JOIN_TIMEOUT, NodeConfig, RootConfig};
 pub use join_error::JoinError;
 pub use liveness::Patience;
 pub use names::NameTable;

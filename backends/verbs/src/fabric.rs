@@ -1,7 +1,8 @@
 //! One member's access to its device, which all its lanes share.
 
 use crate::VerbsError;
-use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
+use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR};
+use crate::adapter::{Adapter, PAYLOAD_AT};
 use crate::config::VerbsConfig;
 use crate::error::LaneError;
 use crate::guard::{CompletionChannel, Device, DeviceEvent, OpenDevice, Port, ProtectionDomain};
@@ -22,8 +23,6 @@ use storm_primitives::NodeId;
 use storm_verbs::port_address::{self, Wish};
 use tokio::task::AbortHandle;
 
-/// Room for the head of a chunk in a block. The payload of a chunk in datagrams begins here.
-pub(crate) const PAYLOAD_AT: usize = 16 << 10;
 /// How often to check for stuck requests, and then for the port. If a network is removed under
 /// soft-RoCE, both the event and the requests under way may be lost: they neither complete nor
 /// fail.
@@ -52,13 +51,7 @@ struct Session {
 /// The part of the device that lanes use.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) config: VerbsConfig,
-    pub(crate) device: Arc<OpenDevice>,
-    pub(crate) port: Port,
-    pub(crate) gid_index: u8,
-    pub(crate) gid: Gid,
-    pub(crate) pool: Pool,
-    pub(crate) poller: Poller,
+    pub(crate) adapter: Adapter,
     /// This member's part in the multicast group.
     group: RefCell<Option<Rc<Group>>>,
     /// The bulk lanes to its parents.
@@ -83,12 +76,12 @@ impl VerbsFabric {
 
     /// The device.
     pub fn device(&self) -> String {
-        self.current.borrow().common.device.name().to_owned()
+        self.current.borrow().common.adapter.device.name().to_owned()
     }
 
     /// The number of registered blocks, and of the free ones among them.
     pub fn blocks(&self) -> (usize, usize) {
-        self.current.borrow().common.pool.blocks()
+        self.current.borrow().common.adapter.pool.blocks()
     }
 
     /// The report on multicast; `None` if this member takes no part in it.
@@ -130,20 +123,15 @@ impl Session {
             "verbs"
         );
         let poller = Poller::start(CompletionChannel::new(&device)?, config.spin)?;
+        let adapter = Adapter { config, device, port, gid_index, gid, pool, poller };
+        let upward = Rc::default();
         let common = Rc::new(Common {
-            config,
-            device,
-            port,
-            gid_index,
-            gid,
-            pool,
-            poller,
-            group: RefCell::default(),
-            upward: Rc::default(),
+            group: RefCell::new(Group::make(&adapter, &upward)),
+            adapter,
+            upward,
             refused: Cell::new(None),
             gone: Cell::new(false),
         });
-        *common.group.borrow_mut() = Group::make(&common);
         let events = tokio::task::spawn_local(watch(common.clone())).abort_handle();
         Ok(Session { common, events })
     }
@@ -170,7 +158,7 @@ impl Common {
         if self.refused.get() == Some(address.tag) {
             return None;
         }
-        let joined = Group::join(self, address);
+        let joined = Group::join(&self.adapter, &self.upward, address);
         if joined.is_none() {
             self.refused.set(Some(address.tag));
         }
@@ -179,14 +167,14 @@ impl Common {
         let common = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
             if let Some(common) = common.upgrade() {
-                common.poller.progress_all();
+                common.adapter.poller.progress_all();
             }
         });
         joined
     }
 
     fn happened(&self, event: &DeviceEvent) {
-        let (device, name) = (self.device.name(), event.name.as_str());
+        let (device, name) = (self.adapter.device.name(), event.name.as_str());
         match event.kind {
             EVENT_COMM_EST => tracing::debug!(device, event = name, "verbs"),
             EVENT_DEVICE_FATAL => {
@@ -213,10 +201,10 @@ impl Common {
 
     /// Looks at the port if requests are stuck. False if the port no longer exists.
     fn look_at_port(&self) -> bool {
-        if self.poller.is_any_stuck()
-            && let Err(error) = self.device.port(self.port.number)
+        if self.adapter.poller.is_any_stuck()
+            && let Err(error) = self.adapter.device.port(self.adapter.port.number)
         {
-            tracing::error!(device = self.device.name(), %error, "the device is gone");
+            tracing::error!(device = self.adapter.device.name(), %error, "the device is gone");
             self.device_gone();
         }
         !self.gone.get()
@@ -224,7 +212,7 @@ impl Common {
 
     fn device_gone(&self) {
         self.gone.set(true);
-        self.poller.device_gone();
+        self.adapter.poller.device_gone();
     }
 }
 
@@ -239,9 +227,9 @@ impl Fabric for VerbsFabric {
 
     fn place(&self, data: Bytes, for_many: bool) -> Bytes {
         let common = self.current.borrow().common.clone();
-        let placed = common.pool.place(data);
+        let placed = common.adapter.pool.place(data);
         if for_many && common.group.borrow().is_some() {
-            common.pool.mark(&placed, Mark::ForMany);
+            common.adapter.pool.mark(&placed, Mark::ForMany);
         }
         placed
     }
@@ -272,7 +260,7 @@ fn choose(config: &VerbsConfig) -> Result<(Arc<OpenDevice>, Port), VerbsError> {
 
 /// Handles events of the device, and does the periodic work. Ends the lanes of a lost device.
 async fn watch(common: Rc<Common>) {
-    let device = common.device.clone();
+    let device = common.adapter.device.clone();
     let readable = match crate::watch::device(&device) {
         Ok(readable) => readable,
         Err(error) => {

@@ -23,6 +23,7 @@
 pub mod multicast;
 pub mod pool;
 
+mod adapter;
 mod config;
 mod error;
 mod fabric;

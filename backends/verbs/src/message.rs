@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_told_survives_the_wire(
+        fn messages_survive_the_wire(
             number: u64, total: u32, rest in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let announcement = Announcement::Chunk { number, total };

@@ -61,7 +61,7 @@ struct Case {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let storm = beside("storm")?;
+    let storm = sibling_program("storm")?;
     let directory = tempfile::tempdir()?;
     let (all, absent) = contestants(&storm, &options.waits, options.peers, &directory)?;
     let mut cases = Vec::new();
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
 }
 
 /// A program of this build.
-fn beside(name: &str) -> Result<PathBuf> {
+fn sibling_program(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     anyhow::ensure!(path.exists(), "{} is missing: build the workspace", path.display());
     Ok(path)

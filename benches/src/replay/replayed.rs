@@ -2,6 +2,7 @@
 
 use super::Workload;
 use anyhow::{Context, Result, ensure};
+use procfs::process::{Process, Status};
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,12 +63,12 @@ impl Replayed {
         let mut policy = registry::by_name(sched, machine, &PolicyParams::default())?;
         // Resets the peak that reading the jobs left: proc(5). If that fails, the peak includes it.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
-        let before_kib = status_kib("VmRSS:")?;
+        let before_kib = status()?.vmrss.context("no VmRSS")?;
         let (begun, cpu_before_s) = (Instant::now(), cpu_s()?);
         let schedule = replay(&trace, policy.as_mut(), ReplayOptions::default(), &mut |_| {})?;
         let real_s = begun.elapsed().as_secs_f64();
         let cpu_s = cpu_s()? - cpu_before_s;
-        let memory_kib = status_kib("VmHWM:")?.saturating_sub(before_kib);
+        let memory_kib = status()?.vmhwm.context("no VmHWM")?.saturating_sub(before_kib);
         let jobs = schedule.starts.len() as u64;
         let job_events = schedule.job_events;
         Ok(Replayed { jobs, job_events, real_s, cpu_s, memory_kib })
@@ -97,14 +98,9 @@ pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
 /// Seconds that this process has had a processor: the first field of schedstat is in nanoseconds
 /// (proc(5)); it has one thread.
 fn cpu_s() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/schedstat")?;
-    let nanos: u64 = text.split_whitespace().next().context("no schedstat")?.parse()?;
-    Ok(nanos as f64 / 1e9)
+    Ok(Process::myself()?.schedstat()?.sum_exec_runtime as f64 / 1e9)
 }
 
-/// A line of /proc/self/status.
-fn status_kib(name: &str) -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
-    Ok(line.trim().trim_end_matches(" kB").parse()?)
+fn status() -> Result<Status> {
+    Ok(Process::myself()?.status()?)
 }

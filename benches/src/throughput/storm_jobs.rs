@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use storm_mm::api::{Client, HistoryQuery, JobState, ManagerRequest, Reply};
-use storm_rm::{InputSpec, JobSpec, OutputSpec, Owner, Program};
+use storm_rm::{JobSpec, OutputSpec, Program};
 use tokio::runtime::{Builder, Runtime};
 
 /// A job that does not end.
@@ -62,27 +62,9 @@ impl StormJobs {
 
     fn job(&self) -> JobSpec {
         JobSpec {
-            name: "true".to_owned(),
-            // The manager sets it from the socket's peer.
-            owner: Owner { uid: 0, gid: 0 },
-            procs: 1,
-            nodes: None,
-            resources: Default::default(),
-            partition: None,
-            sched: None,
-            time_limit: None,
-            program: Program::OnNodes(JOB.into()),
-            argv: vec![JOB.into()],
             env: std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect(),
-            cwd: "/".into(),
-            umask: 0o022,
-            limits: Vec::new(),
-            files: Vec::new(),
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
-            input: InputSpec::None,
-            requeue: false,
-            bind: Default::default(),
-            needs: Default::default(),
+            ..JobSpec::plain("true", Program::OnNodes(JOB.into()))
         }
     }
 }

@@ -71,7 +71,7 @@ fn a_request_may_leave_out_what_has_a_default() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_said_under_its_number() {
+fn an_error_has_the_number_of_its_request() {
     let refuse = |line: &str| RequestLine::parse(line.as_bytes()).expect_err("it is wrong");
     let (id, error) = refuse(r#"{"id":5,"request":"reboot"}"#);
     assert_eq!((id, error.code), (5, ErrorCode::UnknownRequest));

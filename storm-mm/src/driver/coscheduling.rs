@@ -1,4 +1,4 @@
-//! Leads the nodes of one partition through slices of communication (`storm_bcs::StrobeSender`),
+//! Leads the nodes of one partition through slices of communication (`storm_slices::StrobeSender`),
 //! while the partition has jobs that communicate in slices and one of them has anything to send.
 
 use super::{Contents, Shared};
@@ -6,9 +6,9 @@ use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_bcs::{BcsError, StrobeSender};
 use storm_primitives::{NodeSet, Primitives};
 use storm_rm::PartitionId;
+use storm_slices::{SliceError, StrobeSender};
 
 /// Strobes for as long as the manager runs, when a job has anything for a slice.
 ///
@@ -21,7 +21,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
 ) {
     let bell = &shared.coscheduling_bells[usize::from(partition.0)];
     let mut sender: Option<StrobeSender<P>> = None;
-    let mut failed: Option<BcsError> = None;
+    let mut failed: Option<SliceError> = None;
     let mut paused = true;
     loop {
         let wanted = shared.core.borrow().coscheduled(partition);
@@ -53,7 +53,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
                 }
             }
             // The core hears of the deaths as well, and then wants other nodes led.
-            Err(BcsError::NobodyLeft) => {
+            Err(SliceError::NobodyLeft) => {
                 paused = true;
                 bell.heard().await;
             }

@@ -8,7 +8,6 @@
 //! The driver decides nothing, and owns no socket, file or wall clock: those come through
 //! [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
 
-mod bell;
 mod clients;
 mod coscheduling;
 mod effects;
@@ -31,7 +30,6 @@ pub use staging::Contents;
 use crate::api::Call;
 use crate::journal::{Journal, JournalError};
 use crate::{Core, Durable, Immediate};
-use bell::Bell;
 use inputs::Inputs;
 use job_tasks::JobTasks;
 use outbox::Outbox;
@@ -41,7 +39,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task};
+use storm_primitives::{Bell, Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task};
 use storm_rm::message::Command;
 use storm_rm::termination::WatchedJobs;
 use storm_rm::{GlobalPlan, JobId, PartitionId};

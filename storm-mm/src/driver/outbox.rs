@@ -1,9 +1,8 @@
 //! The contents of the next heartbeat: commands, strobes, and nodes that must show that they are
 //! alive.
 
-use super::bell::Bell;
 use std::cell::{Cell, RefCell};
-use storm_primitives::NodeSet;
+use storm_primitives::{Bell, NodeSet};
 use storm_rm::PartitionId;
 use storm_rm::heartbeat::encoded_bytes;
 use storm_rm::message::{Command, Heartbeat, Slices};

@@ -1,12 +1,11 @@
-//! The queue behind the journal: durable effects of the core and actions of the driver, in order. None is
-//! carried out before the journal entries before it are durable.
+//! The queue behind the journal: durable effects of the core and actions of the driver, in order.
+//! None is carried out before the journal entries before it are durable.
 
-use super::bell::Bell;
 use crate::Durable;
 use crate::journal::Entry;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use storm_primitives::NodeSet;
+use storm_primitives::{Bell, NodeSet};
 use storm_rm::message::Command;
 
 /// The queue behind the journal.

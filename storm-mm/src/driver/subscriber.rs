@@ -1,10 +1,10 @@
 //! A client attached to a job: its events in order, its output under flow
 //! control.
 
-use super::bell::Bell;
 use crate::api::{Reply, ReplySink, TrySendError};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use storm_primitives::Bell;
 
 /// Output held for one client before the job is asked to hold its output back.
 const HIGH_BYTES: usize = 4 << 20;

@@ -3,13 +3,12 @@
 //! Waits do not outlive the manager. A client that asks the next manager hears of the jobs that
 //! have ended meanwhile as of all others.
 
-use super::bell::Bell;
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, JobView, Peer, Reply, ReplySink};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use storm_primitives::{Primitives, Runtime};
+use storm_primitives::{Bell, Primitives, Runtime};
 use storm_rm::JobId;
 
 /// Jobs that one user's clients may wait for, each counted as often as it is waited for: ten of the

@@ -1,5 +1,6 @@
 //! The events of a job, as the journal holds them.
 
+use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -250,6 +251,16 @@ pub enum EndCause {
         /// Their names, folded.
         node: String,
     },
+    /// A Node Manager ended while the run began. The run is launched again, at most
+    /// [`MAX_LAUNCHES`] times in a row.
+    LaunchCut {
+        /// The name of the node.
+        node: String,
+        /// What the Node Manager did.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
 }
 
 impl EndCause {
@@ -259,7 +270,9 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => JobState::NodeFail,
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
@@ -291,6 +304,7 @@ impl EndCause {
             }
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
@@ -307,6 +321,13 @@ impl std::fmt::Display for EndCause {
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
+            }
+            EndCause::LaunchCut { node, cut, launches } => {
+                cut.write(node, f)?;
+                match launches {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
+                }
             }
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")

@@ -1,8 +1,10 @@
 //! Jobs as the Machine Manager keeps them. A record changes only by applying an event. The journal
 //! holds the events; replaying them gives the same record.
 
+mod cut;
 mod event;
 mod record;
 
+pub use cut::{Cut, MAX_LAUNCHES};
 pub use event::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};

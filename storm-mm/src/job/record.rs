@@ -1,6 +1,6 @@
 //! The record of one job: the result of its events.
 
-use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
+use super::{Cut, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -74,8 +74,11 @@ pub struct JobRecord {
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
-    /// Whether it waits again because another job got its processing elements.
-    pub preempted: bool,
+    /// Whether it waits again, ahead of the jobs that have not begun: another job got its processing
+    /// elements, or its launch was cut off.
+    pub comes_first: bool,
+    /// How many launches in a row were cut off by the end of a Node Manager.
+    pub cut_launches: u32,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// Where the time of its launch went.
@@ -172,7 +175,8 @@ impl JobRecord {
             ran_at: None,
             elements: None,
             suspended_for: None,
-            preempted: false,
+            comes_first: false,
+            cut_launches: 0,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
@@ -199,6 +203,7 @@ impl JobRecord {
             }
             JobEventKind::Started { breakdown } => {
                 self.phase = Phase::Running;
+                self.cut_launches = 0;
                 self.started = Some(event.at);
                 self.begun.get_or_insert(event.at);
                 self.ran_at = self.suspended_for.is_none().then_some(event.at);
@@ -264,7 +269,7 @@ impl JobRecord {
         self.phase = Phase::Starting;
         self.runs += 1;
         self.former_nodes = NodeSet::new();
-        self.preempted = false;
+        self.comes_first = false;
         self.elements = None;
     }
 
@@ -272,9 +277,31 @@ impl JobRecord {
     fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
         self.phase = Phase::Pending;
         self.suspended_for = None;
-        self.preempted = matches!(cause, EndCause::Preempted { .. });
-        // All ranks of a preempted job have ended, so no node may still run it.
-        self.former_nodes = match self.preempted {
+        let (comes_first, has_ended) = match cause {
+            EndCause::Preempted { .. } => (true, true),
+            EndCause::LaunchCut { cut, launches, .. } => {
+                let counts = self.started.is_none() && *cut != Cut::Slices;
+                self.cut_launches = if counts { *launches } else { 0 };
+                // Only a job that may run twice is launched again while a node may still run it.
+                (true, !self.spec.requeue || *cut == Cut::Staging)
+            }
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::NodeRemoved { .. } => (false, false),
+        };
+        self.comes_first = comes_first;
+        self.former_nodes = match has_ended {
             true => NodeSet::new(),
             false => self.ranks.iter().map(|share| share.node).collect(),
         };

@@ -4,7 +4,7 @@ use super::fencing::Lost;
 use super::live_job::{Launch, LiveJob};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
-use crate::job::{EndCause, JobEventKind, Outcome, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
@@ -164,6 +164,7 @@ impl Core {
                 Phase::Ending(
                     EndCause::NodeLost { .. }
                     | EndCause::NodeRemoved { .. }
+                    | EndCause::LaunchCut { .. }
                     | EndCause::Preempted { .. },
                 ),
                 Some(_),
@@ -251,29 +252,9 @@ impl Core {
         let Some(live) = self.live.remove(&job) else { return };
         let nodes = self.up(&live.nodes);
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
-        let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
-        let cause = self.lost_meanwhile(&live, cause);
+        let cause = self.lost_meanwhile(job, &live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
-        let again = match cause {
-            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => true,
-            Some(EndCause::Preempted { requeue, .. }) => requeue,
-            Some(
-                EndCause::Cancelled { .. }
-                | EndCause::RankKilled { .. }
-                | EndCause::RankLeft { .. }
-                | EndCause::Aborted { .. }
-                | EndCause::LaunchFailed { .. }
-                | EndCause::StagingFailed { .. }
-                | EndCause::TimeLimit
-                | EndCause::ManagerRestarted
-                | EndCause::Shutdown
-                | EndCause::Unplaceable { .. }
-                | EndCause::Unserviceable { .. }
-                | EndCause::DependencyNeverSatisfied { .. },
-            )
-            | None => false,
-        };
-        let requeue = may_requeue && again;
+        let requeue = self.runs_again(job, cause.as_ref());
         match cause {
             Some(cause) if requeue => {
                 // The time of this run is charged, and the next run begins with none.
@@ -290,29 +271,92 @@ impl Core {
         }
         self.slots.put_back(live.slot);
         self.place_awaiting(now);
-        if !live.released {
+        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
+        let lost = if launched { live.lost } else { Lost::new() };
+        let is_cut = requeue && self.jobs[&job].cut_launches > 0;
+        let in_place = is_cut && lost.is_empty() && !live.released;
+        if in_place {
+            self.queue_in_place(now, job, live.partition);
+        } else if !live.released {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
         self.ended_outside_matrix(now, job, &live.nodes);
         self.return_stranded(now);
-        if requeue {
-            let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-            let lost = if launched { live.lost } else { Lost::new() };
+        if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);
         }
     }
 
-    /// A lost node may still run ranks of a preempted job, so the loss becomes the cause.
-    fn lost_meanwhile(&self, live: &LiveJob, cause: Option<EndCause>) -> Option<EndCause> {
-        match cause {
-            Some(EndCause::Preempted { requeue: true, .. }) if !live.lost.is_empty() => {
-                Some(EndCause::NodeLost {
-                    node: self.nodes.fold(&live.lost.keys().copied().collect()),
-                })
+    /// Whether a job that has ended for this cause is queued again.
+    fn runs_again(&self, job: JobId, cause: Option<&EndCause>) -> bool {
+        let record = &self.jobs[&job];
+        let may = record.spec.requeue;
+        let again = match cause {
+            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => may,
+            Some(EndCause::Preempted { requeue, .. }) => may && *requeue,
+            // Not all of its ranks have executed, so the run counts as not begun.
+            Some(EndCause::LaunchCut { launches, cut, .. })
+                if record.started.is_none() && *cut != Cut::Slices =>
+            {
+                *launches < MAX_LAUNCHES
             }
-            cause => cause,
+            Some(EndCause::LaunchCut { .. }) => may,
+            Some(
+                EndCause::Cancelled { .. }
+                | EndCause::RankKilled { .. }
+                | EndCause::RankLeft { .. }
+                | EndCause::Aborted { .. }
+                | EndCause::LaunchFailed { .. }
+                | EndCause::StagingFailed { .. }
+                | EndCause::TimeLimit
+                | EndCause::ManagerRestarted
+                | EndCause::Shutdown
+                | EndCause::Unplaceable { .. }
+                | EndCause::Unserviceable { .. }
+                | EndCause::DependencyNeverSatisfied { .. },
+            )
+            | None => false,
+        };
+        again && !self.shutting_down
+    }
+
+    /// A lost node may still run ranks of the job, so the loss becomes the cause. A job whose launch
+    /// was cut off, and which must not run twice, then ends: no time bounds how long a node that
+    /// was cut off runs it.
+    fn lost_meanwhile(
+        &self,
+        job: JobId,
+        live: &LiveJob,
+        cause: Option<EndCause>,
+    ) -> Option<EndCause> {
+        let is_replaced = match cause {
+            Some(EndCause::Preempted { requeue, .. }) => requeue,
+            Some(EndCause::LaunchCut { cut, .. }) => {
+                cut != Cut::Slices && !self.jobs[&job].spec.requeue
+            }
+            Some(
+                EndCause::Cancelled { .. }
+                | EndCause::NodeLost { .. }
+                | EndCause::RankKilled { .. }
+                | EndCause::RankLeft { .. }
+                | EndCause::Aborted { .. }
+                | EndCause::LaunchFailed { .. }
+                | EndCause::StagingFailed { .. }
+                | EndCause::TimeLimit
+                | EndCause::ManagerRestarted
+                | EndCause::Shutdown
+                | EndCause::Unplaceable { .. }
+                | EndCause::Unserviceable { .. }
+                | EndCause::DependencyNeverSatisfied { .. }
+                | EndCause::NodeRemoved { .. },
+            )
+            | None => false,
+        };
+        if !is_replaced || live.lost.is_empty() {
+            return cause;
         }
+        Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost.keys().copied().collect()) })
     }
 
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
@@ -331,6 +375,7 @@ impl Core {
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::LaunchCut { .. }
             | EndCause::Preempted { .. }
             | EndCause::NodeRemoved { .. } => return cause,
         };

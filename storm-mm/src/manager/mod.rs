@@ -10,6 +10,7 @@ mod arrays;
 mod away;
 mod classes;
 mod coscheduling;
+mod cut_launches;
 mod dependencies;
 mod draining;
 mod effect;

@@ -97,7 +97,7 @@ impl Core {
             Arc::make_mut(own).preempts.clear();
         }
         let mut request = request;
-        request.preempted = record.preempted;
+        request.preempted = record.comes_first;
         match precedence {
             Some(precedence) => request.with_precedence(precedence),
             None => request,

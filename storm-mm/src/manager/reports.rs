@@ -4,7 +4,7 @@ use super::away::Going;
 use super::fencing::KEEPER_TIME;
 use super::live_job::Launch;
 use super::{Core, Durable, Notice};
-use crate::job::{EndCause, Phase};
+use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
@@ -71,7 +71,13 @@ impl Core {
         for job in hit {
             match self.awaits_return(now, job, node, going) {
                 Some(left) => self.await_return(job, node, left),
-                None => self.part_gone(now, job, node, runs_until),
+                None if self.is_staged_to(job, node, going) => {
+                    self.launch_cut(now, job, node, Cut::Staging);
+                }
+                None if self.is_moved_by(job, node, going) => {
+                    self.part_gone(now, job, node, runs_until, Some(Cut::Slices));
+                }
+                None => self.part_gone(now, job, node, runs_until, None),
             }
         }
     }
@@ -84,19 +90,31 @@ impl Core {
         });
         if is_there {
             tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
-            self.part_gone(now, job, node, Some(until));
+            self.part_gone(now, job, node, Some(until), None);
         }
     }
 
     /// A node has no ranks of a job any more, and will not report how they ended. `runs_until` is
-    /// set if the ranks may go on until then.
-    fn part_gone(&mut self, now: Instant, job: JobId, node: NodeId, runs_until: Option<Instant>) {
+    /// set if the ranks may go on until then, and `cut` if only the Node Manager has ended.
+    fn part_gone(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        node: NodeId,
+        runs_until: Option<Instant>,
+        cut: Option<Cut>,
+    ) {
         if let Some(live) = self.live.get_mut(&job) {
             live.over.insert(node);
             live.lost.extend(runs_until.map(|until| (node, until)));
         }
-        let name = self.node_name(node);
-        self.end_job(now, job, EndCause::NodeLost { node: name });
+        match cut {
+            Some(cut) => self.launch_cut(now, job, node, cut),
+            None => {
+                let node = self.node_name(node);
+                self.end_job(now, job, EndCause::NodeLost { node });
+            }
+        }
         self.finish_if_over(now, job);
     }
 
@@ -212,6 +230,11 @@ impl Core {
                 }
             }
             Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
+            Report::LaunchCut { job, incarnation, cut } => {
+                if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+                    self.launch_cut(now, job, node, cut.into());
+                }
+            }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
             Report::Classes { job, incarnation, ranks } => {
                 self.classes_told(now, node, (job, incarnation), ranks);
@@ -261,7 +284,8 @@ impl Core {
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
         // A recovering job was asked about in an earlier life of its node.
-        if known.is_some_and(|live| live.launch != Launch::Recovering) {
+        if known.is_some_and(|live| live.launch != Launch::Recovering) && !self.keeps_elements(job)
+        {
             self.release(now, job);
         }
     }

@@ -7,7 +7,7 @@
 
 use super::live_job::Launch;
 use super::{Core, Durable, JobTimer, Timer};
-use crate::job::{EndCause, Phase};
+use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -54,6 +54,18 @@ impl HeldRuns {
     }
 }
 
+/// Why a node that came back does not hold a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// It has kept its memory, and never heard of the run.
+    NeverHeard,
+    /// Its Node Manager ended under this manager and left nothing of the run: it had not begun to
+    /// start the ranks, or its keeper has ended them.
+    NotLeft,
+    /// It may have run the ranks before it lost its memory.
+    Unknown,
+}
+
 impl Core {
     /// A returning node reports the runs that it holds.
     pub(super) fn node_holds(
@@ -82,10 +94,13 @@ impl Core {
         let next_run = JobIncarnation(self.next_incarnation);
         let answer = Command::Resume { jobs, next_run };
         self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
+        let mut left_here = BTreeSet::new();
         for job in &awaited {
             if let Some(live) = self.live.get_mut(job) {
                 live.unheard.remove(node);
-                live.away.remove(&node);
+                if live.away.remove(&node).is_some() {
+                    left_here.insert(*job);
+                }
                 live.input_known.insert(node);
             }
         }
@@ -96,8 +111,12 @@ impl Core {
             }
         }
         for job in lost {
-            let never_heard = held.covers(run_of(self, &job));
-            self.part_lost(now, job, node, never_heard);
+            let loss = match (held.covers(run_of(self, &job)), left_here.contains(&job)) {
+                (true, _) => Loss::NeverHeard,
+                (false, true) => Loss::NotLeft,
+                (false, false) => Loss::Unknown,
+            };
+            self.part_lost(now, job, node, loss);
         }
         for job in awaited {
             self.go_on_if_all_heard(now, job);
@@ -105,16 +124,23 @@ impl Core {
     }
 
     /// A node that came back does not hold its part of a job.
-    fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, never_heard: bool) {
+    fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(&job) else { return };
-        if starting && never_heard {
-            live.lacking.insert(node);
-            return;
+        match loss {
+            Loss::NeverHeard if starting => {
+                live.lacking.insert(node);
+            }
+            Loss::NotLeft if starting => {
+                live.over.insert(node);
+                self.launch_cut(now, job, node, Cut::Launch);
+            }
+            Loss::NeverHeard | Loss::NotLeft | Loss::Unknown => {
+                live.over.insert(node);
+                let node = self.node_name(node);
+                self.end_job(now, job, EndCause::NodeLost { node });
+            }
         }
-        live.over.insert(node);
-        let node = self.node_name(node);
-        self.end_job(now, job, EndCause::NodeLost { node });
     }
 
     fn resumed(&self, job: JobId, node: NodeId) -> ResumedJob {

@@ -8,9 +8,7 @@ use storm_mm::api::{
     Call, Client, Hello, LineReader, MAX_REPLY_LINE_BYTES, ManagerRequest, Reply, ReplyLine,
     Server, ServerLimits, Spool,
 };
-use storm_rm::{
-    ContentHash, Destination, FileSpec, InputSpec, JobId, JobSpec, OutputSpec, Owner, Program,
-};
+use storm_rm::{ContentHash, Destination, FileSpec, JobId, JobSpec, Owner, Program};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -136,26 +134,10 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
     });
     let program = files.next().map_or(Program::OnNodes("/bin/true".into()), Program::Shipped);
     JobSpec {
-        name: "test".to_owned(),
         owner: Owner { uid: 4242, gid: 4242 },
-        procs: 1,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program,
-        argv: vec!["file".into()],
         env: vec![("A".into(), "B".into())].into(),
-        cwd: "/".into(),
-        umask: 0o22,
-        limits: Vec::new(),
         files: files.collect(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue: false,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
+        ..JobSpec::plain("file", program)
     }
 }
 

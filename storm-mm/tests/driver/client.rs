@@ -6,7 +6,7 @@ use storm_mm::api::{
     NodeView, Peer, Reply, ReplyStream, reply_channel,
 };
 use storm_rm::message::Stream;
-use storm_rm::{FileSpec, InputSpec, JobId, JobSpec, OutputSpec, Owner, Program, Rank};
+use storm_rm::{FileSpec, JobId, JobSpec, Program, Rank};
 
 /// Room for replies that this client does not read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -216,26 +216,9 @@ impl Following {
 /// A job of `procs` ranks, whose actions are in `argv` (see the cluster's programs).
 pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
     JobSpec {
-        name: argv[0].to_owned(),
-        owner: Owner { uid: 0, gid: 0 },
         procs,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: Program::OnNodes("/bin/program".into()),
         argv: argv.iter().map(|arg| (*arg).into()).collect(),
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0o022,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue: false,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
+        ..JobSpec::plain(argv[0], Program::OnNodes("/bin/program".into()))
     }
 }
 

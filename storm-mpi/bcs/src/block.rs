@@ -3,15 +3,13 @@
 //! A block begins with the word of its slice and its length, so a block of an earlier slice is not
 //! taken for news. Nothing is allocated before lengths are checked.
 
+pub(crate) use crate::block_head::HEAD_BYTES;
 use crate::group::MembersDigest;
 use crate::{GroupId, JobKey};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storm_primitives::{GlobalAddr, GlobalMemory};
-
-/// Bytes of the slice and the length.
-pub(crate) const HEAD_BYTES: u64 = 16;
 
 /// A notice of a node to another in the descriptor exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -176,7 +176,7 @@ impl CollectiveHelper {
     /// Asks, for communicators whose first node this is, whether the next collective may begin, and
     /// where.
     pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
-        let slots = (0..plan.config.collective_slots).map(Slot);
+        let slots = (0..plan.config().collective_slots).map(Slot);
         let mut free: VecDeque<Slot> =
             slots.filter(|slot| memory.load(plan.claimed.get(slot.0)) == 0).collect();
         for (key, ready) in &self.ready {
@@ -237,7 +237,7 @@ impl CollectiveHelper {
                         continue;
                     }
                     let Some(all) = root_data(calls, *root) else { continue };
-                    let most = now.plan.config.collective_bytes - HEAD_BYTES - TOTAL_BYTES;
+                    let most = now.plan.config().collective_bytes - HEAD_BYTES - TOTAL_BYTES;
                     let part = &all[data.len()..all.len().min(data.len() + most as usize)];
                     let dest = open.placed.set.difference(&NodeSet::single(now.here));
                     if !dest.is_empty() {
@@ -258,7 +258,7 @@ impl CollectiveHelper {
 
     /// Begins the collectives that are named in slots, and those that need no slot.
     fn begin(&mut self, now: &mut Microphase<'_>) {
-        for slot in (0..now.plan.config.collective_slots).map(Slot) {
+        for slot in (0..now.plan.config().collective_slots).map(Slot) {
             let claimed = now.plan.claimed.get(slot.0);
             let word = now.memory.load(claimed);
             if word == 0 {
@@ -296,7 +296,7 @@ impl CollectiveHelper {
             if open.placed.node_of(*root) == Some(now.here) {
                 continue;
             }
-            let most = now.plan.config.collective_bytes;
+            let most = now.plan.config().collective_bytes;
             let Some(body) = block::body(now.memory, now.plan.broadcast(slot.0), most, now.slice)?
             else {
                 continue;

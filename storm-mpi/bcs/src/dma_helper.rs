@@ -31,7 +31,7 @@ pub(crate) fn carry_out(
 ) -> Moved {
     grants.sort_by_key(|(_, grant)| grant.order);
     let mut moved = Moved::default();
-    let mut room = plan.config.link_bytes;
+    let mut room = plan.config().link_bytes;
     for (to, grant) in grants {
         let Some(outgoing) = sender.get(grant.send) else { continue };
         let data = &outgoing.data;

@@ -107,6 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use storm_mpi::ReduceOp;
+    use storm_mpi::testing::SplitMix64;
 
     fn sum(values: &[f64], order: &[usize]) -> Vec<u8> {
         let reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
@@ -138,10 +139,9 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let mut order: Vec<usize> = (0..values.len()).collect();
-            let mut state = seed | 1;
+            let mut random = SplitMix64(seed);
             for last in (1..order.len()).rev() {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                order.swap(last, (state >> 33) as usize % (last + 1));
+                order.swap(last, random.below(last + 1));
             }
             prop_assert_eq!(sum(&values, &order), binomial(&values, 0).to_ne_bytes().to_vec());
         }

@@ -2,7 +2,7 @@
 
 use crate::JobKey;
 use storm_mpi::Rank;
-use storm_primitives::{NodeSet, PrimitiveError};
+use storm_primitives::PrimitiveError;
 use thiserror::Error;
 
 /// The reason why communication failed.
@@ -49,18 +49,7 @@ pub enum BcsError {
     /// A node sent bytes that no engine sends.
     #[error("a block from another node cannot be read")]
     Corrupt,
-    /// The slice ended with bytes on the way: a defect of this program or its network.
-    #[error("slice {slice} ended on {nodes} while bytes were on the way")]
-    NotEmpty {
-        /// The slice.
-        slice: u64,
-        /// The nodes that were asked.
-        nodes: NodeSet,
-    },
-    /// No compute node is left.
-    #[error("no node is left to be strobed")]
-    NobodyLeft,
-    /// The network failed the management node.
+    /// The network failed.
     #[error(transparent)]
     Network(#[from] PrimitiveError),
 }

@@ -1,12 +1,13 @@
 //! A communicator in the engine: its members, their nodes, and the tree of nodes.
 
-use crate::plan::ROUNDS;
-use crate::{BcsConfig, JobKey, block, dyadic};
+use crate::block_head::HEAD_BYTES;
+use crate::{BcsConfig, JobKey, dyadic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_mpi::{Context, Rank};
 use storm_primitives::{NodeId, NodeSet};
+use storm_slices::ROUNDS;
 
 /// Bits of a name for the rank of the first member.
 const FIRST_BITS: u32 = 20;
@@ -128,7 +129,7 @@ impl Placed {
         let digest = MembersDigest::of(&members);
         let mut placed = Placed { job, members, digest, nodes, set, local, reduce_bytes: 0 };
         let pieces = placed.most_pieces() as u64;
-        let room = (config.collective_bytes - block::HEAD_BYTES) / pieces;
+        let room = (config.collective_bytes - HEAD_BYTES) / pieces;
         let bytes = room.saturating_sub(PIECE_HEAD_BYTES) / REDUCE_GRAIN_BYTES * REDUCE_GRAIN_BYTES;
         if bytes == 0 {
             return Err("a slice has no room for one element of each partial result");

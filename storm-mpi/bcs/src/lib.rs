@@ -20,14 +20,15 @@
 //! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers
 //! with [`Action`]s. [`modelled`] is a machine of it in virtual time, [`Ranks`] are the processes
 //! of a real one. `docs/decisions/0090` lists the departures from the paper. This crate knows no
-//! daemon and no backend, and moves no message outside a slice.
+//! daemon and no backend, and moves no message outside a slice. The slices themselves, their plan
+//! in global memory and their strobes, are in `storm-slices`.
 #![forbid(unsafe_code)]
 
 mod block;
+mod block_head;
 mod buffer_receiver;
 mod buffer_sender;
 mod collective_helper;
-mod config;
 mod dma_helper;
 mod dyadic;
 mod engine;
@@ -37,26 +38,24 @@ mod job;
 mod microphase;
 pub mod modelled;
 mod operation;
-mod pace;
-mod plan;
 mod ranks;
 mod reduce_helper;
-mod strobe;
 mod strobe_receiver;
-mod strobe_sender;
 mod turns;
 
-pub use config::{BcsConfig, BcsConfigError};
 pub use engine::{Action, ActionId, Engine, Reply, Traffic};
 pub use error::BcsError;
 pub use group::{Group, GroupId};
 pub use job::{JobKey, Member};
 pub use operation::{Collective, Completion, Outcome, Post, RequestId};
-pub use plan::Plan;
 pub use ranks::{CHUNK_BYTES, KEPT_BYTES, Ranks, WAITING_BYTES};
 pub use storm_mpi::collective::{Number, Reduction};
 pub use storm_mpi::segment::COLLECTIVE_MAX_BYTES;
-pub use strobe::{Phase, Strobe};
+pub use storm_slices::{
+    BcsConfig, BcsConfigError, Checkpoint, Phase, Plan, SliceError, Strobe, StrobeSender,
+};
 pub use strobe_receiver::{Edge, Nudge, StrobeReceiver};
-pub use strobe_sender::{Checkpoint, StrobeSender};
 pub use turns::Turns;
+
+// Otherwise the default plan would refuse a collective that ranks leave to their nodes.
+const _: () = assert!(COLLECTIVE_MAX_BYTES as u64 + 256 <= storm_slices::RANK_COLLECTIVE_BYTES);

@@ -97,7 +97,7 @@ pub(crate) fn advance(
         part.sent = true;
         if let Some((parent, round)) = placed.parent(now.here) {
             let pieces = part.pieces.take();
-            let most = now.plan.config.collective_bytes;
+            let most = now.plan.config().collective_bytes;
             // If pieces do not fit together, the parent misses the rest and ends the job too.
             let (block, _) = block::pack(now.slice, most, &pieces);
             let up = Xfer::new(NodeSet::single(parent), now.plan.partial(slot.0, round), block);
@@ -137,7 +137,7 @@ pub(crate) fn end(
         if placed.owner() == now.here {
             reducing.result.extend_from_slice(part.pieces.result().unwrap_or_default());
         } else if reducing.readers(placed).contains(now.here) {
-            let most = now.plan.config.collective_bytes;
+            let most = now.plan.config().collective_bytes;
             if let Some(body) =
                 block::body(now.memory, now.plan.broadcast(slot.0), most, now.slice)?
             {
@@ -188,7 +188,7 @@ fn take_in_round(
     at: GlobalAddr,
     now: &mut Microphase<'_>,
 ) -> Result<bool, BcsError> {
-    let most = now.plan.config.collective_bytes;
+    let most = now.plan.config().collective_bytes;
     let Some(body) = block::body(now.memory, at, most, now.slice)? else { return Ok(false) };
     now.step.received_bytes += HEAD_BYTES + body.len() as u64;
     for piece in block::unpack::<Piece>(&body)? {

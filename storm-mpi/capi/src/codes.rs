@@ -1,7 +1,8 @@
 //! Error classes and codes that programs add (MPI-4.1, section 9.5). A code of the library is its
 //! class.
 
-use crate::fault::Class;
+use crate::abi::constants::SUCCESS;
+use crate::class::Class;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,4 +66,12 @@ pub(crate) fn text_of(code: c_int) -> Option<String> {
 /// Address of the code that was added last.
 pub(crate) fn last_used() -> *const c_int {
     LAST_USED.as_ptr()
+}
+
+/// Name and meaning of an error code; `None` if there is no such code.
+pub(crate) fn describe(code: c_int) -> Option<String> {
+    if code == SUCCESS {
+        return Some("MPI_SUCCESS: no error".to_owned());
+    }
+    text_of(code).or_else(|| Class::description(code))
 }

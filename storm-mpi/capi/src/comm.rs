@@ -1,14 +1,13 @@
 //! Communicators: a context, a group, and the program's attributes and arrangements.
 
-use crate::abi::{ANY_SOURCE, ANY_TAG, PROC_NULL};
-use crate::fault::{Class, Fault, Outcome};
-use crate::table::{COMM, Handle};
+use crate::abi::constants::PROC_NULL;
+use crate::handle::{COMM, Handle};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::collective::{Between, Party, Turn};
 use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Graph, Group};
-use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
+use storm_mpi::{Process, Rank};
 
 /// The program's arrangement of the members.
 #[derive(Clone)]
@@ -109,53 +108,10 @@ impl Comm {
         self.is_inter.then_some(&self.peers)
     }
 
-    /// The other group; a fault if there is none.
-    pub(crate) fn must_be_inter(&self) -> Outcome<&Group> {
-        self.remote().ok_or_else(|| Fault::new(Class::Comm, "no inter-communicator"))
-    }
-
-    /// Refuses an inter-communicator.
-    pub(crate) fn must_be_intra(&self) -> Outcome {
-        match self.is_inter {
-            true => Err(Fault::new(Class::Comm, "inter-communicator where it means nothing")),
-            false => Ok(()),
-        }
-    }
-
     /// The two groups of an inter-communicator, for a collective.
     pub(crate) fn between<'a>(&'a self, process: &'a Process) -> Option<Between<'a>> {
         let (local, remote) = (self.group.members(), self.remote()?.members());
         Some(Between::new(process, local, remote, self.me, self.context().collective()))
-    }
-
-    /// The grid of the members; a fault if there is none.
-    pub(crate) fn grid(&self) -> Outcome<&Cartesian> {
-        match &self.topology {
-            Some(Topology::Grid(grid)) => Ok(grid),
-            Some(Topology::Graph(_) | Topology::Fixed(_)) | None => Err(Self::without("grid")),
-        }
-    }
-
-    /// The graph of the members; a fault if there is none.
-    pub(crate) fn graph(&self) -> Outcome<&Graph> {
-        match &self.topology {
-            Some(Topology::Graph(graph)) => Ok(graph),
-            Some(Topology::Grid(_) | Topology::Fixed(_)) | None => Err(Self::without("graph")),
-        }
-    }
-
-    /// The MPI-1 graph of the members; a fault if there is none.
-    pub(crate) fn fixed_graph(&self) -> Outcome<&FixedGraph> {
-        match &self.topology {
-            Some(Topology::Fixed(graph)) => Ok(graph),
-            Some(Topology::Grid(_) | Topology::Graph(_)) | None => {
-                Err(Self::without("graph of MPI-1"))
-            }
-        }
-    }
-
-    pub(crate) fn without(what: &str) -> Fault {
-        Fault::new(Class::Topology, format!("communicator without a {what}"))
     }
 
     /// All members, for a collective of one group.
@@ -180,63 +136,9 @@ impl Comm {
         self.turn.get()
     }
 
-    /// The address of a message to `dest`; `None` for `MPI_PROC_NULL`.
-    #[inline]
-    pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Outcome<Option<Address>> {
-        if tag < 0 {
-            return Err(Fault::new(Class::Tag, format!("tag {tag}")));
-        }
-        if dest == PROC_NULL {
-            return Ok(None);
-        }
-        let (to, context) = (self.rank_in_job(dest)?, self.context().point_to_point());
-        Ok(Some(Address { to, context, tag: Tag(tag) }))
-    }
-
-    /// The pattern of a receive from `source`; `None` for `MPI_PROC_NULL`.
-    #[inline]
-    pub(crate) fn pattern(&self, source: c_int, tag: c_int) -> Outcome<Option<Pattern>> {
-        let tag = match tag {
-            ANY_TAG => TagPattern::Any,
-            tag if tag >= 0 => TagPattern::Tag(Tag(tag)),
-            _ => return Err(Fault::new(Class::Tag, format!("tag {tag}"))),
-        };
-        let source = match source {
-            PROC_NULL => return Ok(None),
-            ANY_SOURCE => Source::Any,
-            source => Source::Rank(self.rank_in_job(source)?),
-        };
-        Ok(Some(Pattern { context: self.context().point_to_point(), source, tag }))
-    }
-
-    /// A member's place by its number in C.
-    pub(crate) fn member(&self, rank: c_int) -> Outcome<usize> {
-        let place = usize::try_from(rank).ok().filter(|&place| place < self.size());
-        let wrong = || format!("rank {rank} in a communicator of {}", self.size());
-        place.ok_or_else(|| Fault::new(Class::Rank, wrong()))
-    }
-
-    /// Like [`Comm::member`], for the root of a collective.
-    pub(crate) fn root(&self, root: c_int) -> Outcome<usize> {
-        self.member(root).map_err(|fault| Fault { class: Class::Root, ..fault })
-    }
-
     /// The number in C of a sender.
     pub(crate) fn rank_here(&self, rank: Rank) -> c_int {
         self.peers.position(rank).map_or(PROC_NULL, |place| place as c_int)
-    }
-
-    #[inline]
-    pub(crate) fn rank_in_job(&self, rank: c_int) -> Outcome<Rank> {
-        let place = usize::try_from(rank).ok();
-        let peer = place.and_then(|place| self.peers.members().get(place)).copied();
-        peer.ok_or_else(|| self.no_such(Class::Rank, rank))
-    }
-
-    /// The fault for a number that no peer has.
-    pub(crate) fn no_such(&self, class: Class, rank: c_int) -> Fault {
-        let whose = if self.is_inter { "the other group" } else { "a communicator" };
-        Fault::new(class, format!("rank {rank} in {whose} of {}", self.peers.size()))
     }
 }
 

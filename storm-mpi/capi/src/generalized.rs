@@ -5,14 +5,9 @@
 
 use crate::abi::{SUCCESS, Status};
 use crate::fault::{Class, Fault, Outcome};
-use crate::request::{Active, Request};
-use crate::session::Session;
-use crate::table::Handle;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// Returns the status of the work.
 pub(crate) type QueryFunction = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
@@ -28,9 +23,9 @@ pub(crate) struct Generalized {
     pub(crate) cancel: CancelFunction,
     pub(crate) extra_state: *mut c_void,
     /// The program has reported the end of the work.
-    is_complete: Cell<bool>,
+    pub(crate) is_complete: Cell<bool>,
     /// The program has freed the request before the end of the work.
-    is_given_up: Cell<bool>,
+    pub(crate) is_given_up: Cell<bool>,
 }
 
 impl Generalized {
@@ -85,34 +80,5 @@ fn checked(code: c_int, which: &str) -> Outcome {
             let text = format!("the {which} function of a generalized request failed");
             Err(Fault::of_code(code, Class::Other, text))
         }
-    }
-}
-
-impl Session {
-    /// Adds a request for work of the program.
-    pub(crate) fn add_generalized(&self, work: Rc<Generalized>) -> Outcome<Handle> {
-        let its = Rc::clone(&work);
-        let completed = poll_fn(move |_| match its.is_complete.get() {
-            true => Poll::Ready(Ok(Status::EMPTY)),
-            false => Poll::Pending,
-        });
-        let active = Active::Background(self.process.in_background(completed));
-        self.requests.borrow_mut().add(Request::of_program(self.world(), active, work))
-    }
-
-    /// Records that the work is over.
-    pub(crate) fn complete(&self, handle: Handle) -> Outcome {
-        let wrong = |text| Fault::new(Class::Request, text);
-        let work = self.requests.borrow().get(handle)?.work();
-        let work = work.ok_or_else(|| wrong("request that is not a generalized one"))?;
-        if work.is_complete.replace(true) {
-            return Err(wrong("request that is complete already"));
-        }
-        self.process.stir();
-        if work.is_given_up.get() {
-            self.requests.borrow_mut().free(handle)?;
-            return work.free();
-        }
-        Ok(())
     }
 }

@@ -2,10 +2,10 @@
 //! group.
 
 use crate::abi::{BufferMut, PROC_NULL, ROOT};
-use crate::collective::{Members, Whole};
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, Whole};
 use crate::memory::Elements;
 use crate::table::Handle;
 use std::ffi::c_int;

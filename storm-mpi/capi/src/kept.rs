@@ -1,11 +1,12 @@
 //! Objects of a program that a persistent request keeps. The program may free their handles before
 //! it starts the request again.
 
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::operation::Operation;
 use crate::session::Session;
 use crate::table::{Handle, Table};
-use crate::types::{Type, is_predefined};
+use crate::types::is_predefined;
 use std::cell::RefCell;
 use std::rc::Rc;
 

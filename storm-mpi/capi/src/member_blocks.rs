@@ -2,9 +2,9 @@
 //! scatters send from it.
 
 use crate::abi::{Buffer, counted};
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
-use crate::types::Type;
 use std::borrow::Cow;
 use std::ffi::c_int;
 use std::ops::Range;

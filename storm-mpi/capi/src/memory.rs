@@ -5,8 +5,8 @@
 //! says (see [`crate::abi`]).
 
 use crate::abi::{Buffer, BufferMut, counted};
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
-use crate::types::Type;
 use std::borrow::Cow;
 use std::ffi::c_int;
 use storm_mpi::layout::Layout;

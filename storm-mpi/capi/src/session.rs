@@ -1,35 +1,25 @@
 //! This process between `MPI_Init` and `MPI_Finalize`: its objects, and the effect of an error.
 
-use crate::abi::SUCCESS;
-use crate::api::{Info, Taken};
-use crate::codes;
 use crate::comm::Comm;
-use crate::fault::{Class, Fault, Outcome};
-use crate::file::OpenFile;
-use crate::launcher;
-use crate::level::{self, Level, TakesTooLong, enter, entered};
+use crate::datatype::{Combiner, Ingredient, Recipe, Type};
+use crate::fault::{Fault, Outcome};
+use crate::info::Info;
 use crate::operation::Operation;
-use crate::request::{BufferSpace, Detached, Request};
+use crate::request::{BufferSpace, Detached, Request, Taken};
 use crate::sequence::Sequence;
 use crate::table::{
     COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, Kind, MESSAGE, REQUEST, Table, WINDOW,
 };
-use crate::types::{self, Type};
-use crate::window::Window;
+use crate::types;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 use storm_mpi::Process;
 use storm_mpi::comm::{ContextId, ContextPool, Group};
 
 /// Exit code of a rank that ends its job because a communication failed.
 const FAILED_EXIT_CODE: c_int = 1;
-
-/// Time that `MPI_Abort` waits for a thread in a call: longer than any call that does not wait.
-const ABORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// `MPI_ERRORS_ARE_FATAL`.
 pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
@@ -42,28 +32,6 @@ const REQUESTS: Range<u32> = 0..1 << 30;
 /// `MPI_MESSAGE_NO_PROC` is never given.
 const MESSAGES: Range<u32> = 1..(1 << 27) - 1;
 const _: () = assert!(MESSAGE.null() + (MESSAGES.end as Handle) < REQUEST.null());
-
-/// The phase of the process, for all threads.
-static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
-
-/// The phase of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    Before,
-    Inside,
-    After,
-}
-
-impl Phase {
-    pub(crate) fn now() -> Phase {
-        match PHASE.load(Ordering::Acquire) {
-            before if before == Phase::Before as u8 => Phase::Before,
-            inside if inside == Phase::Inside as u8 => Phase::Inside,
-            _ => Phase::After,
-        }
-    }
-}
 
 /// An error handler of a program.
 pub(crate) type ErrorFunction = unsafe extern "C" fn(*mut Handle, *mut c_int, ...);
@@ -130,59 +98,20 @@ pub(crate) struct Session {
     pub(crate) requests: RefCell<Sequence<Request>>,
     pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
-    pub(crate) windows: RefCell<Table<Rc<Window>>>,
     /// Number of windows that were ever made.
     pub(crate) windows_made: Cell<u64>,
-    pub(crate) files: RefCell<Table<Rc<OpenFile>>>,
     /// `MPI_FILE_NULL`, whose error handler serves files to be opened.
     pub(crate) no_file: Rc<Comm>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
     world: Rc<Comm>,
-    own: Rc<Comm>,
+    /// `MPI_COMM_SELF`.
+    pub(crate) own: Rc<Comm>,
 }
 
 impl Session {
-    /// Joins the job, for threads of this level. On failure there is no error handler yet.
-    pub(crate) fn begin(name: &str, level: Level) -> c_int {
-        if Phase::now() != Phase::Before {
-            die(name, "called a second time");
-        }
-        let (process, threads) = match level.join() {
-            Ok(joined) => joined,
-            Err(error) => die(name, &Fault::from(error).text),
-        };
-        launcher::warn_if_alone();
-        level::share(Box::leak(Box::new(Session::new(process))), level, threads);
-        PHASE.store(Phase::Inside as u8, Ordering::Release);
-        SUCCESS
-    }
-
-    /// Leaves the job, when everything that was sent has gone.
-    pub(crate) fn end(&self) -> Outcome {
-        self.end_detached()?;
-        self.delete_attributes(&self.own)?;
-        self.delete_attributes(&self.world)?;
-        self.leave_windows()?;
-        self.process.progress(false)?;
-        self.process.finish()?;
-        PHASE.store(Phase::After as u8, Ordering::Release);
-        level::end();
-        Ok(())
-    }
-
-    /// Leaves the windows that the program has not freed, when nobody asks anything of them any
-    /// more. All members come, and a waiting member serves the others. The order is that in which
-    /// the windows were made, so no two members wait for each other.
-    fn leave_windows(&self) -> Outcome {
-        let mut left: Vec<_> = self.windows.borrow().objects().cloned().collect();
-        left.sort_by_key(|window| window.number);
-        left.iter().try_for_each(|window| window.barrier())?;
-        left.iter().for_each(|window| window.leave());
-        Ok(())
-    }
-
-    fn new(process: Process) -> Self {
+    /// The objects of a process that has joined its job.
+    pub(crate) fn new(process: Process) -> Self {
         let contexts: Rc<RefCell<ContextPool>> = Rc::default();
         let (me, size) = (process.rank(), process.size());
         let all = Group::new((0..size).map(storm_mpi::Rank::from_index));
@@ -212,9 +141,7 @@ impl Session {
             requests: RefCell::new(Sequence::new(REQUEST, REQUESTS)),
             taken: RefCell::new(Sequence::new(MESSAGE, MESSAGES)),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
-            windows: RefCell::new(Table::new(WINDOW, [])),
             windows_made: Cell::new(0),
-            files: RefCell::new(Table::new(FILE, [])),
             no_file,
             detached: RefCell::default(),
             buffer: Cell::new(None),
@@ -239,6 +166,23 @@ impl Session {
 
     pub(crate) fn datatype(&self, handle: Handle) -> Outcome<Rc<Type>> {
         self.types.borrow().get(handle).cloned()
+    }
+
+    /// A recipe of these types, without numbers so far.
+    pub(crate) fn recipe(&self, combiner: Combiner, types: &[Handle]) -> Outcome<Recipe> {
+        let ingredient = |&handle: &Handle| match types::is_predefined(handle) {
+            true => Ok(Ingredient::Predefined(handle)),
+            false => Ok(Ingredient::Made(self.datatype(handle)?)),
+        };
+        Ok(Recipe::new(combiner, types.iter().map(ingredient).collect::<Outcome<_>>()?))
+    }
+
+    /// Checks an argument that is an info object or `MPI_INFO_NULL`.
+    pub(crate) fn check_info(&self, info: Handle) -> Outcome {
+        if info == INFO.null() {
+            return Ok(());
+        }
+        self.infos.borrow().get(info).map(|_| ())
     }
 
     pub(crate) fn operation(&self, handle: Handle) -> Outcome<Rc<Operation>> {
@@ -273,7 +217,7 @@ impl Session {
     }
 
     /// Acts as the communicator's error handler demands, and returns the function's result.
-    fn answer(&self, name: &str, fault: &Fault, comm: Option<&Rc<Comm>>) -> c_int {
+    pub(crate) fn answer(&self, name: &str, fault: &Fault, comm: Option<&Rc<Comm>>) -> c_int {
         let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
         let handler = self.error_handlers.borrow().get(comm.errhandler.get()).copied();
         match handler {
@@ -305,130 +249,6 @@ impl Session {
     }
 }
 
-/// A call without a communicator. Its errors go to the handler of `MPI_COMM_WORLD`.
-pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
-    let entered = enter(name);
-    let session = entered.session;
-    match body(session) {
-        Ok(()) => SUCCESS,
-        Err(fault) => session.answer(name, &fault, None),
-    }
-}
-
-/// A call on a communicator by a straight way that calls no function of the program. `None` means
-/// that the straight way refused, and nothing was done.
-#[inline]
-pub(crate) fn straight_on(
-    comm: Handle,
-    name: &str,
-    body: impl FnOnce(&'static Session, &Comm) -> Outcome<bool>,
-) -> Option<c_int> {
-    let entered = entered()?;
-    let session = entered.session;
-    let comms = session.comms.borrow();
-    let comm = comms.get(comm).ok()?;
-    match body(session, comm) {
-        Ok(true) => Some(SUCCESS),
-        Ok(false) => None,
-        Err(fault) => {
-            let comm = Rc::clone(comm);
-            drop(comms);
-            Some(session.answer(name, &fault, Some(&comm)))
-        }
-    }
-}
-
-/// A call on a communicator.
-pub(crate) fn on(
-    comm: Handle,
-    name: &str,
-    body: impl FnOnce(&'static Session, &Rc<Comm>) -> Outcome,
-) -> c_int {
-    let entered = enter(name);
-    let session = entered.session;
-    let comm = match session.comm(comm) {
-        Ok(comm) => comm,
-        Err(fault) => return session.answer(name, &fault, None),
-    };
-    match body(session, &comm) {
-        Ok(()) => SUCCESS,
-        Err(fault) => session.answer(name, &fault, Some(&comm)),
-    }
-}
-
-/// A call on a window, which has an error handler of its own.
-pub(crate) fn on_window(
-    window: Handle,
-    name: &str,
-    body: impl FnOnce(&'static Session, &Rc<Window>) -> Outcome,
-) -> c_int {
-    let entered = enter(name);
-    let session = entered.session;
-    let found = session.windows.borrow().get(window).cloned();
-    let window = match found {
-        Ok(window) => window,
-        Err(fault) => return session.answer(name, &fault, None),
-    };
-    match body(session, &window) {
-        Ok(()) => SUCCESS,
-        Err(fault) => session.answer(name, &fault, Some(&window.comm)),
-    }
-}
-
-/// A call on a file. If the file is not open, errors go to the handler of files to be opened.
-pub(crate) fn on_file(
-    file: Handle,
-    name: &str,
-    body: impl FnOnce(&'static Session, &Rc<OpenFile>) -> Outcome,
-) -> c_int {
-    let entered = enter(name);
-    let session = entered.session;
-    let found = session.files.borrow().get(file).cloned();
-    let file = match found {
-        Ok(file) => file,
-        Err(fault) => return session.answer(name, &fault, Some(&session.no_file)),
-    };
-    match body(session, &file) {
-        Ok(()) => SUCCESS,
-        Err(fault) => session.answer(name, &fault, Some(&file.comm)),
-    }
-}
-
-/// A call on a file that is not open yet.
-pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
-    let entered = enter(name);
-    let session = entered.session;
-    match body(session) {
-        Ok(()) => SUCCESS,
-        Err(fault) => session.answer(name, &fault, Some(&session.no_file)),
-    }
-}
-
-/// Calls the error handler of a communicator with an error of the program.
-pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
-    let own = codes::text_of(code).filter(|text| !text.is_empty());
-    let text = own.map_or_else(String::new, |own| format!(": {own}"));
-    let fault = Fault::of_code(code, Class::Unknown, format!("raised by the program{text}"));
-    session.answer(name, &fault, Some(comm));
-}
-
-/// Ends the job at the program's wish.
-pub(crate) fn abort(code: c_int) -> ! {
-    let entered = match level::entered_to_end(ABORT_PATIENCE) {
-        Ok(Some(entered)) => entered,
-        Ok(None) => die("MPI_Abort", "called outside of the job"),
-        // As with an engine in use, the process's exit code has to do.
-        Err(TakesTooLong) => {
-            say(&format!("MPI_Abort with error code {code} while another thread is in a call"));
-            std::process::exit(code)
-        }
-    };
-    let session = entered.session;
-    let rank = session.process.rank();
-    say(&format!("rank {rank}: MPI_Abort with error code {code}"));
-    session.process.abort(code)
-}
-
 /// Ends a process that is in no job, or may not communicate.
 pub(crate) fn die(name: &str, text: &str) -> ! {
     say(&format!("{name}: {text}"));
@@ -436,7 +256,7 @@ pub(crate) fn die(name: &str, text: &str) -> ! {
 }
 
 /// Tells the user in one write. Ranks often fail together, and the pieces of their lines would mix.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let line = format!("storm-mpi: {text}\n");
     eprint!("{line}");
 }

@@ -1,61 +1,15 @@
-//! Handles: the numbers by which C programs name objects, and the tables behind them.
-//!
-//! A handle has its kind in the upper bits and a place in the lower ones, so a handle of the wrong
-//! kind is detected. Place 0 is the null handle of its kind. Requests and messages are in a
-//! `sequence`.
+//! The tables behind handles. Requests and messages are in a `sequence`.
 
 use crate::fault::{Class, Fault, Outcome};
-use std::ffi::c_int;
-
-/// A handle in C.
-pub(crate) type Handle = c_int;
-
-/// The kind of object that a handle names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
-    number: c_int,
-    class: Class,
-    name: &'static str,
-}
-
-pub(crate) const COMM: Kind = Kind { number: 1, class: Class::Comm, name: "communicator" };
-pub(crate) const GROUP: Kind = Kind { number: 2, class: Class::Group, name: "group" };
-pub(crate) const TYPE: Kind = Kind { number: 3, class: Class::Type, name: "datatype" };
-pub(crate) const OP: Kind = Kind { number: 4, class: Class::Op, name: "operation" };
-pub(crate) const ERRHANDLER: Kind = Kind { number: 5, class: Class::Arg, name: "error handler" };
-pub(crate) const INFO: Kind = Kind { number: 6, class: Class::Info, name: "info object" };
-pub(crate) const MESSAGE: Kind = Kind { number: 8, class: Class::Request, name: "message" };
-pub(crate) const REQUEST: Kind = Kind { number: 16, class: Class::Request, name: "request" };
-// The number lies above those of requests.
-pub(crate) const WINDOW: Kind = Kind { number: 0x60, class: Class::Window, name: "window" };
-pub(crate) const FILE: Kind = Kind { number: 0x61, class: Class::File, name: "file" };
-pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "attribute key" };
-
-const PLACE_BITS: u32 = 24;
+use crate::handle::PLACE_BITS;
+pub(crate) use crate::handle::{
+    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, Kind, MESSAGE, OP, REQUEST, TYPE, WINDOW,
+};
 
 impl Kind {
-    /// The null handle.
-    pub(crate) const fn null(self) -> Handle {
-        self.number << PLACE_BITS
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        self.name
-    }
-
-    /// The handle of a place.
-    pub(crate) const fn handle(self, place: usize) -> Handle {
-        self.null() | place as Handle
-    }
-
-    /// Whether a handle is of this kind.
-    pub(crate) fn names(self, handle: Handle) -> bool {
-        handle >> PLACE_BITS == self.number
-    }
-
     fn place(self, handle: Handle) -> Outcome<usize> {
         let place = handle & ((1 << PLACE_BITS) - 1);
-        if handle >> PLACE_BITS == self.number && place != 0 {
+        if self.names(handle) && place != 0 {
             return Ok(place as usize);
         }
         Err(self.unknown(handle))
@@ -63,7 +17,7 @@ impl Kind {
 
     pub(crate) fn unknown(self, handle: Handle) -> Fault {
         let what = if handle == self.null() { "null" } else { "unknown" };
-        Fault::new(self.class, format!("{what} {} (handle {handle:#010x})", self.name))
+        Fault::new(self.class, format!("{what} {} (handle {handle:#010x})", self.name()))
     }
 }
 
@@ -92,7 +46,7 @@ impl<T> Table<T> {
         if place >> PLACE_BITS != 0 {
             return Err(Fault::new(
                 Class::Other,
-                format!("too many of one kind: {}", self.kind.name),
+                format!("too many of one kind: {}", self.kind.name()),
             ));
         }
         if place == self.places.len() {
@@ -128,7 +82,7 @@ impl<T> Table<T> {
     pub(crate) fn free(&mut self, handle: Handle) -> Outcome<T> {
         let place = self.kind.place(handle)?;
         if place < self.predefined {
-            return Err(Fault::new(self.kind.class, format!("predefined {}", self.kind.name)));
+            return Err(Fault::new(self.kind.class, format!("predefined {}", self.kind.name())));
         }
         let object = self.places.get_mut(place).and_then(Option::take);
         let object = object.ok_or_else(|| self.kind.unknown(handle))?;

@@ -178,7 +178,7 @@ fn markers_of_where_types_begin_and_end() {
 }
 
 #[test]
-fn what_types_are_made_of_and_what_programs_add() {
+fn contents_of_types_and_codes_of_programs() {
     let program = Program::compiled("additions");
     program.run_everywhere();
 }

@@ -197,12 +197,12 @@ fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: 
 }
 
 fn is_better(factors: &[usize], than: &[usize]) -> bool {
-    let difference = spread(factors).cmp(&spread(than));
+    let difference = width(factors).cmp(&width(than));
     difference.then_with(|| than.iter().rev().cmp(factors.iter().rev())).is_lt()
 }
 
 /// Difference between the first factor and the last.
-fn spread(factors: &[usize]) -> usize {
+fn width(factors: &[usize]) -> usize {
     let (first, last) = (factors.first(), factors.last());
     first.zip(last).map_or(0, |(first, last)| first - last)
 }

@@ -72,3 +72,22 @@ pub fn keep_between(
     }
     Ok(all_have == [1])
 }
+
+impl ContextPool {
+    /// Agrees with all members of `parent` on an id for a new communicator of some of them. All
+    /// members call it. `None` means that no id is free at all of them.
+    ///
+    /// Background work also uses the pool meanwhile. The caller then [takes](ContextPool::take) the
+    /// id, or [gives it back](ContextPool::give_back) if this process is not in the new
+    /// communicator.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn agree(pool: &RefCell<Self>, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
+        if parent.has_threads()? {
+            // Other threads may agree at the same time, in another order at other members.
+            return now(claim(pool, parent));
+        }
+        Ok(Self::free_at_all(pool, parent)?.lowest())
+    }
+}

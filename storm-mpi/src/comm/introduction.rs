@@ -105,7 +105,7 @@ impl Introduction {
     ///
     /// # Errors
     /// [`CommError`].
-    pub fn told(
+    pub fn share(
         members: Party<'_>,
         leader: usize,
         came: Option<Result<Introduction, Refusal>>,

@@ -110,7 +110,7 @@ impl Transport {
     /// A wait begins.
     #[inline]
     pub(super) fn begin(&mut self) -> Begun {
-        let told = self.told();
+        let told = self.ordered_way();
         if self.waiting.is_by_looking() {
             return Begun { told, patience: Patience::Endless, at: None };
         }
@@ -145,7 +145,7 @@ impl Transport {
     }
 
     /// The way to wait that the Node Manager has set.
-    pub(super) fn told(&self) -> Way {
+    pub(super) fn ordered_way(&self) -> Way {
         self.place.as_ref().map_or(Way::Own, OwnPlace::way)
     }
 
@@ -249,7 +249,7 @@ impl Transport {
                 }
                 std::hint::spin_loop();
             }
-            if self.told() != begun.told {
+            if self.ordered_way() != begun.told {
                 // The time for looking is over: the rank sleeps.
                 return Ok(false);
             }

@@ -6,7 +6,7 @@ use super::greeting::{
 };
 use super::poller::{Poller, Watched};
 use super::rdma::{Adapter, OFFER_BYTES, Offer, Pair};
-use super::tcp::SlotIndex;
+use super::slot_index::SlotIndex;
 use crate::rank::Rank;
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;
@@ -61,7 +61,7 @@ struct Rdma {
 
 /// News from the socket of a connection by RDMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum SocketNews {
     Nothing,
     /// The other end cannot use RDMA: bytes go by the socket.
     BySocket,
@@ -285,7 +285,7 @@ impl Connection {
     pub(super) fn has_news(&mut self) -> io::Result<()> {
         self.dry = false;
         if let Way::Rdma(rdma) = &mut self.way
-            && rdma.hear(&mut self.stream)? == Said::BySocket
+            && rdma.hear(&mut self.stream)? == SocketNews::BySocket
         {
             self.way = Way::Socket;
         }
@@ -398,19 +398,19 @@ impl Connection {
 
 impl Rdma {
     /// Reads what the socket tells: that the other end can be sent to, and how, or that it is gone.
-    fn hear(&mut self, stream: &mut TcpStream) -> io::Result<Said> {
+    fn hear(&mut self, stream: &mut TcpStream) -> io::Result<SocketNews> {
         let mut byte = [0];
         loop {
             match read_some(stream, &mut byte) {
-                Ok(0) => return Ok(Said::Nothing),
+                Ok(0) => return Ok(SocketNews::Nothing),
                 Ok(_) if byte == [READY] && !self.ready => self.ready = true,
                 // The bytes behind it are the first of the payload.
-                Ok(_) if byte == [BY_SOCKET] && !self.ready => return Ok(Said::BySocket),
+                Ok(_) if byte == [BY_SOCKET] && !self.ready => return Ok(SocketNews::BySocket),
                 Ok(_) => return Err(io::Error::other("it says what it should not")),
                 // Bytes that came before are still taken.
                 Err(_) => {
                     self.ended = true;
-                    return Ok(Said::Nothing);
+                    return Ok(SocketNews::Nothing);
                 }
             }
         }

@@ -36,7 +36,7 @@ impl Transport {
 
     /// Whether looking is still worthwhile, after it was in vain so far.
     pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
-        if self.told() != begun.told {
+        if self.ordered_way() != begun.told {
             return false;
         }
         let is_over = matches!(begun.patience, Patience::Until(end) if Instant::now() >= end);

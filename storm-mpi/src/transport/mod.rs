@@ -29,6 +29,7 @@ mod rdma;
 mod records;
 pub(crate) mod ring;
 mod short;
+mod slot_index;
 mod tcp;
 mod tracer;
 mod waiting;

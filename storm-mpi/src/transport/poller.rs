@@ -1,7 +1,7 @@
 //! The place where a rank sleeps: one `epoll` set over the doorbell and all sockets,
 //! level-triggered.
 
-use super::tcp::SlotIndex;
+use super::slot_index::SlotIndex;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;

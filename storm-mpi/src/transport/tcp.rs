@@ -24,6 +24,7 @@ use super::directory::Token;
 use super::greeting::{HELLO_BYTES, offer_behind, parse_hello};
 use super::poller::{Happening, Poller, Watched};
 use super::rdma::{Adapter, Offer};
+use super::slot_index::SlotIndex;
 use crate::rank::Rank;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -41,10 +42,6 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const SPARE_STRANGERS: usize = 64;
 /// Descriptors for everything except connections.
 const OTHER_DESCRIPTORS: u64 = 128;
-
-/// A place in the table of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotIndex(pub(super) u32);
 
 /// All TCP of one rank.
 pub(super) struct Tcp {

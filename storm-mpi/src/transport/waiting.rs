@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_node_manager_says_counts_where_the_user_said_nothing() {
+    fn the_node_managers_setting_counts_without_one_of_the_user() {
         let now = Instant::now();
         let mut own = Wish::of(None, None).unwrap().waiting(true, false);
         assert_eq!(own.patience(now, Way::Own), Patience::None, "a crowded node");

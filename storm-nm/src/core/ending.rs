@@ -9,7 +9,7 @@ use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use crate::reason::bounded;
 use storm_rm::JobId;
-use storm_rm::message::{ExitStatus, Report};
+use storm_rm::message::{CutLaunch, ExitStatus, Report};
 use storm_rm::termination::Urgency;
 
 /// SIGKILL, the only signal that acts on a stopped process.
@@ -46,12 +46,24 @@ impl NodeCore {
     /// Ends a job that cannot continue here. The Machine Manager is told why and ends it
     /// everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
+        let CoreConfig { name, hostname, .. } = &self.config;
+        let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
+        let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
+        self.end_here(key, report, actions);
+    }
+
+    /// Ends a job that a former node manager did not leave whole. The Machine Manager decides
+    /// whether the job is launched again.
+    pub(super) fn launch_cut(&mut self, key: JobKey, cut: CutLaunch, actions: &mut Vec<Action>) {
+        let JobKey { job, incarnation } = key;
+        self.end_here(key, Report::LaunchCut { job, incarnation, cut }, actions);
+    }
+
+    /// Kills a job and tells the Machine Manager why, unless the job ends anyway.
+    fn end_here(&mut self, key: JobKey, why: Report, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
-            let CoreConfig { name, hostname, .. } = &self.config;
-            let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
-            let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
-            job.fails(report, actions);
+            job.fails(why, actions);
         }
         self.doom(key, actions);
     }

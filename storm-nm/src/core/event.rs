@@ -3,7 +3,7 @@
 use crate::{HostEvent, JobKey, LaunchRefused};
 use std::collections::BTreeSet;
 use storm_rm::Rank;
-use storm_rm::message::{Command, Stream, Strobe};
+use storm_rm::message::{Command, CutLaunch, Stream, Strobe};
 
 /// An event, from the Machine Manager or from the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,13 @@ pub enum Event {
         job: JobKey,
         /// The reason, for the user.
         reason: String,
+    },
+    /// A job that a former node manager left is not whole here, so it cannot continue.
+    LaunchCut {
+        /// The job.
+        job: JobKey,
+        /// What it lacks.
+        cut: CutLaunch,
     },
     /// The Machine Manager is gone, or this node was cut off from it. Running jobs continue; those
     /// that wait for a strobe wait.

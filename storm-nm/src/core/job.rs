@@ -236,8 +236,12 @@ impl LocalJob {
     }
 
     /// Reports that every rank of this node executes: sets the flag, and the announcer tells the
-    /// Machine Manager.
+    /// Machine Manager. A job that is not whole here never counts as started, so it may be launched
+    /// again.
     pub(super) fn tell_started(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
+        if matches!(self.failure, Some(Report::LaunchCut { .. })) {
+            return;
+        }
         let JobKey { job, incarnation } = self.key();
         actions.push(Action::MarkStarted { slot: self.slot, incarnation });
         if self.announces(config) {

@@ -1,7 +1,6 @@
 //! The effect of commands and events on a node: pure, without I/O and clock.
 
 mod action;
-mod ahead;
 mod ending;
 mod event;
 mod inheriting;
@@ -10,6 +9,7 @@ mod job;
 mod node_core;
 mod pmi;
 mod resuming;
+mod rows;
 mod turns;
 
 pub use action::Action;

@@ -1,9 +1,9 @@
 //! The state of one node: its jobs, and the active row of each partition.
 
-use super::ahead::runs_in;
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::{news_of_gone, pmi_actions};
+use super::rows::runs_in;
 use super::{Action, Event};
 use crate::reason::{amount, bounded};
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
@@ -109,6 +109,7 @@ impl NodeCore {
             Event::Unserviceable { job, reason } => {
                 self.unserviceable(job, reason, &mut actions);
             }
+            Event::LaunchCut { job, cut } => self.launch_cut(job, cut, &mut actions),
             Event::ManagerLost => self.orphan(),
             Event::GivenUp => self.end_requeued(&mut actions),
             Event::Leave => self.leave_unasked(&mut actions),

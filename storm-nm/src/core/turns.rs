@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_instead_goes_on_until_it_waits() {
+    fn a_replacing_row_goes_on_until_it_waits() {
         let three = [job(0, true), job(1, false), job(2, false)];
         assert_eq!(choose(&three, Row(0), None), Some(Row(1)));
         assert_eq!(choose(&three, Row(0), Some(Row(2))), Some(Row(2)));

@@ -118,8 +118,7 @@ impl LiveConfig {
             start: StartMethod::Fork,
             keeper_timeout: Duration::from_secs(10),
             realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
-            // Nagar et al. (SPAA 1999) use no period below 1 ms.
-            boost_period: Duration::from_millis(10),
+            boost_period: crate::DEFAULT_BOOST_PERIOD,
             class_rules: ClassRules::default(),
             asked_to_end: Arc::default(),
             ends_jobs: Arc::default(),

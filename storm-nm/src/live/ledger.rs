@@ -35,6 +35,7 @@ use storm_rm::{JobIncarnation, Rank};
 /// The layout of the file. It is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
 const ENTRY_LENGTH_AT: u64 = 24;
+const FIRST_RUN_AT: u64 = 32;
 const ENTRY_AT: u64 = 4096;
 const RANKS_AT: u64 = 64 << 20;
 const LOG_AT: u64 = 128 << 20;
@@ -69,7 +70,6 @@ pub(super) struct Entry {
     launch: LaunchJob,
     first: Rank,
     count: u32,
-    first_run: JobIncarnation,
     pub(super) program: PathBuf,
     pub(super) memory_limit_bytes: Option<u64>,
     pub(super) memory_kills_before: u64,
@@ -81,12 +81,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(task: &JobTask, first_run: JobIncarnation) -> Entry {
+    pub(super) fn new(task: &JobTask) -> Entry {
         Entry {
             launch: (*task.launch).clone(),
             first: task.first,
             count: task.count,
-            first_run,
             program: PathBuf::new(),
             memory_limit_bytes: None,
             memory_kills_before: 0,
@@ -101,15 +100,11 @@ impl Entry {
         let launch = Rc::new(self.launch.clone());
         JobTask { launch, first: self.first, count: self.count }
     }
-
-    pub(super) fn first_run(&self) -> JobIncarnation {
-        self.first_run
-    }
 }
 
 /// How far the launch of a job's ranks has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum LaunchProgress {
     /// No rank has been told to start.
     Nobody,
     /// Some ranks may have been told.
@@ -156,7 +151,11 @@ impl Ledger {
     ///
     /// # Errors
     /// The file cannot be made, or a limit of this process bounds the size of its files.
-    pub(super) fn make(key: JobKey, entry: &Entry) -> io::Result<Ledger> {
+    pub(super) fn make(
+        key: JobKey,
+        entry: &Entry,
+        first_run: JobIncarnation,
+    ) -> io::Result<Ledger> {
         let limit = getrlimit(Resource::RLIMIT_FSIZE)?.0;
         if limit != RLIM_INFINITY {
             return Err(io::Error::other("its files may not grow beyond the limit of file sizes"));
@@ -168,7 +167,9 @@ impl Ledger {
         file.write_all_at(&(encoded.len() as u64).to_le_bytes(), ENTRY_LENGTH_AT)?;
         // Make the places of all ranks readable.
         file.set_len(LOG_AT)?;
-        Ok(Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) })
+        let ledger = Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) };
+        ledger.set_first_run(first_run)?;
+        Ok(ledger)
     }
 
     /// Opens the ledger of a former node manager.
@@ -184,6 +185,18 @@ impl Ledger {
         Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
     }
 
+    /// Notes the first run of a job that the node can have heard of. The next node manager takes
+    /// every later run that it does not find for one that this node never heard of.
+    pub(super) fn set_first_run(&self, first: JobIncarnation) -> io::Result<()> {
+        self.file.write_all_at(&first.0.to_le_bytes(), FIRST_RUN_AT)
+    }
+
+    pub(super) fn first_run(&self) -> io::Result<JobIncarnation> {
+        let mut bytes = [0; 4];
+        self.file.read_exact_at(&mut bytes, FIRST_RUN_AT)?;
+        Ok(JobIncarnation(u32::from_le_bytes(bytes)))
+    }
+
     /// The files that go to the keeper.
     pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         let spool = self.spool.as_ref().map(Spool::file);
@@ -195,21 +208,21 @@ impl Ledger {
     }
 
     /// Notes how far the launch has come.
-    pub(super) fn set_told(&self, told: Told) -> io::Result<()> {
-        if self.told()? == Told::Unkept {
+    pub(super) fn set_progress(&self, told: LaunchProgress) -> io::Result<()> {
+        if self.progress()? == LaunchProgress::Unkept {
             return Ok(());
         }
         self.file.write_all_at(&[told as u8], LAUNCH_AT)
     }
 
-    pub(super) fn told(&self) -> io::Result<Told> {
+    pub(super) fn progress(&self) -> io::Result<LaunchProgress> {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, LAUNCH_AT)?;
         Ok(match byte[0] {
-            0 => Told::Nobody,
-            1 => Told::Some,
-            2 => Told::All,
-            _ => Told::Unkept,
+            0 => LaunchProgress::Nobody,
+            1 => LaunchProgress::Some,
+            2 => LaunchProgress::All,
+            _ => LaunchProgress::Unkept,
         })
     }
 

@@ -102,6 +102,8 @@ pub struct LiveHost {
     survives: bool,
     /// The first run of a job that this node can have heard of.
     first_run: Cell<Option<JobIncarnation>>,
+    /// Launches that were done and are not told yet, as the keepers lack ranks of their jobs.
+    untold: RefCell<Vec<(PadId, HostEvent)>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
     /// Begins the slices that were ordered ahead.
@@ -190,6 +192,7 @@ impl LiveHost {
             inherited: Cell::default(),
             survives,
             first_run: Cell::default(),
+            untold: RefCell::default(),
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
             thresholds: OnceCell::new(),

@@ -1,6 +1,6 @@
 //! Facts about this node, as the kernel reports them.
 
-use std::fs;
+use procfs::{Current, LoadAverage, Meminfo};
 use storm_rm::message::NodeStatus;
 
 /// The host's name.
@@ -11,23 +11,16 @@ pub(super) fn hostname() -> String {
 
 /// Memory of the host in MiB; 0 if the kernel does not say.
 pub fn memory_mib() -> u64 {
-    meminfo_mib("MemTotal:")
+    Meminfo::current().map_or(0, |memory| memory.mem_total >> 20)
 }
 
 /// Load and free memory.
 pub(super) fn status() -> NodeStatus {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: f64 = text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
+    let load = LoadAverage::current().map_or(0.0, |load| load.one);
+    let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
     // A load average is far below what a u32 holds, and the cast saturates.
     NodeStatus {
         load_percent: (load * 100.0) as u32,
-        memory_available_mib: meminfo_mib("MemAvailable:"),
+        memory_available_mib: available.unwrap_or(0) >> 20,
     }
-}
-
-fn meminfo_mib(field: &str) -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) / 1024
 }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_after_it_is_what_ran_before() {
+    fn the_program_goes_on_after_its_text_was_released() {
         let text: Vec<u32> = (0..1000).collect();
         let before = format!("{text:?}");
         assert!(let_go() > 0, "a program has text");
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_kept() {
+    fn written_pages_are_kept() {
         let maps = Process::myself().and_then(|process| process.smaps()).expect("Linux says it");
         let kept = maps.iter().filter(|map| !is_unchanged_file(map));
         // Relocated constants were written, though they cannot be written any more.

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_done_and_told_once() {
+    fn due_switches_are_made_and_reported_once() {
         let (switcher, job) = (switcher(), Sleeper::new());
         let now = Instant::from_nanos(1_000_000_000);
         let done = loop {

@@ -3,7 +3,7 @@
 use super::ModelledHost;
 use crate::ahead::DueSwitch;
 use crate::{Host, SwitchAhead, SwitchDone};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use storm_primitives::{Runtime, Task};
@@ -14,6 +14,8 @@ pub(super) struct Ahead {
     /// Does the switches until it is dropped.
     task: RefCell<Option<Task>>,
     done: Rc<RefCell<Vec<SwitchDone>>>,
+    /// How often orders were withdrawn.
+    withdrawals: Cell<u64>,
 }
 
 impl Ahead {
@@ -43,7 +45,12 @@ impl Ahead {
 
     pub(super) fn withdraw(&self) -> Vec<SwitchDone> {
         let task = self.task.take();
+        self.withdrawals.update(|count| count + u64::from(task.is_some()));
         drop(task);
         self.done.take()
+    }
+
+    pub(super) fn withdrawals(&self) -> u64 {
+        self.withdrawals.get()
     }
 }

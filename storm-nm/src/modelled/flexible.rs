@@ -98,7 +98,7 @@ impl Flexible {
 fn counters<R: Runtime>(processes: &Processes<R>, now: Instant) -> BTreeMap<Rank, Counters> {
     let one = |(rank, process): (&Rank, &Rc<Process<R>>)| {
         let share = process.share().filter(|_| !process.ended.get())?;
-        let library = process.communicates().then(|| share.said(now));
+        let library = process.communicates().then(|| share.library_report(now));
         Some((*rank, Counters { cpu: share.used(now), library, ..Counters::default() }))
     };
     processes.iter().filter_map(one).collect()

@@ -145,6 +145,11 @@ impl<R: Runtime> ModelledHost<R> {
         self.process(job, rank).map_or(Duration::ZERO, |process| process.cpu_time())
     }
 
+    /// How often the node manager withdrew the switches that it had ordered ahead.
+    pub fn withdrawals(&self) -> u64 {
+        self.inner.ahead.withdrawals()
+    }
+
     /// Number of processes alive.
     pub fn live_processes(&self) -> usize {
         let jobs = self.inner.jobs.borrow();

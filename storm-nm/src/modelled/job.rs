@@ -22,6 +22,8 @@ pub(super) struct Job<R: Runtime> {
     pub(super) is_resuming: Cell<bool>,
     /// The ledger that outlives the node manager. Without a ledger the job ends with it.
     pub(super) ledger: Option<Ledger>,
+    /// Whether its node manager ended before it had told all ranks to start.
+    pub(super) cut: Cell<bool>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 

@@ -23,8 +23,8 @@ const KEPT_BYTES_PER_RANK: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) task: Rc<JobTask>,
-    /// The first run of a job that the node could have heard of at the launch of this job.
-    pub(super) first_run: JobIncarnation,
+    /// The first run of a job that the node can have heard of.
+    pub(super) first_run: Cell<JobIncarnation>,
     /// Whether the keeper has ended the job because its lease ran out.
     pub(super) lease_over: Cell<bool>,
     pmi: RefCell<Vec<PmiStep>>,
@@ -43,7 +43,7 @@ impl Ledger {
     pub(super) fn new(task: Rc<JobTask>, first_run: JobIncarnation) -> Ledger {
         Ledger {
             task,
-            first_run,
+            first_run: Cell::new(first_run),
             lease_over: Cell::new(false),
             pmi: RefCell::default(),
             outputs: RefCell::default(),

@@ -26,7 +26,7 @@ impl Default for OperatingSystem {
         OperatingSystem {
             slice: Duration::from_millis(3),
             wake: Duration::from_micros(6),
-            boost_period: Duration::from_millis(10),
+            boost_period: crate::DEFAULT_BOOST_PERIOD,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A modelled pipe: a bounded buffer with a writer and a reader that wait.
 
-use crate::bell::Bell;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use storm_primitives::Bell;
 
 /// The capacity of a Linux pipe.
 const CAPACITY_BYTES: usize = 64 * 1024;

@@ -4,7 +4,6 @@ use super::daemon_time::DaemonTime;
 use super::pipe::Pipe;
 use super::share::Share;
 use super::{Activity, Endpoint, HostAct, Model, Script, Step};
-use crate::bell::Bell;
 use crate::{HostEvent, JobKey};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -14,7 +13,7 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Instant, Runtime};
+use storm_primitives::{Bell, Instant, Runtime};
 use storm_rm::Rank;
 use storm_rm::message::{ExitStatus, RankExit, Stream};
 
@@ -211,7 +210,7 @@ impl<R: Runtime> Process<R> {
     }
 
     /// The events of its start and end, for a new node manager.
-    pub(super) fn told(&self) -> Vec<HostEvent> {
+    pub(super) fn known_events(&self) -> Vec<HostEvent> {
         self.told.borrow().clone()
     }
 

@@ -7,7 +7,6 @@
 //! process has a processor to itself for its slice.
 
 use crate::JobKey;
-use crate::bell::Bell;
 use crate::boost_turns::{BoostTurns, Doing};
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
@@ -15,7 +14,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use storm_primitives::{Instant, Runtime};
+use storm_primitives::{Bell, Instant, Runtime};
 use storm_rm::{Rank, RowSet};
 
 /// A process on a processor.

@@ -4,7 +4,7 @@
 use super::processor::{Processor, Tenant};
 use super::{Activity, Model};
 use crate::JobKey;
-use crate::classes::LibrarySaid;
+use crate::classes::LibraryReport;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -204,9 +204,9 @@ impl Share {
     }
 
     /// The report of its library on its waits up to now.
-    pub(super) fn said(&self, now: Instant) -> LibrarySaid {
+    pub(super) fn library_report(&self, now: Instant) -> LibraryReport {
         let present = self.waits_since.get().map_or(Duration::ZERO, |since| now - since);
-        LibrarySaid { operations: self.operations.get(), waited: self.waited.get() + present }
+        LibraryReport { operations: self.operations.get(), waited: self.waited.get() + present }
     }
 
     /// Processor time that it has used up to now.

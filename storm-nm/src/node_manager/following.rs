@@ -1,192 +1,122 @@
 //! Slices that this node begins by its own clock, as a strobe ordered them. The host gets the
-//! switches ahead of time. Before any event, the core first hears which slices have begun
-//! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! switches ahead of time
+//! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)). `SliceOrder`
+//! decides which ones, and when they are recalled.
 
 use super::Node;
-use crate::core::{Action, Event};
-use crate::{Host, SwitchAhead, SwitchDone};
-use std::time::Duration;
+use crate::Host;
+use crate::core::{Action, Event, NodeCore};
+use crate::slice_order::{Begun, SliceOrder};
+use crate::switch_log::SwitchLog;
+use std::cell::{Cell, RefCell};
 use storm_primitives::{Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
-use storm_rm::message::Slices;
+use storm_rm::message::{Slices, Strobe};
 
-/// Least length of a slice, even if a shorter one is ordered: a node has other work too.
-const QUANTUM_MIN: Duration = Duration::from_micros(50);
-
-/// Number of strobes of which the fastest counts: as many samples as the clock filter of RFC 5905
-/// (section 10) has.
-const SAMPLES: usize = 8;
-
-/// An older sample counts for less: since then, two clocks of 50 parts in a million may have
-/// drifted apart by one part in this many.
-const DRIFT_DIVISOR: i128 = 10_000;
-
-/// When the Machine Manager's strobes would arrive by this node's clock without delays. The
-/// difference includes the unknown origins of the two clocks, so the fastest of the last strobes
-/// determines it. A delayed strobe is then recognised, and nodes begin slices together however a
-/// single strobe reached them. The clock filter takes the samples of least delay for the same
-/// reason. A clock that is set or slewed is followed eight strobes later.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arrivals {
-    /// For each of the last strobes: its arrival, and the node's clock minus the manager's at the
-    /// time, in nanoseconds.
-    samples: [Option<(Instant, i128)>; SAMPLES],
-    next: usize,
+/// The slices of this node, and the times of its switches.
+#[derive(Debug)]
+pub(super) struct OwnSlices {
+    order: RefCell<SliceOrder>,
+    log: RefCell<SwitchLog>,
+    /// Whether the core's actions for an event are being done. An action may itself cause an event.
+    in_event: Cell<bool>,
 }
 
-impl Arrivals {
-    /// A strobe that was issued at this time of the manager's clock arrives now. Returns when it
-    /// should have arrived: at most `now`, and at least `now - span`.
-    fn due(&mut self, issued_ns: u64, now: Instant, span: Duration) -> Instant {
-        let sample = i128::from(now.as_nanos()) - i128::from(issued_ns);
-        self.samples[self.next] = Some((now, sample));
-        self.next = (self.next + 1) % SAMPLES;
-        let drifted = |(at, sample): &(Instant, i128)| {
-            let age_ns = (now - *at).as_nanos() as i128;
-            sample + age_ns / DRIFT_DIVISOR
-        };
-        let least = self.samples.iter().flatten().map(drifted).min().unwrap_or(sample);
-        let late = Duration::from_nanos(u64::try_from(sample - least).unwrap_or(u64::MAX));
-        let late_ns = late.min(span).as_nanos() as u64;
-        Instant::from_nanos(now.as_nanos().saturating_sub(late_ns))
+impl OwnSlices {
+    /// No slices, and a log of the last `records` switches.
+    pub(super) fn new(records: usize) -> OwnSlices {
+        OwnSlices {
+            order: RefCell::default(),
+            log: RefCell::new(SwitchLog::new(records)),
+            in_event: Cell::new(false),
+        }
     }
-}
 
-/// Slices that a strobe ordered, and the planned or actual beginning of the first.
-#[derive(Clone, Debug)]
-pub(super) struct Following {
-    began: Instant,
-    quantum: Duration,
-    slices: Slices,
-}
+    /// Begins an event. Returns false within another event.
+    pub(super) fn enter(&self) -> bool {
+        !self.in_event.replace(true)
+    }
 
-/// The host's orders for future slices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// There are none.
-    #[default]
-    Nothing,
-    /// The host is to switch when the slices begin.
-    Ordered,
-    /// There are none while the core takes an event.
-    Withdrawn,
+    /// Lets the core take an event, and recalls from the host what the event makes wrong.
+    pub(super) fn take(
+        &self,
+        core: &RefCell<NodeCore>,
+        event: Event,
+        host: &impl Host,
+    ) -> Vec<Action> {
+        let mut order = self.order.borrow_mut();
+        let (actions, begun) = order.take(&mut core.borrow_mut(), event, || host.withdraw_ahead());
+        self.note(begun);
+        actions
+    }
+
+    /// Recalls all orders from the host.
+    pub(super) fn recall(&self, core: &RefCell<NodeCore>, host: &impl Host) {
+        let mut order = self.order.borrow_mut();
+        let begun = order.recall(&mut core.borrow_mut(), || host.withdraw_ahead());
+        self.note(begun);
+    }
+
+    fn note(&self, begun: Vec<Begun>) {
+        for Begun { done, switched } in begun {
+            self.record(done.strobe, (done.before, done.after), switched);
+        }
+    }
+
+    /// Records a switch.
+    pub(super) fn record(
+        &self,
+        strobe: Strobe,
+        times: (Instant, Instant),
+        switched: (usize, usize),
+    ) {
+        self.log.borrow_mut().record(strobe, times, switched);
+    }
+
+    /// Ends an event: orders the coming slices from the host, unless it has orders that are right.
+    fn leave(&self, core: &RefCell<NodeCore>, host: &impl Host, now: Instant) {
+        let mut order = self.order.borrow_mut();
+        let plan = order.order(|| core.borrow().row_jobs());
+        if !plan.is_empty() && !host.switch_ahead(now, plan) {
+            order.refused();
+        }
+        self.in_event.set(false);
+    }
+
+    /// Whether the host has orders, and may switch by itself.
+    pub(super) fn are_ordered(&self) -> bool {
+        self.order.borrow().is_ordered()
+    }
+
+    /// The first switch that the host does at `time` or later.
+    pub(super) fn due_from(&self, time: Instant) -> Option<Instant> {
+        self.order.borrow().due_from(time)
+    }
+
+    /// Forgets the slices of a life in the cluster. The host has no orders any more.
+    pub(super) fn forget(&self) {
+        self.order.borrow_mut().forget();
+    }
+
+    /// Takes the log, which is empty afterwards.
+    pub(super) fn take_log(&self) -> SwitchLog {
+        self.log.replace(SwitchLog::new(0))
+    }
 }
 
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Begins these slices of a partition when they are due, in place of earlier ones.
     pub(super) fn follow(&self, partition: PartitionId, slices: Option<Slices>) {
-        let mut following = self.following.borrow_mut();
-        let Some(slices) = slices else {
-            following.remove(&partition);
-            return;
-        };
-        let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
-        let mut arrivals = self.arrivals.get();
-        let began = arrivals.due(slices.strobe.issued_ns, self.runtime.now(), quantum / 2);
-        self.arrivals.set(arrivals);
-        following.insert(partition, Following { began, quantum, slices });
+        self.slices.order.borrow_mut().follow(partition, slices, self.runtime.now());
     }
 
-    /// Withdraws the host's orders, and tells the core which slices have begun. Returns whether the
-    /// orders were not withdrawn already. The core therefore knows the active row when it takes an
-    /// event. Until new orders, only its own actions switch jobs.
-    pub(super) fn withdraw_ahead(&self) -> bool {
-        let before = self.ahead.replace(Ahead::Withdrawn);
-        if before == Ahead::Ordered {
-            self.catch_up();
-        }
-        before != Ahead::Withdrawn
-    }
-
-    /// Tells the core of slices that have begun; the host has no orders for later ones.
-    fn catch_up(&self) {
-        for SwitchDone { strobe, before, after } in self.host.withdraw_ahead() {
-            let actions = self.core.borrow_mut().handle(Event::SliceBegins(strobe));
-            for action in actions {
-                // The host has done the switch already, as nothing happened that would change it.
-                if let Action::Switch { strobe: Some(strobe), stop, resume } = action {
-                    let counts = (stop.len(), resume.len());
-                    self.switches.borrow_mut().record(strobe, (before, after), counts);
-                }
-            }
-        }
+    /// Recalls the host's orders, and tells the core which slices have begun.
+    pub(super) fn recall_slices(&self) {
+        self.slices.recall(&self.core, &self.host);
     }
 
     /// Orders from the host the switches of the coming slices, by the present state.
     pub(super) fn order_ahead(&self) {
-        let (core, following) = (self.core.borrow(), self.following.borrow());
-        let ahead = following.values().flat_map(|Following { began, quantum, slices }| {
-            core.slices_ahead(slices).into_iter().map(|slice| SwitchAhead {
-                due: *began
-                    + quantum.saturating_mul(u32::try_from(slice.index).unwrap_or(u32::MAX)),
-                strobe: slice.strobe,
-                jobs: slice.jobs,
-            })
-        });
-        let mut plan: Vec<SwitchAhead> = ahead.collect();
-        plan.sort_by_key(|switch| switch.due);
-        self.switch_due.set(plan.first().map(|switch| switch.due));
-        let ordered = !plan.is_empty() && self.host.switch_ahead(self.runtime.now(), plan);
-        self.ahead.set(if ordered { Ahead::Ordered } else { Ahead::Nothing });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The node's clock is a second ahead of the manager's, or behind it.
-    fn at(issued_us: u64, took_us: u64, ahead: bool) -> (u64, Instant) {
-        let second = 1_000_000_000;
-        let (manager, node) = if ahead { (0, second) } else { (second, 0) };
-        let since = Instant::from_nanos(node + (issued_us + took_us) * 1000);
-        (manager + issued_us * 1000, since)
-    }
-
-    #[test]
-    fn a_strobe_that_was_held_up_is_reckoned_from_when_it_should_have_come() {
-        for ahead in [true, false] {
-            let mut arrivals = Arrivals::default();
-            let span = Duration::from_micros(500);
-            let mut late = |issued, took| {
-                let (issued_ns, now) = at(issued, took, ahead);
-                now - arrivals.due(issued_ns, now, span)
-            };
-            assert_eq!(late(0, 90), Duration::ZERO, "the first is all that is known");
-            assert_eq!(late(1_000, 80), Duration::ZERO, "the quickest so far");
-            let expected = Duration::from_nanos(149_885);
-            assert_eq!(late(2_000, 230), expected, "150 us, less what clocks may have drifted");
-            assert_eq!(late(3_000, 2_000), span, "no more than the span");
-            assert_eq!(late(4_000, 80).as_micros(), 0);
-        }
-    }
-
-    #[test]
-    fn strobes_held_up_one_after_the_other_are_seen_to_be_however_seldom_they_come() {
-        let (mut arrivals, span) = (Arrivals::default(), Duration::from_millis(1));
-        for (strobe, took_us) in [80, 85, 80, 600, 700, 650].into_iter().enumerate() {
-            let (issued_ns, now) = at(strobe as u64 * 200_000, took_us, true);
-            let due = arrivals.due(issued_ns, now, span);
-            let known = Duration::from_micros(took_us) - (now - due);
-            let most = Duration::from_micros(80 + 3 * 200 / 10 + 1);
-            assert!(known <= most.max(Duration::from_micros(86)), "{known:?}, strobe {strobe}");
-        }
-    }
-
-    #[test]
-    fn clocks_that_drift_apart_or_are_set_are_followed() {
-        let mut arrivals = Arrivals::default();
-        let span = Duration::from_millis(1);
-        for strobe in 0..1_000u64 {
-            // Fifty parts in a million: half a millisecond in ten seconds. Halfway, one of the
-            // clocks stands still for a third of a second.
-            let stood = if strobe >= 500 { 300_000 } else { 0 };
-            let issued_us = strobe * 10_000;
-            let now_us = issued_us + 80 + issued_us / 20_000 + stood;
-            let late = arrivals.due(issued_us * 1000, Instant::from_nanos(now_us * 1000), span);
-            let late = Instant::from_nanos(now_us * 1000) - late;
-            let is_new = (500..508).contains(&strobe);
-            assert!(is_new || late <= Duration::from_micros(5), "{late:?}, strobe {strobe}");
-        }
+        self.slices.leave(&self.core, &self.host, self.runtime.now());
     }
 }

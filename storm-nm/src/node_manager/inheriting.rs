@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::core::Event;
-use crate::{Host, HostEvent, InheritedInput};
+use crate::{Flaw, Host, HostEvent, InheritedInput};
 use std::rc::Rc;
 use storm_primitives::Primitives;
 
@@ -17,7 +17,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             self.inherit_output(job, inherited.outputs);
             let reads = |input: &InheritedInput| inherited.task.reads_input(input.rank);
             for input in inherited.inputs.into_iter().filter(reads) {
-                self.inputs.inherit(job, input);
+                self.streams.inputs().inherit(job, input);
             }
             self.open_streams(&inherited.task);
             for (rank, line) in inherited.open_requests {
@@ -30,8 +30,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
                     (None, None) => {}
                 }
             }
-            if let Some(reason) = inherited.flaw {
-                self.handle(Event::Unserviceable { job, reason });
+            match inherited.flaw {
+                Some(Flaw::LaunchCut(cut)) => self.handle(Event::LaunchCut { job, cut }),
+                Some(Flaw::Unserviceable(reason)) => {
+                    self.handle(Event::Unserviceable { job, reason });
+                }
+                None => {}
             }
         }
         any

@@ -6,7 +6,6 @@
 //! client continue.
 
 use super::Node;
-use crate::bell::Bell;
 use crate::{Host, InheritedInput, JobKey};
 use bytes::Bytes;
 use futures_util::future::select;
@@ -14,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::rc::Rc;
-use storm_primitives::Primitives;
+use storm_primitives::{Bell, Primitives};
 use storm_rm::Rank;
 use storm_rm::input_flow::REPORT_BYTES;
 use storm_rm::message::Report;
@@ -144,16 +143,16 @@ impl Reader {
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Starts to hand input to a rank.
     pub(super) fn open_input(self: &Rc<Self>, job: JobKey, rank: Rank) {
-        let reader = self.inputs.reader(job, rank);
+        let reader = self.streams.inputs().reader(job, rank);
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
     /// A Machine Manager says whether earlier input of a job counts, and asks how much was taken.
     pub(super) fn count_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank], known: bool) {
         if !known {
-            self.inputs.count_anew(key);
+            self.streams.inputs().count_anew(key);
             ranks.iter().for_each(|rank| self.host.count_input_anew(key, *rank));
-        } else if let Some(taken_bytes) = self.inputs.taken(key) {
+        } else if let Some(taken_bytes) = self.streams.inputs().taken(key) {
             let JobKey { job, incarnation } = key;
             self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
         }
@@ -169,7 +168,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         eof: bool,
     ) {
         for rank in ranks {
-            let reader = self.inputs.reader(job, *rank);
+            let reader = self.streams.inputs().reader(job, *rank);
             let known = offset.map_or(0, |at| reader.received_bytes.get().saturating_sub(at));
             let known = usize::try_from(known).unwrap_or(usize::MAX).min(data.len());
             let data = data.slice(known..);
@@ -185,7 +184,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Discards the input of a rank that is gone, even if a child of it keeps the pipe.
     pub(super) fn drop_input(self: &Rc<Self>, job: JobKey, rank: Rank) {
-        self.inputs.reader(job, rank).end();
+        self.streams.inputs().reader(job, rank).end();
         self.report_input(job);
     }
 
@@ -204,7 +203,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     fn report_input(self: &Rc<Self>, key: JobKey) {
-        if let Some(taken_bytes) = self.inputs.progress(key) {
+        if let Some(taken_bytes) = self.streams.inputs().progress(key) {
             let JobKey { job, incarnation } = key;
             self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
         }

@@ -20,22 +20,23 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let (node, channel) = (self.clone(), info.channel);
         let task = self.runtime.spawn(async move {
             match node.try_receive(&info).await {
-                Ok(()) => mark_present(&node.primitives(), &node.plan(), &info),
+                Ok(()) => mark_present(&node.life.link(), &node.life.plan(), &info),
                 Err(reason) => node.refuse_file(&info, reason),
             }
         });
-        let former = self.receptions.borrow_mut().insert(channel, task);
-        // Dropped outside the borrow, which cancels the former reception.
-        drop(former);
+        self.tasks.receive(channel, task);
     }
 
     /// Tells the Machine Manager that the file will not be here, and why.
     pub(super) fn refuse_file(self: &Rc<Self>, info: &ReceiveFile, reason: String) {
-        let reason =
-            format!("{} cannot receive {}: {reason}", self.name, info.file.name.to_string_lossy());
+        let reason = format!(
+            "{} cannot receive {}: {reason}",
+            self.life.name(),
+            info.file.name.to_string_lossy()
+        );
         let (channel, generation, reason) = (info.channel, info.generation, bounded(reason));
         self.post(Report::FileFailed { channel, generation, reason }, Urgency::AtOnce);
-        mark_failed(&self.primitives(), &self.plan(), info);
+        mark_failed(&self.life.link(), &self.life.plan(), info);
     }
 
     async fn try_receive(&self, info: &ReceiveFile) -> Result<(), String> {
@@ -43,7 +44,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         match content.map_err(|error| explain(&error))? {
             Content::Present => {}
             Content::Missing(mut sink) => {
-                let mut chunks = prepare_channel(&self.primitives(), &self.plan(), info)
+                let mut chunks = prepare_channel(&self.life.link(), &self.life.plan(), info)
                     .map_err(|error| explain(&error))?;
                 receive_file(&mut chunks, info, &mut sink).await.map_err(|error| match error {
                     // The sink's own text says which write failed.

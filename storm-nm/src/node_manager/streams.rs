@@ -2,13 +2,14 @@
 //! network or the client does not keep up.
 
 use super::Node;
-use crate::bell::Bell;
+use super::inputs::Inputs;
 use crate::core::Event;
+use crate::outbox::Outbox;
 use crate::{Host, JobKey, JobTask};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use storm_primitives::Primitives;
+use storm_primitives::{Bell, Primitives};
 use storm_rm::Rank;
 use storm_rm::message::{Report, Stream};
 use storm_rm::termination::Urgency;
@@ -19,9 +20,33 @@ const READ_BYTES_MAX: usize = 4096;
 /// Bytes of an output report besides the output.
 const OUTPUT_HEAD_BYTES: usize = 64;
 
+/// The bytes of ranks, and other reports, on their way.
+pub(super) struct Streams {
+    outbox: Outbox,
+    inputs: Inputs,
+    held: HeldOutputs,
+}
+
+impl Streams {
+    /// Nothing is on its way; reports leave by this outbox.
+    pub(super) fn new(outbox: Outbox) -> Streams {
+        Streams { outbox, inputs: Inputs::default(), held: HeldOutputs::default() }
+    }
+
+    /// Reports on their way to the Machine Manager.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Input on its way to ranks.
+    pub(super) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+}
+
 /// The jobs whose client does not keep up, or may come back.
 #[derive(Debug, Default)]
-pub(super) struct HeldOutputs {
+struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,
     /// Output of jobs whose Machine Manager was lost: it was read and not sent.
     cut: RefCell<BTreeMap<JobKey, Vec<Report>>>,
@@ -68,15 +93,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Stops reading the output of a job, or continues.
     pub(super) fn hold_output(self: &Rc<Self>, job: JobKey, hold: bool) {
         if hold {
-            self.held.jobs.borrow_mut().insert(job);
+            self.streams.held.jobs.borrow_mut().insert(job);
         } else {
-            self.held.jobs.borrow_mut().remove(&job);
-            let kept = self.held.cut.borrow_mut().remove(&job);
+            self.streams.held.jobs.borrow_mut().remove(&job);
+            let kept = self.streams.held.cut.borrow_mut().remove(&job);
             for report in kept.into_iter().flatten() {
                 self.post(report, Urgency::AtOnce);
             }
         }
-        self.held.changed.ring();
+        self.streams.held.changed.ring();
     }
 
     /// Cuts the output of all jobs: no more is read until each job is told to continue. Keeps all
@@ -84,12 +109,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Machine Manager may not have passed on. Clients drop output that they have had. Other
     /// reports are dropped, since the next Machine Manager gets all of them anew.
     pub(super) fn cut_outputs(&self) {
-        let mut cut = self.held.cut.borrow_mut();
+        let mut cut = self.streams.held.cut.borrow_mut();
         for job in self.core.borrow().jobs() {
             cut.entry(job).or_default();
         }
-        self.held.jobs.borrow_mut().clear();
-        for report in self.outbox.drain() {
+        self.streams.held.jobs.borrow_mut().clear();
+        for report in self.streams.outbox.drain() {
             let of_job = match &report {
                 Report::Output { job, .. } => cut.iter_mut().rev().find(|(key, _)| key.job == *job),
                 _ => None,
@@ -107,7 +132,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Takes output that a former node manager read, to be sent on the Machine Manager's word.
     pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
-        self.held.cut.borrow_mut().insert(job, reports);
+        self.streams.held.cut.borrow_mut().insert(job, reports);
     }
 
     /// The end of a job waits until the output of its ranks is in the files that they share.
@@ -119,18 +144,19 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     async fn pump_output(self: &Rc<Self>, key: JobKey, rank: Rank, stream: Stream) {
-        let room = (self.plan().config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
+        let room =
+            (self.life.plan().config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
         let limit = READ_BYTES_MAX.min(room.max(1));
         let mut offset = self.host.output_offset(key, rank, stream);
-        let may_read = || (!self.held.is_held(key)).then_some(());
+        let may_read = || (!self.streams.held.is_held(key)).then_some(());
         loop {
-            self.held.changed.until(may_read).await;
-            self.outbox.room().await;
+            self.streams.held.changed.until(may_read).await;
+            self.streams.outbox.room().await;
             let Some(data) = self.host.read_output(key, rank, stream, limit).await else { break };
             let begins = offset;
             offset += data.len() as u64;
             let report = Report::Output { job: key.job, rank, stream, offset: begins, data };
-            if let Some(report) = self.held.keep(key, report) {
+            if let Some(report) = self.streams.held.keep(key, report) {
                 self.post(report, Urgency::AtOnce);
             }
         }

@@ -10,8 +10,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, NodeRanks, RankExit, Report, Stream, Strobe,
 };
 use storm_rm::{
-    InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, OutputSpec, Owner, PartitionId, Program,
-    Rank, Row, RowSet,
+    JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId, Program, Rank, Row, RowSet,
 };
 
 const RANKS: u32 = 2;
@@ -74,26 +73,9 @@ fn exit(rank: u32, code: u8) -> RankExit {
 
 pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
     let spec = JobSpec {
-        name: String::new(),
         owner: Owner { uid: 1, gid: 1 },
         procs: RANKS,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: Program::OnNodes("p".into()),
-        argv: vec!["p".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue: false,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
+        ..JobSpec::plain("p", Program::OnNodes("p".into()))
     };
     LaunchJob {
         job: JobId(job),

@@ -3,8 +3,8 @@
 use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
 use storm_nm::{Action, Event, HostEvent, NodeCore};
-use storm_rm::message::{Command, ExitStatus, RankExit, Report, Stream};
-use storm_rm::{JobId, JobIncarnation, Rank};
+use storm_rm::message::{Command, CutLaunch, ExitStatus, RankExit, Report, ResumedJob, Stream};
+use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
 /// A node where a job of two ranks runs.
 fn with_job(requeue: bool) -> NodeCore {
@@ -41,7 +41,7 @@ fn says_something(action: &Action) -> bool {
 }
 
 #[test]
-fn who_asked_to_be_queued_again_has_a_lease_until_it_is_over() {
+fn a_job_with_requeue_has_a_lease_until_its_end() {
     assert_eq!(with_job(false).requeued(), []);
     let mut core = with_job(true);
     assert_eq!(core.requeued(), [key(1, 1)]);
@@ -69,6 +69,42 @@ fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {
     let next_run = JobIncarnation(5);
     core.handle(Event::Command(Command::Resume { jobs: Vec::new(), next_run }));
     assert_eq!(core.first_run(), before, "the next manager knows");
+}
+
+/// The job never counts as started, though all its ranks execute or have ended.
+#[test]
+fn a_part_that_is_not_whole_is_told_and_killed_and_never_counts_as_started() {
+    let mut core = with_job(false);
+    let cut = CutLaunch::NotKept;
+    let mut actions = core.handle(Event::LaunchCut { job: key(1, 1), cut });
+    let (job, incarnation) = (JobId(1), JobIncarnation(1));
+    let report = Report::LaunchCut { job, incarnation, cut };
+    let is_told =
+        |action: &Action| matches!(action, Action::Post { report: r, .. } if *r == report);
+    assert!(actions.iter().any(is_told), "{actions:?}");
+    assert!(actions.contains(&Action::Destroy { job: key(1, 1) }), "{actions:?}");
+    for rank in [0, 1].map(Rank) {
+        let launched = HostEvent::Launched { job: key(1, 1), rank };
+        actions.extend(core.handle(Event::Host(launched)));
+    }
+    let started = |action: &Action| matches!(action, Action::MarkStarted { .. });
+    assert!(!actions.iter().any(started), "{actions:?}");
+    core.handle(Event::ManagerLost);
+    let next_run = JobIncarnation(5);
+    let slot = JobSlot(3);
+    let resumed = ResumedJob {
+        job,
+        incarnation,
+        slot,
+        partition: PartitionId(0),
+        rows: RowSet::ALL,
+        active_row: Row(0),
+        coscheduling: Coscheduling::Strobed,
+        hold_output: false,
+        input_known: false,
+    };
+    let actions = core.handle(Event::Command(Command::Resume { jobs: vec![resumed], next_run }));
+    assert!(actions.iter().any(is_told) && !actions.iter().any(started), "{actions:?}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Strobes on modelled nodes: the CPU time of each job, to the microsecond.
 
-use crate::support::{World, file, ms, scenario, us};
+use crate::support::{World, file, ms, scenario, spec, us};
+use bytes::Bytes;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_nm::modelled::{Model, Script};
+use storm_nm::modelled::{Model, Script, Step};
 use storm_nm::{ExitReason, JobKey};
 use storm_primitives::NodeId;
-use storm_rm::message::{Command, ExitStatus, Report, Slices};
-use storm_rm::{JobId, JobIncarnation, Rank, Row, RowSet};
+use storm_rm::message::{Command, ExitStatus, Report, Slices, Stream};
+use storm_rm::{InputSpec, JobId, JobIncarnation, Rank, Row, RowSet};
 
 const SIGTERM: i32 = 15;
 /// A heartbeat reaches all nodes of the simulated network well within this.
@@ -121,7 +122,7 @@ fn slices_from_before_a_join_was_answered_are_forgotten() {
 }
 
 #[test]
-fn what_happens_between_slices_changes_what_they_switch() {
+fn events_between_slices_change_the_switches() {
     let body = |world: Rc<World>| async move {
         two_rows(&world).await;
         let used = |job| world.host(1).cpu_time(key(job), Rank(0));
@@ -142,6 +143,48 @@ fn what_happens_between_slices_changes_what_they_switch() {
         close(used(1) - first + (used(2) - second), ms(6), SWEEP * 2);
     };
     scenario(30, 1, compute(ms(500)), body);
+}
+
+/// A strobe of row 1, after which the rows take turns for 300 slices of a millisecond.
+fn many_slices(world: &World) -> Command {
+    let following = (1..300).map(|slice| Row((slice + 1) % 2)).collect();
+    Command::Slices(Slices { strobe: world.next_strobe(1), quantum_ns: 1_000_000, following })
+}
+
+/// Output, input, PMI requests and heartbeats that say nothing of rows come many times in a span.
+#[test]
+fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
+    let put = Step::Put { key: "k".to_owned(), value: "v".to_owned() };
+    let line = Step::Write(Stream::Stdout, Bytes::from_static(b"line\n"));
+    let steps = vec![Step::Compute(ms(1)), line, put];
+    let script = Script::of(vec![Step::Repeat { times: 1_000, steps }]);
+    let model = Model { program: Rc::new(move |_| script.clone()), ..Model::default() };
+    let body = |world: Rc<World>| async move {
+        world.strobe(0).await;
+        for job in [1, 2] {
+            let mut launch = world.job(job, row(job as u32 - 1));
+            let input = InputSpec::All;
+            launch.spec = Rc::new(storm_rm::JobSpec { input, ..spec(2) });
+            world.launch(launch).await;
+        }
+        world.sleep(ms(2)).await;
+        let host = world.host(1);
+        world.say(vec![many_slices(&world)]).await;
+        let begun = (host.withdrawals(), host.cpu_time(key(1), Rank(0)));
+        for _ in 0..100 {
+            for job in [1, 2] {
+                let data = Bytes::from_static(b"input");
+                world.say(vec![Command::Input { job: JobId(job), data, eof: false }]).await;
+            }
+            world.sleep(ms(2)).await;
+        }
+        let withdrawals = host.withdrawals() - begun.0;
+        println!("{withdrawals} withdrawals in {:?}", host.cpu_time(key(2), Rank(0)) * 2);
+        assert!(world.output_of(0, Stream::Stdout).len() > 500, "ranks write");
+        close(host.cpu_time(key(1), Rank(0)) - begun.1, host.cpu_time(key(2), Rank(0)), ms(2));
+        assert_eq!(withdrawals, 0);
+    };
+    scenario(31, 1, model, body);
 }
 
 #[test]

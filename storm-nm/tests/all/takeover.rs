@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_nm::modelled::{HostAct, Model, ModelledHost, Script, Step};
-use storm_nm::{Host, HostEvent, InheritedInput, JobTask, PmiStep};
+use storm_nm::{Flaw, Host, HostEvent, InheritedInput, JobTask, PmiStep};
 use storm_primitives::sim::{SimRuntime, Simulation};
 use storm_primitives::{NodeId, NodeSet, Runtime};
-use storm_rm::message::{ExitStatus, NodeReturn, Report, Stream};
+use storm_rm::message::{CutLaunch, ExitStatus, NodeReturn, Report, Stream};
 use storm_rm::{JobIncarnation, Rank, RowSet};
 
 const RETURN: NodeReturn = NodeReturn { within_ms: 100, leased_within_ms: 80 };
@@ -189,5 +189,28 @@ fn a_node_manager_without_jobs_leaves_nothing() {
         assert!(node.host.is_clean() || node.acts.borrow().contains(&HostAct::Left));
         node.runtime.sleep(ms(200)).await;
         assert!(!node.has_ended_all());
+    });
+}
+
+#[test]
+fn a_launch_is_cut_off_if_no_rank_executes_when_the_node_manager_ends() {
+    run(vec![Step::Compute(ms(10_000))], |node| async move {
+        node.host.launch(&node.task, false);
+        node.host.manager_ends();
+        node.host.manager_begins();
+        let cut = Flaw::LaunchCut(CutLaunch::Interrupted);
+        assert_eq!(node.host.inherit().remove(0).flaw, Some(cut));
+    });
+}
+
+/// Regression: the next node manager took runs that were given up for ones that it never heard of.
+#[test]
+fn the_next_node_manager_learns_the_first_run_that_the_node_last_knew() {
+    run(vec![Step::Compute(ms(10_000))], |node| async move {
+        node.started().await;
+        node.host.remember_first_run(Some(JobIncarnation(9)));
+        node.host.manager_ends();
+        node.host.manager_begins();
+        assert_eq!(node.host.inherit().remove(0).first_run, JobIncarnation(9));
     });
 }

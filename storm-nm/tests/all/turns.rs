@@ -155,7 +155,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
 }
 
 #[test]
-fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_it() {
+fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
     let inherited = [
         ("STORM_MPI_TRANSPORT", "bcs"),
         ("STORM_MPI_PAGE", "/outer"),

@@ -19,8 +19,8 @@ use storm_rm::message::{
 };
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
-    Channel, FileSpec, Generation, GlobalPlan, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec,
-    OutputSpec, Owner, PartitionId, PlanConfig, Program, Rank, Row, RowSet,
+    Channel, FileSpec, Generation, GlobalPlan, JobId, JobIncarnation, JobSlot, JobSpec, Owner,
+    PartitionId, PlanConfig, Program, Rank, Row, RowSet,
 };
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
@@ -279,26 +279,10 @@ impl ChunkSource for Content {
 /// `bash -c script`, its output to the client.
 pub(crate) fn shell(script: &str) -> JobSpec {
     JobSpec {
-        name: "test".to_owned(),
         owner: own(),
-        procs: 1,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: Program::OnNodes("/bin/bash".into()),
         argv: vec!["bash".into(), "-c".into(), script.into()],
         env: vec![("PATH".into(), "/usr/bin:/bin".into())].into(),
-        cwd: "/".into(),
-        umask: 0o022,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue: false,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
+        ..JobSpec::plain("test", Program::OnNodes("/bin/bash".into()))
     }
 }
 

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dead_nodes_of_such_clusters_left_is_removed_and_nothing_else() {
+    fn control_groups_of_dead_nodes_are_removed_and_nothing_else() {
         let Ok(own) = crate::cgroup::own_directory() else {
             eprintln!("no cgroup v2 on this host: NOT tested");
             return;

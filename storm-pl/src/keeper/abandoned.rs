@@ -14,9 +14,6 @@ use crate::process_tree;
 
 /// Units of the times in `/proc/PID/stat` if the system does not name them: USER_HZ of Linux.
 const TICKS_PER_SECOND: u64 = 100;
-/// Positions of the session and of four times in `/proc/PID/stat`, counted from the state.
-const SESSION: usize = 3;
-const TIMES: [usize; 4] = [11, 12, 13, 14];
 
 /// Signals that are used to end jobs.
 const ENDING: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGKILL, libc::SIGTERM];
@@ -63,25 +60,20 @@ pub(super) struct Glimpse {
 impl Glimpse {
     /// `None` if the process is gone.
     pub(super) fn of(process: ProcessId) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-        // The name may contain blanks and parentheses, so the fields begin after the last one.
-        let end = stat.iter().rposition(|&byte| byte == b')')?;
-        let fields = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let session = fields.get(SESSION)?.parse().ok()?;
-        let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
-        let [user, system, waited_user, waited_system] =
-            TIMES.map(|place| ticks(place).unwrap_or(0));
+        let stat = process_tree::stat(process)?;
+        // The times of children that the process has waited for are never negative.
+        let waited = |ticks: i64| u64::try_from(ticks).unwrap_or(0);
+        // Three fields of a long text are read for each reaped process: `procfs` reads all of them.
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let peak_kib = peak_kib(&status);
         let usage = Usage {
-            user: time(user.saturating_add(waited_user)),
-            system: time(system.saturating_add(waited_system)),
+            user: time(stat.utime.saturating_add(waited(stat.cutime))),
+            system: time(stat.stime.saturating_add(waited(stat.cstime))),
             max_rss_kib: peak_kib.unwrap_or(0),
             ..Usage::default()
         };
         let ends = peak_kib.is_none() || is_told_to_end(&status);
-        Some(Self { session: ProcessId(session), ends, usage })
+        Some(Self { session: ProcessId(stat.session), ends, usage })
     }
 }
 
@@ -170,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_used_is_told_once() {
+    fn the_use_of_a_session_is_reported_once() {
         let used = |ms| Usage { user: Duration::from_millis(ms), ..Usage::default() };
         let mut abandoned = Abandoned::default();
         abandoned.add(ProcessId(7), true, used(3));

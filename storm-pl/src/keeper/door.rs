@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_knocks_is_let_in_and_both_know_the_version_of_the_other() {
+    fn a_daemon_that_knocks_is_let_in_and_both_know_the_versions() {
         let directory = tempfile::tempdir().expect("room");
         let deep = directory.path().join("d".repeat(120));
         fs::create_dir(&deep).expect("made");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_greeting_is_not_let_in() {
+    fn a_daemon_without_a_greeting_is_not_let_in() {
         let directory = tempfile::tempdir().expect("room");
         let path = directory.path().join("keeper");
         let door = Door::open(&path).expect("opened");

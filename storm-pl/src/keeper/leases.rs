@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_last_counts() {
+    fn the_last_order_counts() {
         let mut leases = Leases::default();
         leases.hold(ONE, at(5));
         leases.hold(ONE, at(9));

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_uses_stays() {
+    fn directories_in_use_stay() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("storm-1-a");
         fs::create_dir(&own).unwrap();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_otherwise_and_what_links_lead_to_stays() {
+    fn other_names_and_targets_of_links_stay() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir_all(at("storm-1-a/deep")).unwrap();

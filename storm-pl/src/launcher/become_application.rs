@@ -14,10 +14,10 @@ use crate::credentials::Credentials;
 use crate::ids::{Errno, ProcessId};
 use crate::launch_failure::{LaunchFailure, LaunchStep, RefusedLimit};
 use crate::launch_spec::{RankHead, ResourceLimit, StreamKind};
+use crate::launcher::application_state::{PMI_DESCRIPTOR, follow_keeper};
 use crate::launcher::execute::execute;
 use crate::launcher::request::Request;
 use crate::launcher::stdio::redirect;
-use crate::launcher::wait_for_launch::{PMI_DESCRIPTOR, follow_keeper};
 
 /// Returns only if a step failed.
 pub(super) fn become_application(request: &Request<'_>, keeper: ProcessId) -> LaunchFailure {

@@ -9,8 +9,8 @@ use std::ptr;
 
 use crate::ids::Errno;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
+use crate::launcher::application_state::PMI_DESCRIPTOR;
 use crate::launcher::request::Request;
-use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
 use crate::original::stands_in_for;
 
 /// The search path of a job without `PATH`, as in `confstr(_CS_PATH)` on Linux.

@@ -1,5 +1,6 @@
 //! The PL itself: the code of each pre-forked process until it is the application.
 
+mod application_state;
 mod become_application;
 mod execute;
 pub(crate) mod request;

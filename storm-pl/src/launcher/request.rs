@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(
+        fn encoded_requests_are_decoded(
             spec in launch_spec(),
             env in proptest::collection::vec(variable(), 0..4),
             path in text(),

@@ -15,13 +15,12 @@ use crate::ids::{Errno, ProcessId};
 use crate::keeper::IGNORED;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
 use crate::launch_spec::SPEC_MAX_BYTES;
+use crate::launcher::application_state::{PMI_DESCRIPTOR, follow_keeper};
 use crate::launcher::become_application::become_application;
 use crate::launcher::request::Request;
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
-/// The number of the PMI socket in the application, if it asked for PMI.
-pub(crate) const PMI_DESCRIPTOR: RawFd = 3;
 /// The number of the command socket, which `execve` closes.
 const COMMAND_DESCRIPTOR: RawFd = 4;
 /// The numbers of standard output, standard error and the PMI socket. Before the launch all are
@@ -54,12 +53,6 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
         }
         Err(_) => sys::exit_now(FAILED_EXIT_CODE),
     }
-}
-
-/// Asks to die with the keeper, and makes sure that the keeper was still alive at that moment.
-pub(super) fn follow_keeper(keeper: ProcessId) -> Result<(), Errno> {
-    sys::set_parent_death_signal(libc::SIGKILL)?;
-    if nix::unistd::getppid().as_raw() == keeper.0 { Ok(()) } else { Err(Errno(libc::ESRCH)) }
 }
 
 /// Prepares the heap for a launch. The first larger block makes glibc join the freed small ones,

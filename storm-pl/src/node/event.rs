@@ -22,7 +22,8 @@ use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{KeptId, PlaceFailure};
 use crate::launch_failure::LaunchFailure;
 use crate::node::outbox::Outbox;
-use crate::node::pads::{Pads, Source};
+use crate::node::pads::Pads;
+use crate::node::source::Source;
 use crate::node::{Keeper, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
@@ -135,6 +136,9 @@ pub enum Event {
         /// Why.
         errno: Errno,
     },
+    /// A keeper has been sent all commands that waited for room: no pad, or one pad less, is
+    /// [behind](crate::KeeperHandle::is_behind).
+    ToldAll,
     /// The keeper ended with every process of every pad. The last event.
     KeeperGone {
         /// Whether [`KeeperHandle::shutdown`] asked for it.

@@ -149,6 +149,13 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
+    /// Whether commands wait for the pad's keeper: until [`ToldAll`](crate::Event::ToldAll), a later
+    /// daemon may not find all ranks of a kept job.
+    #[must_use]
+    pub fn is_behind(&self, pad: PadId) -> bool {
+        lock(&self.pads).line(pad).is_behind()
+    }
+
     /// Closes the keeper's copy of a kept rank's input. The pipe closes when this process has
     /// closed it too.
     pub fn close_kept_input(&self, job: KeptId, pl: PlIndex) {

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use crate::cgroup::PadCgroup;
-use crate::node::pads::{Pad, Pads, Pl, Source};
-use crate::node::takeover::{Former, FormerPad, FormerPl, OwnKeeper};
+use crate::node::former::{Former, FormerPad, FormerPl, OwnKeeper};
+use crate::node::pads::{Pad, Pads, Pl};
+use crate::node::source::Source;
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
 
 impl Pads {

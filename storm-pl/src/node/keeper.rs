@@ -15,7 +15,7 @@ use crate::cgroup::{CgroupUnusable, MemoryControl, MemoryUnlimited};
 use crate::descriptors::DescriptorLimit;
 use crate::ids::ProcessId;
 use crate::keeper::{Leftovers, Survival, run_keeper};
-use crate::node::takeover::Former;
+use crate::node::former::Former;
 use crate::node::{KeeperEvents, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, Refusal, Report, Setup};
 use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};

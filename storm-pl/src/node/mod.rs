@@ -1,12 +1,15 @@
 //! The NM's side of the keeper: starting it, commanding it, hearing from it.
 
 mod event;
+mod former;
 mod handle;
 mod inherited_pads;
 mod keeper;
+mod lines;
 mod outbox;
 mod pad_time;
 mod pads;
+mod source;
 mod streams;
 mod takeover;
 

@@ -14,7 +14,7 @@ use crate::descriptors::DescriptorLimit;
 use crate::ids::{Errno, PadId, PlIndex};
 use crate::keeper::{Keeps, KeptId};
 use crate::node::Event;
-use crate::node::pads::{Pad, Pads, Source};
+use crate::node::source::Source;
 use crate::node::streams::PlEnds;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
@@ -135,7 +135,7 @@ impl<'a> Line<'a> {
     }
 
     /// Sends the commands for which there is room. If a `Keep` fails, its job is not kept.
-    fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
+    pub(super) fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
         while let Some((command, copies)) = self.outbox.unsent.front() {
             let copies: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
             match protocol::send(self.control, command, &copies, Wait::No) {
@@ -149,7 +149,14 @@ impl<'a> Line<'a> {
             }
             self.outbox.unsent.pop_front();
         }
-        self.outbox.room = None;
+        if self.outbox.room.take().is_some() {
+            events.push_back(Event::ToldAll);
+        }
+    }
+
+    /// Whether a command waits for its keeper.
+    pub(super) fn is_behind(&self) -> bool {
+        self.outbox.waits()
     }
 
     /// A copy, since the command may outlive the caller's descriptor, such as a stream of the rank.
@@ -166,33 +173,6 @@ impl Outbox {
     /// Whether a command waits.
     pub(super) fn waits(&self) -> bool {
         !self.unsent.is_empty()
-    }
-}
-
-impl Pads {
-    /// The way to the keeper of `pad`.
-    pub(super) fn line(&mut self, pad: PadId) -> Line<'_> {
-        let Self { control, outbox, epoll, limit, pads, .. } = self;
-        let line = Line::to_node((control, outbox), epoll, *limit);
-        match pads.get_mut(&pad) {
-            Some(Pad { control, outbox, .. }) => line.or_to(pad, (control, outbox)),
-            None => line,
-        }
-    }
-
-    /// The way to the node's keeper.
-    pub(super) fn line_to_node(&mut self) -> Line<'_> {
-        Line::to_node((&self.control, &mut self.outbox), &self.epoll, self.limit)
-    }
-
-    /// Sends waiting commands after news from a keeper, which may have room now.
-    pub(super) fn send_waiting(&mut self, heard: Source, events: &mut VecDeque<Event>) {
-        match heard {
-            Source::Keeper | Source::Room => self.line_to_node().send_waiting(events),
-            Source::PadKeeper(pad) | Source::PadRoom(pad) | Source::Pl(pad, _) => {
-                self.line(pad).send_waiting(events);
-            }
-        }
     }
 }
 

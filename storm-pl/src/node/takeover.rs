@@ -15,6 +15,7 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Greeting, knock};
 use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
+use crate::node::former::{Former, FormerPad, FormerPl, OwnKeeper};
 use crate::node::keeper::cgroup_name;
 use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
 use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
@@ -30,44 +31,6 @@ const MESSAGE_TIMEOUT_MS: u16 = 5_000;
 const STILL_WAITING: Duration = Duration::from_secs(60);
 /// A launch failure is two small integers.
 const FAILURE_MAX_BYTES: usize = 64;
-
-/// A keeper that another process started.
-#[derive(Debug)]
-pub(super) struct Former {
-    /// A pidfd: the keeper is no child of this process, so its number may name another process by
-    /// now.
-    pub(super) process: OwnedFd,
-    pub(super) next_pad: PadId,
-    pub(super) pads: Vec<FormerPad>,
-}
-
-/// A pad in which a job goes on, or has ended with a result that the keeper keeps.
-#[derive(Debug)]
-pub(super) struct FormerPad {
-    pub(super) pad: PadId,
-    /// The pad's own keeper, on a node without cgroups.
-    pub(super) own: Option<OwnKeeper>,
-    pub(super) pls: Vec<(PlIndex, FormerPl)>,
-}
-
-/// The keeper of one pad.
-#[derive(Debug)]
-pub(super) struct OwnKeeper {
-    pub(super) control: Seqpacket,
-    pub(super) pid: ProcessId,
-    pub(super) jobs: Vec<KeptId>,
-    /// All of these jobs have given the pad back.
-    pub(super) is_vacant: bool,
-}
-
-/// A PL of a former pad.
-#[derive(Debug)]
-pub(super) enum FormerPl {
-    Launching(Seqpacket),
-    Running,
-    Failed,
-    Ended,
-}
 
 /// A job that the former daemon left.
 #[derive(Debug)]

@@ -109,7 +109,7 @@ async fn scripts_run_with_and_without_an_interpreter_line() {
 }
 
 #[tokio::test]
-async fn what_is_as_it_was_copied_is_executed_where_it_stands() {
+async fn an_unchanged_program_is_executed_in_its_place() {
     let dir = directory();
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -174,7 +174,7 @@ async fn an_environment_larger_than_a_message_arrives() {
 }
 
 #[test]
-fn what_no_program_can_receive_is_refused() {
+fn arguments_that_no_program_can_receive_are_refused() {
     let mut spec = shell("exit 0");
     spec.args.push("a\0b".into());
     assert!(matches!(spec.encode(), Err(SpecError::Nul { .. })));

@@ -383,7 +383,7 @@ fn death_of_the_nm_ends_stopped_jobs() {
 }
 
 #[test]
-fn what_outlived_nm_and_keeper_is_found_at_the_next_start() {
+fn processes_that_outlived_nm_and_keeper_are_found_at_the_next_start() {
     let mut manager = Manager::with_fugitives(Mechanism::Cgroup);
     let Some(path) = manager.cgroup() else { return assert!(!is_root(), "root has cgroups") };
     // Both die at once: the NM must not see the keeper's death.

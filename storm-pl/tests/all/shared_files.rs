@@ -129,7 +129,7 @@ async fn lines_of_ranks_in_one_file_are_whole_and_the_file_is_the_users() {
 }
 
 #[tokio::test]
-async fn what_a_rank_leaves_behind_may_write_until_the_job_is_over() {
+async fn children_of_a_rank_may_write_until_the_end_of_the_job() {
     for mechanism in BOTH {
         let (dir, user) = directory();
         let mut node = Node::start(mechanism, 1).await;
@@ -152,7 +152,7 @@ async fn what_a_rank_leaves_behind_may_write_until_the_job_is_over() {
 
 /// A line that the writer holds is not lost with the keeper.
 #[tokio::test]
-async fn what_was_said_is_written_when_everything_ends() {
+async fn pending_output_is_written_at_the_end() {
     for mechanism in BOTH {
         let (dir, user) = directory();
         let mut node = Node::start(mechanism, 1).await;
@@ -169,7 +169,7 @@ async fn what_was_said_is_written_when_everything_ends() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_told_and_ranks_wait_for_their_end() {
+async fn a_failed_write_is_reported_and_ranks_wait_for_their_end() {
     let (dir, user) = directory();
     let mut node = Node::start(Mechanism::Cgroup, 2).await;
     let mut job = Job::new("while :; do echo more; done", &dir.path().join("out"), &user);
@@ -217,7 +217,7 @@ async fn a_killed_writer_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_written_by_the_ranks() {
+async fn ranks_write_files_that_are_not_regular_themselves() {
     let (dir, user) = directory();
     let fifo = dir.path().join("fifo");
     mkfifo(&fifo, Mode::from_bits_truncate(0o666)).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! It ends when all ranks of its node have ended, and with the job's place on the node.
 
+mod ended;
 mod fences;
 mod pmix;
 mod ranks;

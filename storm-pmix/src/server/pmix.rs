@@ -3,7 +3,7 @@
 use super::upcalls::module;
 use crate::abi::{GenerateFn, OPERATION_SUCCEEDED, SUCCESS, ServerModule, Status};
 use crate::handover::{Environment, variable};
-use crate::info::{Said, info, proc};
+use crate::info::{InfoValue, info, proc};
 use crate::library::{Functions, LibraryError};
 use crate::placement::Placement;
 use std::ffi::{CStr, CString, c_char};
@@ -41,14 +41,14 @@ impl Pmix {
         directory: &Path,
     ) -> Result<Pmix, PmixError> {
         let pmix = Pmix { functions: Functions::load()?, nspace: nspace.to_owned() };
-        let text = |text: &str| Said::Text(text.to_owned());
+        let text = |text: &str| InfoValue::Text(text.to_owned());
         let files = directory.to_string_lossy();
         let mut said = [
-            info("pmix.srv.nspace", Said::Text(format!("{nspace}-server"))),
-            info("pmix.srv.rank", Said::Rank(placement.own() as u32)),
+            info("pmix.srv.nspace", InfoValue::Text(format!("{nspace}-server"))),
+            info("pmix.srv.rank", InfoValue::Rank(placement.own() as u32)),
             info("pmix.srvr.tmpdir", text(&files)),
             info("pmix.sys.tmpdir", text(&files)),
-            info("pmix.hname", Said::Text(placement.own_name())),
+            info("pmix.hname", InfoValue::Text(placement.own_name())),
         ];
         let module: &'static mut ServerModule = Box::leak(Box::new(module()));
         // SAFETY: the module lives for ever, and its functions have the types of the prototypes.
@@ -63,7 +63,10 @@ impl Pmix {
         let regex = self.generate(self.functions.generate_regex, placement.node_names())?;
         let ppn = self.generate(self.functions.generate_ppn, placement.ranks_of_nodes())?;
         let mut said = placement.job_info(&self.nspace, directory);
-        said.extend([info("pmix.nmap", Said::Regex(regex)), info("pmix.pmap", Said::Regex(ppn))]);
+        said.extend([
+            info("pmix.nmap", InfoValue::Regex(regex)),
+            info("pmix.pmap", InfoValue::Regex(ppn)),
+        ]);
         let nspace = proc(&self.nspace, 0).nspace;
         let local = placement.local().len() as i32;
         // SAFETY: the namespace has the length that the library requires. The infos and the data

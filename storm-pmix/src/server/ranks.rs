@@ -1,6 +1,7 @@
 //! The ranks of this node: their processes, and their PMI connections, which the server uses.
 
 use super::ServeError;
+use super::ended::has_ended;
 use super::watch::Watcher;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -204,11 +205,4 @@ fn readable(rank: u32) -> EpollEvent {
 
 fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
     move |source| ServeError::Pmi { rank, source }
-}
-
-/// Whether a process has ended: its descriptor is readable from then on.
-pub(super) fn has_ended(process: &OwnedFd) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }

@@ -5,7 +5,7 @@
 //! asks for the end of the job on the connection of a rank that still exists.
 
 use super::ServeError;
-use super::ranks::has_ended;
+use super::ended::has_ended;
 use crate::handover::{receive_descriptors, send_descriptors};
 use crate::rank::number;
 use nix::errno::Errno;

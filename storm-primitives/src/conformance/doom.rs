@@ -1,8 +1,8 @@
 //! Kills a node in the middle of an operation, and checks the survivors afterwards.
 
 use super::atomicity::{Held, InitiatorStatus, all_or_nothing, is_true_blame};
+use super::bench::Death;
 use super::failure::{differs, expect};
-use super::suite::Death;
 use super::trial::{promised, put};
 use super::{Command, Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen, Trial};
 use crate::{CompareAndWrite, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation};

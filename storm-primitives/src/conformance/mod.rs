@@ -18,6 +18,7 @@
 mod agent;
 mod any_cluster;
 pub(crate) mod atomicity;
+pub(crate) mod bench;
 pub(crate) mod cases;
 mod cluster;
 mod command;

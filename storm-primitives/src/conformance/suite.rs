@@ -1,34 +1,16 @@
 //! Runs cases on a backend and reports.
 
+pub use super::bench::Verdict;
+use super::bench::{Bench, Body, Death};
 use super::cases::{CASES, dispatch};
-use super::{Capabilities, ClusterSpec, Factory, Failure, Trial};
-use futures_util::future::{FutureExt, LocalBoxFuture};
+use super::{ClusterSpec, Factory, Failure, Trial};
 use std::fmt;
-use std::future::Future;
 
 /// Set this variable to repeat a case under another seed.
 pub const SEED_VARIABLE: &str = "STORM_CONFORMANCE_SEED";
 
 /// The default seed.
 const DEFAULT_SEED: u64 = 1;
-
-/// A death case is repeated with the death one step later until the victim
-/// survives the operation; no operation of these cases takes more steps.
-const MAX_DEATH_STEPS: u64 = 400;
-
-/// The result of a case.
-#[derive(Debug)]
-pub enum Verdict {
-    /// The contract holds.
-    Passed,
-    /// The backend's factory lacks an ability that the case needs.
-    NotApplicable {
-        /// The ability that the factory lacks.
-        ability: &'static str,
-    },
-    /// The contract does not hold.
-    Failed(Failure),
-}
 
 /// The outcome of a run.
 #[derive(Debug, Default)]
@@ -103,80 +85,6 @@ pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
     }
 }
 
-/// A case as a factory runs it.
-type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
-
-/// Runs the cases: a factory, whose type the cases need not know, and a seed.
-pub(crate) struct Bench<'a> {
-    run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
-    capabilities: Capabilities,
-    seed: u64,
-}
-
-/// The result of a case with a death.
-pub(crate) enum Death {
-    /// The victim died during the operation.
-    Happened,
-    /// The operation was over before the victim's step came: no later step
-    /// will tell more.
-    TooLate,
-}
-
-impl Bench<'_> {
-    /// Runs `case` on a cluster of `compute_nodes`.
-    pub(crate) fn once<Fut>(&self, compute_nodes: u32, case: fn(Trial) -> Fut) -> Verdict
-    where
-        Fut: Future<Output = Result<(), Failure>> + 'static,
-    {
-        let body = move |trial| {
-            let outcome = case(trial);
-            async move { outcome.await.map(|()| Death::TooLate) }.boxed_local()
-        };
-        match (self.run)(compute_nodes, self.seed, Box::new(body)) {
-            Ok(_) => Verdict::Passed,
-            Err(failure) => Verdict::Failed(failure),
-        }
-    }
-
-    /// Runs `case` if the factory has the ability that it needs.
-    pub(crate) fn once_if<Fut>(
-        &self,
-        able: bool,
-        ability: &'static str,
-        compute_nodes: u32,
-        case: fn(Trial) -> Fut,
-    ) -> Verdict
-    where
-        Fut: Future<Output = Result<(), Failure>> + 'static,
-    {
-        if able { self.once(compute_nodes, case) } else { Verdict::NotApplicable { ability } }
-    }
-
-    /// Runs `case` on a fresh cluster for every step at which the victim may
-    /// die.
-    pub(crate) fn each_step<Fut>(&self, compute_nodes: u32, case: fn(Trial, u64) -> Fut) -> Verdict
-    where
-        Fut: Future<Output = Result<Death, Failure>> + 'static,
-    {
-        for step in 0..MAX_DEATH_STEPS {
-            let seed = self.seed.wrapping_add(step);
-            let body = move |trial| case(trial, step).boxed_local();
-            match (self.run)(compute_nodes, seed, Box::new(body)) {
-                Ok(Death::Happened) => {}
-                Ok(Death::TooLate) => return Verdict::Passed,
-                Err(failure) => return Verdict::Failed(failure),
-            }
-        }
-        let what = "the operation of a case with a death";
-        Verdict::Failed(Failure::Endless { what, limit: MAX_DEATH_STEPS })
-    }
-
-    /// The abilities of the factory's clusters.
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.capabilities
-    }
-}
-
 /// One case on one cluster of `factory`.
 fn run_on<F: Factory>(factory: &F, spec: &ClusterSpec, body: Body) -> Result<Death, Failure> {
     let (patience, capabilities) = (factory.patience(), factory.capabilities());
@@ -184,4 +92,45 @@ fn run_on<F: Factory>(factory: &F, spec: &ClusterSpec, body: Body) -> Result<Dea
     factory.run(spec, move |cluster| {
         body(Trial::new(Box::new(cluster), of_trial, patience, capabilities))
     })?
+}
+
+/// Makes one `#[test]` for every case of the suite, named `theme::case`, on clusters of the factory
+/// that the expression makes. The expression is put into submodules of the caller's module, where
+/// everything of that module is in scope.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($factory:expr) => {
+        $crate::__conformance_list! { { $crate::__conformance_tests } $factory }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    (
+        { $factory:expr }
+        $($module:ident { $($name:ident ($($how:tt)*),)* })*
+    ) => {
+        $crate::__conformance_modules! { { $factory } $($module { $($name)* })* }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_modules {
+    ({ $factory:expr }) => {};
+    ({ $factory:expr } $module:ident { $($name:ident)* } $($rest:tt)*) => {
+        mod $module {
+            #[allow(unused_imports, clippy::wildcard_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    let name = concat!(stringify!($module), "::", stringify!($name));
+                    $crate::conformance::suite::check(&$factory, name, env!("CARGO_PKG_NAME"));
+                }
+            )*
+        }
+        $crate::__conformance_modules! { { $factory } $($rest)* }
+    };
 }

@@ -6,8 +6,8 @@
 use super::Layer;
 use super::lane::Lane;
 use crate::{CompareAndWrite, PrimitiveError, Primitives, Xfer};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub struct DelayRange {
 pub struct Delay<P> {
     lane: Lane<P>,
     range: DelayRange,
-    random: Rc<RefCell<StdRng>>,
+    random: Rc<RefCell<ChaCha12Rng>>,
 }
 
 impl<P: Primitives> Delay<P> {
@@ -35,7 +35,7 @@ impl<P: Primitives> Delay<P> {
     /// the same seed and node.
     pub fn new(inner: P, range: DelayRange, seed: u64) -> Delay<P> {
         let seed = seed ^ u64::from(inner.node().0) << 32;
-        let random = Rc::new(RefCell::new(StdRng::seed_from_u64(seed)));
+        let random = Rc::new(RefCell::new(ChaCha12Rng::seed_from_u64(seed)));
         Delay { lane: Lane::new(inner), range, random }
     }
 

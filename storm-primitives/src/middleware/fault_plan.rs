@@ -1,8 +1,8 @@
 //! The operations of a node that fail or are late.
 
 use crate::PrimitiveError;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ pub enum Fault {
 }
 
 /// The faults of one node's operations, numbered from 0 in the order of issue.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct FaultPlan {
     script: BTreeMap<u64, Fault>,
     random: Option<RandomFaults>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct RandomFaults {
-    random: StdRng,
+    random: ChaCha12Rng,
     timeouts_per_mille: u32,
     longest_delay: Duration,
 }
@@ -54,7 +54,7 @@ impl FaultPlan {
         timeouts_per_mille: u32,
         longest_delay: Duration,
     ) -> FaultPlan {
-        let random = StdRng::seed_from_u64(seed);
+        let random = ChaCha12Rng::seed_from_u64(seed);
         self.random = Some(RandomFaults { random, timeouts_per_mille, longest_delay });
         self
     }

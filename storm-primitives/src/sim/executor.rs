@@ -5,12 +5,13 @@
 //! of a fixed order. The tasks themselves are in [`super::tasks`], the timers in
 //! [`super::timers`].
 
+use crate::Instant;
+use crate::sim::group::Group;
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
-use crate::{Instant, NodeId};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -59,17 +60,10 @@ pub struct Effort {
     pub calls: u64,
 }
 
-/// Tasks of one group die and freeze together: a group is one life of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Group {
-    pub(super) node: NodeId,
-    pub(super) life: u64,
-}
-
 pub(super) struct Core {
     seed: u64,
     now: Cell<Instant>,
-    rng: RefCell<StdRng>,
+    rng: RefCell<ChaCha12Rng>,
     tasks: RefCell<Tasks>,
     ready: Arc<ReadyQueue>,
     timers: RefCell<Timers>,
@@ -102,7 +96,7 @@ impl Simulation {
         let core = Rc::new(Core {
             seed,
             now: Cell::new(Instant::ORIGIN),
-            rng: RefCell::new(StdRng::seed_from_u64(seed)),
+            rng: RefCell::new(ChaCha12Rng::seed_from_u64(seed)),
             tasks: RefCell::default(),
             ready: Arc::default(),
             timers: RefCell::default(),

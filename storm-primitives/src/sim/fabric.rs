@@ -28,7 +28,7 @@ pub trait Fabric {
     fn to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
     /// The times from its place in the order to each node of its set.
-    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Spread;
+    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Arrivals;
 
     /// The time from the arrival at `nodes`, which the operation reached at the same instant, to
     /// their answer or acknowledgement at the sequencer. `nodes` is never empty.
@@ -38,7 +38,7 @@ pub trait Fabric {
     fn outcome(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
     /// The times from a change of the membership until each of `nodes` knows it.
-    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread;
+    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Arrivals;
 
     /// The delay from a signal on `node` until a waiter can run: the time of the node's
     /// operating system. Zero by default.
@@ -78,7 +78,7 @@ pub enum OperationKind {
 
 /// The arrival times at the nodes of a set, from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum Arrivals {
     /// All at the same time: one event for the simulation.
     Together(Duration),
     /// Each at its own time, in increasing order of node id. Nodes with equal times are one event.

@@ -30,6 +30,7 @@
 
 mod executor;
 mod fabric;
+mod group;
 mod link;
 mod network;
 mod network_config;
@@ -42,7 +43,7 @@ mod timers;
 mod trace;
 
 pub use executor::{Effort, SimError, Simulation};
-pub use fabric::{Fabric, Operation, OperationKind, Random, Spread};
+pub use fabric::{Arrivals, Fabric, Operation, OperationKind, Random};
 pub use network::SimNetwork;
 pub use network_config::NetworkConfig;
 pub use node::SimPrimitives;

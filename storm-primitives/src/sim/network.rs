@@ -12,15 +12,15 @@ mod delivery;
 mod links;
 mod lives;
 mod operations;
+pub(super) mod state;
 
-use crate::sim::executor::{Core, Group, Simulation};
-use crate::sim::fabric::{Fabric, Random};
-use crate::sim::link::Link;
+use crate::sim::executor::Simulation;
+use crate::sim::fabric::Fabric;
 use crate::sim::node::SimPrimitives;
-use crate::sim::operation::{Message, OpId, Pending, Request};
 use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
-use crate::{Instant, Layout, NodeId, NodeSet};
+use crate::{Layout, NodeId, NodeSet};
 use lives::End;
+use state::{Network, Node, State};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -29,48 +29,6 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct SimNetwork {
     network: Rc<Network>,
-}
-
-pub(super) struct Network {
-    core: Rc<Core>,
-    fabric: Rc<dyn Fabric>,
-    layout: Layout,
-    state: RefCell<State>,
-}
-
-struct State {
-    nodes: Vec<Node>,
-    next_op: u64,
-    pending: BTreeMap<OpId, Pending>,
-    /// Operations that reached the sequencer and have not started.
-    queue: VecDeque<(NodeId, u64, Request)>,
-}
-
-/// The action to take when a message has crossed a link.
-type Held = Box<dyn FnOnce(&Rc<Network>)>;
-
-/// One node as the network sees it.
-struct Node {
-    life: u64,
-    /// Its tasks: they outlive a life that ends without the node's death.
-    group: Group,
-    up: bool,
-    frozen: bool,
-    /// The sequencer knows that it is dead.
-    known_dead: bool,
-    handle: Option<SimPrimitives>,
-    /// When its last operation reaches the sequencer, so that order is kept.
-    last_issue: Instant,
-    /// When the last message reaches it.
-    last_arrival: Instant,
-    /// When the last signal is noticed on it.
-    last_wake: Instant,
-    inbox: VecDeque<(OpId, Message)>,
-    link: Link,
-    /// Messages that wait on either side of the node's cut link.
-    held: VecDeque<Held>,
-    /// The node dies after this many more steps.
-    steps_left: Option<u64>,
 }
 
 impl SimNetwork {
@@ -127,8 +85,9 @@ impl SimNetwork {
     /// # Panics
     /// If there is no such node.
     pub fn node(&self, node: NodeId) -> SimPrimitives {
-        let handle = self.network.state.borrow().nodes[node.index()].handle.clone();
-        handle.expect("every node has a handle from its first join on")
+        let seat = self.network.state.borrow().nodes[node.index()].seat.clone();
+        let seat = seat.expect("every node has a seat from its first join on");
+        SimPrimitives { network: self.network.clone(), seat }
     }
 
     /// All nodes, the management node included.
@@ -238,50 +197,5 @@ impl SimNetwork {
         self.network.join(node);
         self.network.announce_join(node);
         self.node(node)
-    }
-}
-
-impl Network {
-    fn random(&self) -> Random<'_> {
-        Random::new(&self.core)
-    }
-
-    /// Runs `action` at a time, even if the node that asked is gone by then.
-    fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
-        let network = self.clone();
-        self.core.call_at(when, move || action(&network));
-    }
-}
-
-impl Node {
-    fn absent() -> Node {
-        Node {
-            life: 0,
-            group: Group { node: NodeId::MM, life: 0 },
-            up: false,
-            frozen: false,
-            known_dead: true,
-            handle: None,
-            last_issue: Instant::ORIGIN,
-            last_arrival: Instant::ORIGIN,
-            last_wake: Instant::ORIGIN,
-            inbox: VecDeque::new(),
-            link: Link::SOUND,
-            held: VecDeque::new(),
-            steps_left: None,
-        }
-    }
-}
-
-impl Node {
-    /// Whether the node neither takes nor sends anything.
-    fn is_silent(&self) -> bool {
-        self.frozen || self.link.cut
-    }
-}
-
-impl State {
-    fn is_known_dead(&self, node: NodeId) -> bool {
-        self.nodes.get(node.index()).is_none_or(|node| node.known_dead)
     }
 }

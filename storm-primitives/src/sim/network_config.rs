@@ -2,7 +2,7 @@
 //! tests see as many interleavings as there are seeds.
 
 use crate::NodeSet;
-use crate::sim::fabric::{Fabric, Operation, OperationKind, Random, Spread};
+use crate::sim::fabric::{Arrivals, Fabric, Operation, OperationKind, Random};
 use std::time::Duration;
 
 /// Delays of the simulated network.
@@ -35,8 +35,8 @@ impl NetworkConfig {
         random.between(self.min_delay, self.max_delay)
     }
 
-    fn each(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread {
-        Spread::Each(nodes.iter().map(|_| self.draw(random)).collect())
+    fn each(&self, nodes: &NodeSet, random: &Random<'_>) -> Arrivals {
+        Arrivals::Each(nodes.iter().map(|_| self.draw(random)).collect())
     }
 }
 
@@ -51,7 +51,7 @@ impl Fabric for NetworkConfig {
         self.draw(random) + data
     }
 
-    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Spread {
+    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Arrivals {
         self.each(operation.set, random)
     }
 
@@ -68,7 +68,7 @@ impl Fabric for NetworkConfig {
         self.draw(random)
     }
 
-    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread {
+    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Arrivals {
         self.each(nodes, random)
     }
 

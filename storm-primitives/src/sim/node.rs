@@ -1,7 +1,7 @@
 //! One simulated node's handle on the primitives.
 
 use crate::answer_slot::AnswerSlot;
-use crate::sim::network::Network;
+use crate::sim::network::state::{Network, Seat};
 use crate::sim::operation::Request;
 use crate::sim::runtime::SimRuntime;
 use crate::{
@@ -14,43 +14,38 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct SimPrimitives {
     pub(super) network: Rc<Network>,
-    pub(super) runtime: SimRuntime,
-    pub(super) node: NodeId,
-    pub(super) life: u64,
-    pub(super) memory: GlobalMemory,
-    pub(super) events: EventTable,
-    pub(super) membership: Membership,
+    pub(super) seat: Seat,
 }
 
 impl Primitives for SimPrimitives {
     type Runtime = SimRuntime;
 
     fn runtime(&self) -> &SimRuntime {
-        &self.runtime
+        &self.seat.runtime
     }
 
     fn node(&self) -> NodeId {
-        self.node
+        self.seat.node
     }
 
     fn memory(&self) -> &GlobalMemory {
-        &self.memory
+        &self.seat.memory
     }
 
     fn events(&self) -> &EventTable {
-        &self.events
+        &self.seat.events
     }
 
     fn membership(&self) -> &Membership {
-        &self.membership
+        &self.seat.membership
     }
 
     fn xfer_and_signal(&self, xfer: Xfer) {
         let event = xfer.local_event;
-        if let Err(error) = self.network.issue(self.node, self.life, Request::Put(xfer))
+        if let Err(error) = self.network.issue(self.seat.node, self.seat.life, Request::Put(xfer))
             && let Some(event) = event
         {
-            self.events.signal(event, Err(error));
+            self.seat.events.signal(event, Err(error));
         }
     }
 
@@ -58,7 +53,7 @@ impl Primitives for SimPrimitives {
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
-        let (network, node, life) = (self.network.clone(), self.node, self.life);
+        let (network, node, life) = (self.network.clone(), self.seat.node, self.seat.life);
         async move {
             let answer = AnswerSlot::default();
             network.issue(node, life, Request::Compare(caw, answer.clone()))?;

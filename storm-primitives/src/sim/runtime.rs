@@ -1,7 +1,8 @@
 //! Virtual time behind the [`Runtime`] trait.
 
-use crate::sim::executor::{Core, Group};
+use crate::sim::executor::Core;
 use crate::sim::fabric::Random;
+use crate::sim::group::Group;
 use crate::sim::timers::TimerKey;
 use crate::{Instant, Runtime, Task};
 use std::future::Future;

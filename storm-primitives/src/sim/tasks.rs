@@ -4,7 +4,7 @@
 //! waker that outlives its task wakes no other task. Waking a task, choosing a random ready task
 //! and finding it all take constant time.
 
-use crate::sim::executor::Group;
+use crate::sim::group::Group;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
-    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn, NodeStatus,
-    RankExit, ReceiveFile, Report, Stream, Strobe,
+    Command, CutLaunch, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn,
+    NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
@@ -353,6 +353,8 @@ fn report() -> impl Strategy<Value = Report> {
         Just(Report::ProcessesLost),
         (job(), run()).prop_map(|(job, incarnation)| Report::Started { job, incarnation }),
         (job(), run()).prop_map(|(job, incarnation)| Report::LeaseOver { job, incarnation }),
+        (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
+            .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_open_to_a_job_is_open_in_its_opening(
+        fn an_opening_has_the_nodes_that_are_open_to_the_job(
             windows in prop::collection::vec((0..8u32, 0..40u64, 1..20u64), 0..8),
             runs in prop::collection::vec((1..60u64, prop::option::of(0..8u64)), 1..20),
             now_s in 0..30u64,

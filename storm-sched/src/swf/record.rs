@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_field() {
+    fn an_error_names_its_field() {
         let told = |line: &[u8]| SwfRecord::parse(line).unwrap_err().to_string();
         assert_eq!(told(b"1 2 3 x4 5"), "field 4 (run time) is \"x4\", which is not a number");
         assert_eq!(told(b"1 2 3 4"), "there are 4 fields, and a job needs at least 5");
@@ -275,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_records_are_read_back(
             values in prop::array::uniform18(any::<i64>()),
             cpu_s in -1.0..1e15,
         ) {

@@ -38,7 +38,7 @@ struct Mutant {
 }
 
 impl Mutant {
-    fn told(&self, event: Event) -> Vec<Event> {
+    fn altered(&self, event: Event) -> Vec<Event> {
         match (self.bug, &event) {
             (Bug::IgnoresReservations, Event::Reserve(_) | Event::Unreserve(_)) => vec![],
             (Bug::ForgetsWhoWaited, Event::Submit(request)) if request.reservation.is_some() => {
@@ -56,8 +56,8 @@ impl Policy for Mutant {
 
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.aware.handle(now, event.clone());
-        let told = self.told(event);
-        told.into_iter().flat_map(|event| self.inner.handle(now, event)).collect()
+        let altered = self.altered(event);
+        altered.into_iter().flat_map(|event| self.inner.handle(now, event)).collect()
     }
 
     fn wake_at(&self) -> Option<SchedTime> {

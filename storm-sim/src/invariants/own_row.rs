@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_or_is_being_ended_runs_where_it_likes() {
+    fn ended_and_ending_jobs_may_run_in_any_row() {
         let exit = HostAct::Exit { job: key(1, 1), rank: Rank(0) };
         after(&[exit, strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap();
         let signal = HostAct::Signal { job: key(2, 2), signal: 15 };

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_former_manager_ordered_is_compared_with_its_own() {
+    fn strobes_are_compared_within_one_life_of_the_manager() {
         let mut invariant = StrobeOrder::default();
         invariant.note(&Fact::ManagerUp).unwrap();
         invariant.note(&Fact::Host(NodeId(1), &strobe(8, 0))).unwrap();

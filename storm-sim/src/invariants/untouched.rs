@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_do_to_such_a_job_is_found() {
+    fn acts_of_nodes_on_such_a_job_are_found() {
         let configuration = Configuration::even(3, PES, 1);
         for act in [HostAct::Destroy(key(1, 1)), HostAct::LeaseOver(key(1, 1)), HostAct::Left] {
             let mut invariant = running(false);

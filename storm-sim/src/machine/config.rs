@@ -1,6 +1,5 @@
 //! The parts of a simulated machine, and the jobs that it is asked to run.
 
-use super::daemons::REQUEUE_FENCE;
 use super::{Configuration, ConfiguredNode, ConfiguredPartition};
 use crate::content;
 use crate::hosts::Hosts;
@@ -12,7 +11,7 @@ use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
 use storm_nm::classes::{ClassRuleError, ClassRules};
 use storm_primitives::NodeId;
 use storm_primitives::sim::Fabric;
-use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
+use storm_rm::{GlobalPlan, JobSpec, OutputSpec, PlanConfig, Program};
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum, Registry};
 use thiserror::Error;
 
@@ -35,6 +34,9 @@ const REPORT_BYTES: u32 = 4 * 1024;
 const REPORT_BYTES_PER_PE: u32 = 64;
 /// Files that can be transferred at once.
 const CHANNELS: u32 = 2;
+/// The requeue fence of the manager: longer than a node takes to notice that it has no manager and
+/// to end its jobs.
+const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 /// Ended jobs that the manager keeps in memory.
 const HISTORY: usize = 10_000;
 
@@ -256,31 +258,17 @@ impl JobRequest {
             bytes => Program::Shipped(content::file(&self.name, bytes)),
         };
         JobSpec {
-            name: self.name.clone(),
-            owner: Owner { uid: 0, gid: 0 },
             procs: self.procs,
-            nodes: None,
-            resources: storm_rm::Resources::default(),
             partition: self.partition.clone(),
-            sched: None,
-            time_limit: None,
-            program,
             argv: vec![
                 self.name.as_str().into(),
                 application.to_string().as_str().into(),
                 self.fences.to_string().as_str().into(),
             ],
-            env: Default::default(),
-            cwd: "/".into(),
-            umask: 0o022,
-            limits: Vec::new(),
-            files: Vec::new(),
             // Nobody reads it, and the streams of 65,536 ranks cost memory.
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
-            input: InputSpec::None,
             requeue: self.requeue,
-            bind: storm_rm::Binding::None,
-            needs: Default::default(),
+            ..JobSpec::plain(&self.name, program)
         }
     }
 }

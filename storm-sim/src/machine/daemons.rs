@@ -21,9 +21,6 @@ use storm_primitives::{NodeId, Primitives, Runtime, Task};
 /// Hundredths of a whole.
 const WHOLE_PERCENT: u32 = 100;
 
-/// How long the manager waits for it: longer than the node takes to notice and to kill.
-pub(super) const REQUEUE_FENCE: Duration = Duration::from_millis(200);
-
 /// The network, the nodes, and the client of the present manager.
 pub(super) struct Life {
     pub(super) network: SimNetwork,

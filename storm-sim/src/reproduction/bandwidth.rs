@@ -14,7 +14,7 @@ pub(super) fn table3() -> Reproduction {
         let mut marks = (Vec::new(), Vec::new());
         for ((&cable_m, bandwidth), paper) in cells {
             let quantity = format!("{} nodes, {cable_m} m", ours.nodes);
-            rows.push(Row::model(quantity, bandwidth.get(), "MiB/s").beside(paper, SOURCE));
+            rows.push(Row::model(quantity, bandwidth.get(), "MiB/s").with_paper(paper, SOURCE));
             marks.0.push((f64::from(cable_m), bandwidth.get()));
             marks.1.push((f64::from(cable_m), paper));
         }

@@ -22,7 +22,7 @@ pub(super) fn fig7(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     let quantity = format!("growth over {BARRIER_NODES} nodes");
     if let Some(growth_us) = growth_us {
         let row = Row::simulated(&*quantity, growth_us, "us");
-        rows.push(row.beside(BARRIER_GROWTH_US, BARRIER).calibrated());
+        rows.push(row.with_paper(BARRIER_GROWTH_US, BARRIER).calibrated());
     }
     let chart = Chart::new(Axis::logarithmic("nodes"), Axis::linear("latency, us"));
     Ok(Reproduction::new(Exhibit::Fig7, rows)
@@ -41,7 +41,7 @@ mod tests {
     use crate::reproduction::{Effort, Verdict};
 
     #[test]
-    fn what_is_not_simulated_is_not_said_to_hold() {
+    fn rows_without_a_simulation_do_not_hold() {
         let mut watch = |_: &str| {};
         let mut laboratory = Laboratory::new(Effort { max_nodes: 16, seed: 1 }, &mut watch);
         let figure = fig7(&mut laboratory).expect("three small machines");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_logarithm_is_not_drawn() {
+    fn values_without_a_logarithm_are_not_drawn() {
         let (x, y) = (Axis::logarithmic("nodes"), Axis::linear("seconds"));
         let chart = Chart::new(x, y).curve("a", vec![(0.0, 1.0), (1.0, -1.0), (2.0, f64::NAN)]);
         assert_eq!(chart.curves[0].points, [(1.0, -1.0)]);

@@ -40,7 +40,7 @@ pub(super) fn fig2a(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fig
 pub(super) fn fig2b(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, FigureError> {
     let whole: Whole = |point| {
         let row = Row::simulated(LARGEST_TOTAL, ms(point.total), "ms");
-        vec![row.beside(CPU_LOADED_TOTAL_MS, LOADED).calibrated()]
+        vec![row.with_paper(CPU_LOADED_TOTAL_MS, LOADED).calibrated()]
     };
     let figure = under_load(Exhibit::Fig2b, laboratory, Load::CPU, whole)?;
     let bound = total_bound(&figure, CPU_LOADED_TOTAL_MS);
@@ -56,8 +56,8 @@ pub(super) fn fig2c(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fig
         let exec = Row::simulated("12 MB on 64 nodes, execute", ms(point.exec), "ms");
         let total = Row::simulated(LARGEST_TOTAL, ms(point.total), "ms");
         vec![
-            exec.beside(NETWORK_LOADED_EXEC_MS, LOADED).calibrated(),
-            total.beside(NETWORK_LOADED_TOTAL_MS, LOADED).calibrated(),
+            exec.with_paper(NETWORK_LOADED_EXEC_MS, LOADED).calibrated(),
+            total.with_paper(NETWORK_LOADED_TOTAL_MS, LOADED).calibrated(),
         ]
     };
     let figure = under_load(Exhibit::Fig2c, laboratory, Load::NETWORK, whole)?;
@@ -95,7 +95,7 @@ pub(super) fn fig2d(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fig
                     (_, _) => (UNLOADED_TOTAL_MS, UNLOADED),
                 };
                 let total = Row::simulated(of("both"), ms(point.total), "ms").calibrated();
-                rows.push(total.beside(paper.0, paper.1));
+                rows.push(total.with_paper(paper.0, paper.1));
             }
         }
         chart = chart.curve(name, points);
@@ -156,7 +156,7 @@ fn beside_text(row: Row, nodes: u64) -> (Row, Option<Bound>) {
         _ => return (row, None),
     };
     let bound = Bound::within(&row.quantity, row.ours, paper, MODEL_PERCENT, row.unit);
-    (row.beside(paper, source).calibrated_if(fitted), Some(bound))
+    (row.with_paper(paper, source).calibrated_if(fitted), Some(bound))
 }
 
 const LARGEST_TOTAL: &str = "12 MB on 64 nodes, send and execute";
@@ -166,11 +166,12 @@ fn unloaded(point: &LaunchPoint) -> Vec<Row> {
     let node_mib_s = LARGEST_MIB as f64 / point.send.as_secs_f64();
     let aggregate_gb_s = node_mib_s * f64::from(ALL_NODES - 1) / 1e3;
     vec![
-        Row::simulated(of("send"), ms(point.send), "ms").beside(UNLOADED_SEND_MS, UNLOADED),
-        Row::simulated(of("execute"), ms(point.exec), "ms").beside(UNLOADED_EXEC_MS, UNLOADED),
-        Row::simulated(LARGEST_TOTAL, ms(point.total), "ms").beside(UNLOADED_TOTAL_MS, UNLOADED),
-        Row::simulated(of("each node"), node_mib_s, "MiB/s").beside(NODE_MIB_S, UNLOADED),
-        Row::simulated(of("63 nodes"), aggregate_gb_s, "GB/s").beside(AGGREGATE_GB_S, UNLOADED),
+        Row::simulated(of("send"), ms(point.send), "ms").with_paper(UNLOADED_SEND_MS, UNLOADED),
+        Row::simulated(of("execute"), ms(point.exec), "ms").with_paper(UNLOADED_EXEC_MS, UNLOADED),
+        Row::simulated(LARGEST_TOTAL, ms(point.total), "ms")
+            .with_paper(UNLOADED_TOTAL_MS, UNLOADED),
+        Row::simulated(of("each node"), node_mib_s, "MiB/s").with_paper(NODE_MIB_S, UNLOADED),
+        Row::simulated(of("63 nodes"), aggregate_gb_s, "GB/s").with_paper(AGGREGATE_GB_S, UNLOADED),
     ]
     .into_iter()
     .map(Row::calibrated)

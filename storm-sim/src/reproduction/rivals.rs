@@ -20,15 +20,17 @@ pub(super) fn table4(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fi
         let ours = rival.launch_s(NodeCount::new(published.nodes.into())?);
         let quantity = format!("{rival}, {} nodes", published.nodes);
         let row = Row::model(quantity, ours, "s");
-        rows.push(row.beside(published.launch_s, TABLE_4).calibrated());
+        rows.push(row.with_paper(published.launch_s, TABLE_4).calibrated());
     }
     let storm = format!("STORM, {ALL_NODES} nodes");
     let nodes = NodeCount::new(ALL_NODES.into())?;
     let ours = paper_launch_ms(PaperMachine::Es40, Mib::PAPER_BINARY, nodes) / 1e3;
-    rows.push(Row::model(&*storm, ours, "s").beside(STORM_LAUNCH_S, TABLE_4).calibrated());
+    rows.push(Row::model(&*storm, ours, "s").with_paper(STORM_LAUNCH_S, TABLE_4).calibrated());
     for nodes in laboratory.sizes(&[ALL_NODES]) {
         let ours = laboratory.launch(nodes, LARGEST_MIB, Load::NONE)?.total.as_secs_f64();
-        rows.push(Row::simulated(&*storm, ours, "s").beside(STORM_LAUNCH_S, TABLE_4).calibrated());
+        rows.push(
+            Row::simulated(&*storm, ours, "s").with_paper(STORM_LAUNCH_S, TABLE_4).calibrated(),
+        );
     }
     Ok(Reproduction::new(Exhibit::Table4, rows).note(
         "Others by the laws of Table 5, which the paper's authors fitted to such measurements. \
@@ -41,7 +43,7 @@ pub(super) fn table5() -> Reproduction {
         .into_iter()
         .map(|row| {
             Row::model(format!("{}, 4,096 nodes", row.manager), row.launch_s, "s")
-                .beside(row.paper_s, TABLE_5)
+                .with_paper(row.paper_s, TABLE_5)
                 .calibrated()
         })
         .collect();
@@ -76,7 +78,7 @@ pub(super) fn fig9() -> Reproduction {
         let (Some(ours), Some(paper)) = (crossover.nodes, crossover.paper_nodes) else { continue };
         let quantity = format!("{} overtakes STORM", crossover.rival);
         let row = Row::model(quantity, ours.as_f64(), "nodes");
-        rows.push(row.beside(paper as f64, CROSSOVER));
+        rows.push(row.with_paper(paper as f64, CROSSOVER));
     }
     let mut chart = Chart::new(Axis::logarithmic("nodes"), Axis::logarithmic("launch, s"));
     for (index, rival) in Rival::ALL.into_iter().enumerate() {

@@ -85,7 +85,7 @@ impl Row {
 
     /// Puts the paper's number beside it.
     #[must_use]
-    pub fn beside(mut self, paper: f64, source: &'static str) -> Row {
+    pub fn with_paper(mut self, paper: f64, source: &'static str) -> Row {
         self.error_percent = self.ours.map(|ours| (ours / paper - 1.0) * 100.0);
         (self.paper, self.source) = (Some(paper), source);
         self
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn the_error_is_a_part_of_the_papers_number() {
-        let row = Row::model("launch", 99.0, "ms").beside(110.0, "section 4.2.1");
+        let row = Row::model("launch", 99.0, "ms").with_paper(110.0, "section 4.2.1");
         assert!((row.error_percent.expect("both are there") + 10.0).abs() < 1e-9);
         assert_eq!(row.basis, Basis::Predicted);
-        assert_eq!(Row::quoted("RMS", "ms").beside(30_000.0, "Table 6").error_percent, None);
+        assert_eq!(Row::quoted("RMS", "ms").with_paper(30_000.0, "Table 6").error_percent, None);
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn fig3(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     }));
     if let Some(slice) = wavefront.iter().find(|slice| slice.obeyed_percent >= OBEYED_PERCENT) {
         let row = Row::simulated("shortest slice that nodes keep up with", slice.us as f64, "us");
-        rows.push(row.beside(SHORTEST_US as f64, TIME_SLICES));
+        rows.push(row.with_paper(SHORTEST_US as f64, TIME_SLICES));
     }
     let y = Axis::linear("runtime of each of two jobs / of one alone");
     let mut chart = Chart::new(Axis::logarithmic("time slice, ms"), y);
@@ -189,8 +189,8 @@ pub(super) fn fig5(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
 
 pub(super) fn table6(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, FigureError> {
     let mut rows = vec![
-        Row::quoted("RMS, 15 nodes", "ms").beside(RMS_SLICE_MS, TABLE_6),
-        Row::quoted("SCore-D, 64 nodes", "ms").beside(SCORE_D_SLICE_MS, TABLE_6),
+        Row::quoted("RMS, 15 nodes", "ms").with_paper(RMS_SLICE_MS, TABLE_6),
+        Row::quoted("SCore-D, 64 nodes", "ms").with_paper(SCORE_D_SLICE_MS, TABLE_6),
     ];
     for nodes in laboratory.sizes(&[ALL_NODES]) {
         let mut shortest_us = None;
@@ -205,7 +205,7 @@ pub(super) fn table6(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fi
         }
         if let Some(slice_us) = shortest_us {
             let row = Row::simulated(format!("STORM, {nodes} nodes"), slice_us as f64 / 1e3, "ms");
-            rows.push(row.beside(STORM_SLICE_MS, TABLE_6).calibrated());
+            rows.push(row.with_paper(STORM_SLICE_MS, TABLE_6).calibrated());
         }
     }
     Ok(Reproduction::new(Exhibit::Table6, rows).note(

@@ -69,13 +69,13 @@ pub struct MachineEntry {
     /// Processing elements of each; those of the profile when left out.
     pub pes: Option<u32>,
     /// The policy.
-    #[serde(default = "gang")]
+    #[serde(default = "default_policy")]
     pub sched: String,
     /// The quantum.
-    #[serde(default = "fifty_ms", with = "super::written_time")]
+    #[serde(default = "default_quantum", with = "super::written_time")]
     pub quantum: Duration,
     /// Most rows of the matrix.
-    #[serde(default = "two")]
+    #[serde(default = "default_mpl")]
     pub mpl: u32,
     /// The manager acts at multiples of this only, as the paper's does; at once
     /// when left out.
@@ -152,20 +152,20 @@ fn an_hour() -> Duration {
     Duration::from_secs(3600)
 }
 
-fn gang() -> String {
-    "gang".to_owned()
+fn default_policy() -> String {
+    storm_sched::DEFAULT_POLICY.to_owned()
 }
 
-fn fifty_ms() -> Duration {
-    Duration::from_millis(50)
+fn default_quantum() -> Duration {
+    storm_sched::DEFAULT_QUANTUM
 }
 
 fn one() -> u32 {
     1
 }
 
-fn two() -> u32 {
-    2
+fn default_mpl() -> u32 {
+    profile::DEFAULT_MPL
 }
 
 fn yes() -> bool {

@@ -88,7 +88,7 @@ fn the_thresholds_are_those_of_the_scenario() {
 }
 
 #[test]
-fn of_ranks_that_are_ever_slower_the_first_are_frustrated() {
+fn the_fastest_of_uneven_ranks_are_frustrated() {
     let uneven = format!("{}, heterogeneity-percent = 300", bsp(2_000, 500));
     assert_eq!(classes(&uneven, ""), halves(Frustrated, NeedsCoscheduling));
 }

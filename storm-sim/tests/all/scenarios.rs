@@ -88,7 +88,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_reason() {
+fn senseless_scenarios_are_refused_with_the_reason() {
     let job = "[[job]]\nname = \"a\"\napplication = { kind = \"compute\", time = \"1ms\" }\n";
     let machine = |rest: &str| format!("[machine]\nprofile = \"plain\"\n{rest}\n{job}");
     let pairs = |procs: &str| {

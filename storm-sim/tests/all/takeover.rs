@@ -149,3 +149,46 @@ fn random_edits_keep_every_promise_without_takeovers() {
         });
     }
 }
+
+/// A job that is sent a program to all nodes; one node manager ends `after` the submission.
+fn launched_over(
+    seed: u64,
+    how: NodeManagerEnd,
+    (after, absence): (Duration, Duration),
+) -> Result<JobTimes, RunError> {
+    let machine = machine(seed);
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&JobRequest { binary_bytes: 1 << 20, ..job(false) }).await?;
+        this.runtime().sleep(after).await;
+        this.end_node_manager(LEFT, how);
+        this.runtime().sleep(absence).await;
+        this.start_node_manager(LEFT);
+        let times = this.ended(job).await;
+        this.runtime().sleep(Duration::from_millis(500)).await;
+        this.over();
+        Ok(times)
+    })
+}
+
+/// The transfer and the launch take some 20 ms here.
+#[test]
+fn a_launch_that_is_cut_off_at_any_instant_is_done_again() {
+    let mut again = 0;
+    for how in ENDS {
+        for step in 0..80 {
+            let after = Duration::from_micros(250) * step;
+            let times = launched_over(u64::from(step), how, (after, Duration::from_millis(20)));
+            let times = times.unwrap_or_else(|failure| {
+                let why = std::error::Error::source(&failure).map(ToString::to_string);
+                panic!("{how:?} {after:?}: {failure}: {}", why.unwrap_or_default())
+            });
+            let state = times.state;
+            assert_eq!(state, Some(JobState::Completed), "{how:?} {after:?}: {times:?}");
+            assert!(times.requeued <= 1, "{how:?} {after:?}: {times:?}");
+            again += times.requeued;
+        }
+    }
+    assert!(again > 20, "{again} of 240 launches were cut off");
+}

@@ -12,6 +12,7 @@ mod without_pmix;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
 use crate::manager::Manager;
+use crate::outcome::Outcome;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
@@ -22,34 +23,12 @@ use std::future::ready;
 use std::io;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
-    Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
-    Reply, ReplyLine,
+    Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
 use storm_rm::{InputSpec, JobId};
 pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
-
-/// How a followed job ended.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Outcome {
-    /// The job.
-    pub(crate) job: JobId,
-    /// Its final state.
-    pub(crate) state: JobState,
-    /// Its exit status.
-    pub(crate) exit_code: u8,
-    /// Our exit status, if we cancelled it.
-    pub(crate) interrupted: Option<u8>,
-    /// The reason of its end.
-    pub(crate) reason: Option<String>,
-    /// How long its launch took.
-    pub(crate) breakdown: Option<LaunchBreakdown>,
-    /// The nodes on which it ran.
-    pub(crate) node_list: Option<String>,
-    /// Whether a rank of Open MPI reported that it found no PMIx server.
-    pub(crate) without_pmix: bool,
-}
 
 /// The job to follow, and how.
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +210,10 @@ impl Follower {
                 Ok(None)
             }
             Reply::State { node_list, state, reason, .. } => {
+                if let (JobState::Pending, Some(why)) = (state, &reason) {
+                    let job = self.what.job;
+                    self.terminal.note(&format!("job {job} waits again: {why}")).await;
+                }
                 self.note_suspension(state, reason).await;
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {

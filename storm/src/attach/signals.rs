@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use nix::sys::signal::Signal as Number;
-use std::fs;
+use procfs::process::Process;
 use std::future::pending;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -51,8 +51,6 @@ pub(super) const EXIT_HUNG_UP: u8 = 129;
 
 /// Whether this process ignores a signal, as its parent wanted (proc_pid_status(5)).
 pub(super) fn is_ignored(signal: Number) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
+    let status = Process::myself().and_then(|own| own.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal as i32 - 1)) != 0)
 }

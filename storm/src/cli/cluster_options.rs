@@ -1,6 +1,7 @@
 //! Which cluster a command addresses, and the size of local clusters.
 
 use super::count::within;
+use super::defaults::{EMBEDDED_NODES, LOCAL_PES, QUANTUM, with_default};
 use super::{Backend, NodeAddress};
 use crate::config::{GivenParam, MAX_PES};
 use crate::duration::parse_time;
@@ -26,9 +27,9 @@ pub(crate) struct ClusterOptions {
 /// The embedded cluster of `submit` and `run`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct EmbeddedOptions {
-    /// Use an embedded cluster of this many nodes [default: 64]
     #[arg(
         long,
+        help = with_default("Use an embedded cluster of this many nodes", EMBEDDED_NODES),
         value_name = "N",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
@@ -36,9 +37,12 @@ pub(crate) struct EmbeddedOptions {
         value_parser = within::<1, 4096>
     )]
     pub(crate) nodes: Option<u32>,
-    /// Use an embedded cluster with this many processing elements per node [default: 4]
     #[arg(
         long,
+        help = with_default(
+            "Use an embedded cluster with this many processing elements per node",
+            LOCAL_PES
+        ),
         value_name = "P",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
@@ -46,9 +50,9 @@ pub(crate) struct EmbeddedOptions {
         value_parser = within::<1, MAX_PES>
     )]
     pub(crate) pes: Option<u32>,
-    /// Time slice of the embedded cluster, as 50ms [default: 50ms]
     #[arg(
         long,
+        help = with_default("Time slice of the embedded cluster, as 50ms", &*QUANTUM),
         value_name = "TIME",
         help_heading = "Cluster",
         conflicts_with_all = ["socket", "manager", "key"],
@@ -93,16 +97,16 @@ pub(crate) struct UpOptions {
     #[arg(
         long,
         value_name = "P",
-        default_value_t = 4,
+        default_value_t = LOCAL_PES,
         allow_negative_numbers = true,
         value_parser = within::<1, MAX_PES>
     )]
     pub(crate) pes: u32,
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang",
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = storm_sched::DEFAULT_POLICY,
           help = super::with_policies("Scheduling policies, a partition each"))]
     pub(crate) sched: Vec<String>,
-    /// Time slice of gang scheduling [default: 50ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time,
+          help = with_default("Time slice of gang scheduling", &*QUANTUM))]
     pub(crate) quantum: Option<Duration>,
     /// Setting of the policies, by its name in `params` of a partition; may be repeated
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]

@@ -2,7 +2,8 @@
 
 use super::backend_options::{BackendOptions, RdmaMulticast};
 use super::count::within;
-use crate::config::{GivenParam, MAX_PES};
+use super::defaults;
+use crate::config::{DEFAULT_CLUSTER, GivenParam, MAX_PES};
 use crate::duration::parse_time;
 use crate::size::parse_some_size;
 use clap::Args;
@@ -43,7 +44,7 @@ pub(crate) struct MmOptions {
     #[arg(
         long,
         value_name = "P",
-        default_value_t = 4,
+        default_value_t = defaults::LOCAL_PES,
         help_heading = "Local cluster",
         allow_negative_numbers = true,
         value_parser = within::<1, MAX_PES>
@@ -57,7 +58,7 @@ pub(crate) struct MmOptions {
         help = super::with_policies("Policies of the local cluster, a partition each"),
         value_name = "NAME,...",
         value_delimiter = ',',
-        default_value = "gang",
+        default_value = storm_sched::DEFAULT_POLICY,
         help_heading = "Local cluster"
     )]
     pub(crate) partition_sched: Vec<String>,
@@ -65,7 +66,7 @@ pub(crate) struct MmOptions {
     #[arg(
         long,
         value_name = "TIME",
-        default_value = "50ms",
+        default_value = defaults::QUANTUM.as_str(),
         value_parser = parse_time,
         help_heading = "Local cluster"
     )]
@@ -130,10 +131,10 @@ pub(crate) struct NmOptions {
     pub(crate) listen: Option<NodeAddress>,
     /// How long to try to join at the start; later, the node waits for
     /// a lost Machine Manager to return
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = defaults::JOIN_TIMEOUT.as_str(), value_parser = parse_time)]
     pub(crate) join_timeout: Duration,
     /// Name of the cluster, as on the Machine Manager
-    #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config",
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CLUSTER, conflicts_with = "config",
           value_parser = name)]
     pub(crate) cluster: String,
     /// The cluster's configuration file; needed if it changes sizes of the network
@@ -154,7 +155,7 @@ pub(crate) struct NmOptions {
     /// Under the policy pb: how often to boost ranks that wait for a message which has arrived;
     /// at least 1ms
     #[arg(long, value_name = "TIME", env = "STORM_BOOST_PERIOD", hide_env_values = true,
-          default_value = "10ms", value_parser = parse_time)]
+          default_value = defaults::BOOST_PERIOD.as_str(), value_parser = parse_time)]
     pub(crate) boost_period: Duration,
     /// Write the times of the last switches to DIR/NAME.csv at the end
     #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG", hide_env_values = true)]

@@ -1,9 +1,12 @@
 //! The program has every command and option that the user guide names.
 
 use super::Cli;
+use crate::config::TimeoutConfig;
+use crate::duration::parse_time;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const GUIDE: &str = include_str!("../../../docs/user-guide.md");
 /// Slurm options that the guide names to say that STORM lacks them.
@@ -87,4 +90,29 @@ fn every_option_of_the_guide_is_one_of_some_command() {
         .filter(|name| !options.contains(name) && !OF_SLURM.contains(&name.as_str()))
         .collect();
     assert!(unknown.is_empty(), "the guide names options that no command has: {unknown:?}");
+}
+
+/// The defaults of a row of a table, in the order of the row's keys.
+fn defaults(keys: &str) -> Vec<&'static str> {
+    let row = GUIDE.lines().find_map(|line| line.strip_prefix(&format!("| {keys} | ")));
+    let cell = row.and_then(|row| row.split(" | ").next());
+    let cell = cell.unwrap_or_else(|| panic!("the guide has no row for {keys}"));
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_default_times_of_the_guide_are_those_of_the_program() {
+    let times = TimeoutConfig::default();
+    let rows: [(&str, &[Duration]); 4] = [
+        ("`[[partitions]]` `quantum`, `params`, `default`", &[storm_sched::DEFAULT_QUANTUM]),
+        ("`[timeouts]` `heartbeat`, `node-dead`", &[times.heartbeat(), times.node_dead()]),
+        ("`[timeouts]` `kill-grace`", &[times.kill_grace()]),
+        ("`[timeouts]` `node-return`", &[times.node_return()]),
+    ];
+    for (keys, expected) in rows {
+        let written: Vec<_> =
+            defaults(keys).into_iter().map(parse_time).take(expected.len()).collect();
+        let expected: Vec<_> = expected.iter().copied().map(Ok).collect();
+        assert_eq!(written, expected, "{keys}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Options of `storm key`.
 
+use super::defaults::CLUSTER_KEY;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use storm_session::UserName;
@@ -32,7 +33,7 @@ pub(crate) enum KeyCommand {
     /// Make a new key in a file of mode 0600
     New {
         /// The file, which must not exist
-        #[arg(value_name = "FILE", default_value = "/etc/storm/cluster.key")]
+        #[arg(value_name = "FILE", default_value = CLUSTER_KEY)]
         file: PathBuf,
         /// Replace an existing key
         #[arg(long)]
@@ -53,13 +54,13 @@ pub(crate) enum KeyCommand {
         #[arg(long)]
         allow_root: bool,
         /// The cluster's key
-        #[arg(value_name = "CLUSTER_KEY", default_value = "/etc/storm/cluster.key")]
+        #[arg(value_name = "CLUSTER_KEY", default_value = CLUSTER_KEY)]
         cluster_key: PathBuf,
     },
     /// Check a key file, and show the name of its key
     Show {
         /// The file
-        #[arg(value_name = "FILE", default_value = "/etc/storm/cluster.key")]
+        #[arg(value_name = "FILE", default_value = CLUSTER_KEY)]
         file: PathBuf,
     },
 }

@@ -8,6 +8,7 @@ mod cluster_options;
 mod completion_options;
 mod count;
 mod daemon_options;
+pub(crate) mod defaults;
 mod export_argument;
 mod job_name;
 mod job_options;

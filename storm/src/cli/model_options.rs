@@ -9,6 +9,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Size of the program: that of the paper's largest launch.
+const PROGRAM: &str = "12MiB";
+/// Processes of each node, as on the paper's machine.
+const PES: u32 = 4;
+
 /// Options of `model`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -59,10 +64,10 @@ pub(crate) struct PredictOptions {
     #[arg(long, value_name = "P", default_value = "es40-qsnet")]
     pub(crate) profile: String,
     /// Size of the program; 0 if every node already has it
-    #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = PROGRAM, value_parser = parse_size)]
     pub(crate) bytes: u64,
     /// Processes of each node
-    #[arg(long, value_name = "P", default_value_t = 4)]
+    #[arg(long, value_name = "P", default_value_t = PES)]
     pub(crate) pes: u32,
     /// Children of each node of a tree; `auto` takes the number with the fastest launch
     #[arg(long, value_name = "K|auto", default_value = "auto")]
@@ -125,10 +130,10 @@ pub(crate) struct SizeOptions {
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     pub(crate) profile: Vec<String>,
     /// Size of the program
-    #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = PROGRAM, value_parser = parse_size)]
     pub(crate) bytes: u64,
     /// Processes of each node
-    #[arg(long, value_name = "P", default_value_t = 4)]
+    #[arg(long, value_name = "P", default_value_t = PES)]
     pub(crate) pes: u32,
     /// Longest launch allowed
     #[arg(long, value_name = "TIME", default_value = "150ms", value_parser = parse_time)]
@@ -167,7 +172,7 @@ pub(crate) struct CalibrateOptions {
           allow_negative_numbers = true, value_parser = within::<1, 4096>)]
     pub(crate) nodes: Vec<u32>,
     /// Processes of each node
-    #[arg(long, value_name = "P", default_value_t = 4,
+    #[arg(long, value_name = "P", default_value_t = PES,
           allow_negative_numbers = true, value_parser = within::<1, 1024>)]
     pub(crate) pes: u32,
     /// Sizes of programs to measure

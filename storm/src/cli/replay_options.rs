@@ -2,6 +2,7 @@
 
 use super::ClusterOptions;
 use super::count::{decimal, parse_count, within};
+use super::defaults::{QUANTUM, with_default};
 use crate::config::GivenParam;
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
@@ -57,11 +58,13 @@ pub(crate) struct ReplayOptions {
     /// When the policy decides: after each event, or once all events of a second are in
     #[arg(long, value_name = "ORDER", default_value = "per-event")]
     pub(crate) event_order: EventOrderArgument,
-    /// Most rows of gang scheduling [default: 8]
-    #[arg(long, value_name = "ROWS", allow_negative_numbers = true, value_parser = parse_count)]
+    #[arg(long, value_name = "ROWS", allow_negative_numbers = true, value_parser = parse_count,
+          help = with_default("Most rows of gang scheduling", storm_sched::DEFAULT_MPL_LIMIT))]
     pub(crate) mpl_limit: Option<u32>,
-    /// Time slice of gang scheduling, as 50ms; with --live of the cluster [default: 50ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help = with_default(
+        "Time slice of gang scheduling, as 50ms; with --live of the cluster",
+        &*QUANTUM
+    ))]
     pub(crate) quantum: Option<Duration>,
     /// Setting of the policy, by its name in `params` of a partition; may be repeated
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = GivenParam::from_str)]

@@ -3,7 +3,7 @@
 use super::progress::waiting;
 use super::{note, print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
-use crate::config::{policies, refuse_beside};
+use crate::config::{policies, refuse_both};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::{
     CLUSTER_NAME, KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::{Client, ManagerRequest};
-use storm_sched::{DEFAULT_QUANTUM_US, Machine, PolicyParams};
+use storm_sched::{DEFAULT_QUANTUM, Machine, PolicyParams};
 use tokio::time::{sleep, timeout};
 
 /// Room that a kept cluster should have for its jobs' files.
@@ -38,7 +38,7 @@ pub(super) async fn up(
 ) -> Result<u8, Failure> {
     check_policies(&options.sched, options.nodes)?;
     if options.quantum.is_some() {
-        refuse_beside("--quantum", "quantum-us", &options.params)
+        refuse_both("--quantum", "quantum-us", &options.params)
             .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
     }
     let state = state_dir();
@@ -52,7 +52,7 @@ pub(super) async fn up(
         clean(&kept, &state)?;
     }
     let UpOptions { nodes, pes, sched, quantum, params, backend } = options;
-    let quantum = quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US));
+    let quantum = quantum.unwrap_or(DEFAULT_QUANTUM);
     let shape = LocalClusterShape { nodes, pes, sched, quantum, params, switch_log: None, backend };
     let started = {
         let _spinner = waiting(silent, "starting the nodes");

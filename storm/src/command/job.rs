@@ -5,27 +5,23 @@ use super::naming::dependency;
 use super::progress::{Upload, waiting};
 use super::wait::wait_for_own;
 use super::{choices, note, print};
-use crate::attach::{Follow, Outcome, OutputForm, follow};
+use crate::attach::{Follow, OutputForm, follow};
+use crate::cli::defaults::{EMBEDDED_NODES, LOCAL_PES};
 use crate::cli::{JobOptions, MpiArgument};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::{absent_directory, doubts, foreign_directives, job_request, mpi_doubt};
 use crate::local_cluster::{LocalClusterShape, dimensions, start_embedded};
 use crate::manager::Manager;
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::own_cluster::with_own_cluster;
 use crate::target::{Target, Why};
-use std::time::Duration;
 use storm_mm::api::{Client, Submission};
 use storm_rm::{JobId, Program};
+use storm_sched::{DEFAULT_POLICY, DEFAULT_QUANTUM};
 
-/// Size of an embedded cluster, and its time slice: 50 ms as in the paper.
-const EMBEDDED_NODES: u32 = 64;
-const EMBEDDED_PES: u32 = 4;
-const EMBEDDED_QUANTUM: Duration = Duration::from_millis(50);
 /// Most nodes of an embedded cluster (`--nodes`).
 const MAX_EMBEDDED_NODES: u32 = 4096;
-/// Its policy if the job selects none.
-const EMBEDDED_SCHED: &str = "gang";
 
 /// `submit`: returns at once, or with `--wait` at the job's end. On an embedded cluster, follows
 /// the job.
@@ -110,7 +106,7 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
     let submission = job_request(options, attach)?;
     let verb = if attach { "run" } else { "submit" };
     for foreign in foreign_directives(&submission) {
-        note(&output.warning(&foreign.told(verb, options)));
+        note(&output.warning(&foreign.advice(verb, options)));
     }
     for doubt in doubts(&submission) {
         note(&output.warning(&doubt));
@@ -185,9 +181,9 @@ fn refuse_absent_directory(options: &JobOptions) -> Result<(), Failure> {
 fn shape(options: &JobOptions) -> LocalClusterShape {
     LocalClusterShape {
         nodes: options.embedded.nodes.unwrap_or(EMBEDDED_NODES),
-        pes: options.embedded.pes.unwrap_or(EMBEDDED_PES),
-        sched: vec![options.sched.clone().unwrap_or_else(|| EMBEDDED_SCHED.to_owned())],
-        quantum: options.embedded.quantum.unwrap_or(EMBEDDED_QUANTUM),
+        pes: options.embedded.pes.unwrap_or(LOCAL_PES),
+        sched: vec![options.sched.clone().unwrap_or_else(|| DEFAULT_POLICY.to_owned())],
+        quantum: options.embedded.quantum.unwrap_or(DEFAULT_QUANTUM),
         params: options.embedded.params.clone(),
         switch_log: None,
         backend: None,

@@ -1,6 +1,7 @@
 //! The verbs with a single question: `queue`, `hist`, `show`, `explain`, `nodes`, `drain`,
 //! `resume`; and `cancel`, `hold`, `release`.
 
+use super::misunderstood::misunderstood;
 use super::naming::{resolve, resolve_each, resolve_one};
 use super::{choices, connect, note, print};
 use crate::cli::{
@@ -248,7 +249,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
             error: outcome.error,
         }));
     }
-    told(&changed, done, output)
+    report_changes(&changed, done, output)
 }
 
 fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
@@ -259,7 +260,7 @@ fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
 }
 
 /// Prints the results for the jobs, and returns the exit status.
-fn told(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
+fn report_changes(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
     super::note(&output.unchanged(changed));
     let failed = changed.iter().any(|one| one.error.is_some());
@@ -306,7 +307,7 @@ async fn change(
         }
     };
     let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();
-    told(&changed, done, output)
+    report_changes(&changed, done, output)
 }
 
 /// A filter for a user by name or number: numbers, and names, which the manager's host knows better
@@ -325,9 +326,4 @@ fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>
             .hint("a user id works as well")),
         Err(error) => Err(Failure::of("no-such-user", &error)),
     }
-}
-
-pub(super) fn misunderstood(reply: &Reply) -> Failure {
-    let code = "protocol";
-    Failure::new(code, format!("the manager sent an unexpected reply: {reply:?}"))
 }

@@ -7,6 +7,7 @@ mod job;
 mod key;
 mod listing;
 mod machine_profile;
+mod misunderstood;
 mod model;
 mod naming;
 mod nap;
@@ -71,14 +72,14 @@ pub(crate) fn refuse(error: clap::Error) -> u8 {
     if !error.use_stderr() || !asks_for_json {
         error.exit();
     }
-    let (message, hint) = said(&error.render().to_string());
+    let (message, hint) = message_and_hint(&error.render().to_string());
     let failure = Failure { hint, ..Failure::new("usage", message).exit(EXIT_USAGE) };
     note(&output::chosen(DisplayOptions { json: true, quiet: false }).failure(&failure));
     failure.exit
 }
 
 /// Splits the parser's text, which is laid out for people, into the error on one line and the hint.
-fn said(text: &str) -> (String, Option<String>) {
+fn message_and_hint(text: &str) -> (String, Option<String>) {
     let lines = || text.lines().map(str::trim);
     let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
     let message = message.join(" ").trim_start_matches("error: ").to_owned();
@@ -194,16 +195,17 @@ fn note(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::message_and_hint;
 
     #[test]
     fn parser_errors_are_one_line_in_json() {
         let text = "error: the following required arguments were not provided:\n  <A>\n  <B>\n\n\
                     Usage: storm x <A> <B>\n\nFor more information, try '--help'.\n";
-        let (message, hint) = said(text);
+        let (message, hint) = message_and_hint(text);
         assert_eq!(message, "the following required arguments were not provided: <A> <B>");
         assert_eq!(hint.as_deref(), Some("Usage: storm x <A> <B>"));
-        let (message, hint) = said("error: unrecognized subcommand 'q'\n\n  tip: say queue\n");
+        let (message, hint) =
+            message_and_hint("error: unrecognized subcommand 'q'\n\n  tip: say queue\n");
         assert_eq!(
             (message.as_str(), hint.as_deref()),
             ("unrecognized subcommand 'q'", Some("say queue"))

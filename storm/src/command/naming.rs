@@ -1,6 +1,6 @@
 //! Turns the names of jobs into numbers; only the manager knows the number of `7_3`.
 
-use super::listing::misunderstood;
+use super::misunderstood::misunderstood;
 use crate::cli::{DependencyArgument, JobName};
 use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,12 +1,13 @@
 //! Runs jobs that are measured, each on a cluster of real daemons of its own on this machine.
 
 use super::job::submit_and_follow;
-use crate::attach::{Interrupts, Outcome};
+use crate::attach::Interrupts;
 use crate::cli::JobOptions;
 use crate::failure::Failure;
 use crate::job_request::job_request;
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
+use crate::outcome::Outcome;
 use std::path::Path;
 use storm_mm::api::JobState;
 

@@ -1,6 +1,6 @@
 //! `partition`: lists partitions and changes them.
 
-use super::listing::misunderstood;
+use super::misunderstood::misunderstood;
 use super::{connect, print};
 use crate::cli::{ClusterOptions, PartitionCommand};
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! `reservation`: reserves nodes for some users' jobs for some time.
 
-use super::listing::misunderstood;
+use super::misunderstood::misunderstood;
 use super::{connect, note, print};
 use crate::cli::{ClusterOptions, ReservationCommand, ReserveOptions, Start};
 use crate::failure::Failure;

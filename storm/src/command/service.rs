@@ -1,6 +1,7 @@
 //! `priority` and `shares`: the urgency of waiting jobs, and the usage of accounts and users.
 
-use super::listing::{first_unknown, misunderstood, no_such_job};
+use super::listing::{first_unknown, no_such_job};
+use super::misunderstood::misunderstood;
 use super::naming::resolve;
 use super::{connect, note, print};
 use crate::cli::{PriorityOptions, SharesOptions};

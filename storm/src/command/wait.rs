@@ -2,13 +2,14 @@
 //!
 //! The jobs are not affected. An interruption ends only the waiting.
 
-use super::listing::misunderstood;
+use super::misunderstood::misunderstood;
 use super::naming::resolve;
 use super::{choices, note, print};
-use crate::attach::{Outcome, QueueNotes};
+use crate::attach::QueueNotes;
 use crate::cli::{DisplayOptions, WaitOptions};
 use crate::failure::{EXIT_STORM_FAILED, EXIT_TIMED_OUT, Failure};
 use crate::manager::Manager;
+use crate::outcome::Outcome;
 use crate::output::Output;
 use std::collections::BTreeMap;
 use std::future::pending;

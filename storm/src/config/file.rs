@@ -3,7 +3,8 @@
 use super::clients::ClientsConfig;
 use super::flexible::FlexibleConfig;
 use super::security::SecurityConfig;
-use super::service::{AccountEntry, PriorityEntry, QosEntry, UserName};
+use super::service::{AccountEntry, PriorityEntry, QosEntry};
+use super::user_name::UserName;
 use super::users::{KnownUsers, NamedUser};
 use super::written_address;
 use super::written_memory::WrittenMemory;
@@ -321,8 +322,11 @@ impl MmConfig {
     }
 }
 
+/// The name of a cluster that gives itself none.
+pub(crate) const DEFAULT_CLUSTER: &str = "storm";
+
 fn default_cluster() -> String {
-    "storm".to_owned()
+    DEFAULT_CLUSTER.to_owned()
 }
 
 fn default_listen() -> SocketAddr {

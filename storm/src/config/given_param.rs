@@ -103,7 +103,7 @@ pub(crate) fn with_params(
 ///
 /// # Errors
 /// `given` has a parameter of this name.
-pub(crate) fn refuse_beside(
+pub(crate) fn refuse_both(
     option: &str,
     name: &str,
     given: &[GivenParam],
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_names_and_ranges() {
+    fn errors_name_settings_and_ranges() {
         let unknown = given("quantum=50ms").unwrap_err();
         for (name, values) in PolicyParams::NAMES {
             assert!(unknown.contains(&format!("{name} ({values})")), "{unknown}");
@@ -169,7 +169,7 @@ mod tests {
         let twice = with_params(PolicyParams::default(), &twice).unwrap_err();
         assert_eq!(twice.to_string(), "mpl-limit is given twice: give it once");
         let given = [given("quantum-us=2000").unwrap()];
-        assert!(refuse_beside("--quantum", "quantum-us", &given).is_err());
-        assert_eq!(refuse_beside("--mpl-limit", "mpl-limit", &given), Ok(()));
+        assert!(refuse_both("--quantum", "quantum-us", &given).is_err());
+        assert_eq!(refuse_both("--mpl-limit", "mpl-limit", &given), Ok(()));
     }
 }

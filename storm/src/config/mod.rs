@@ -37,6 +37,7 @@ mod policies;
 mod resolve;
 mod security;
 mod service;
+mod user_name;
 mod users;
 mod written_address;
 mod written_memory;
@@ -45,9 +46,9 @@ mod written_time;
 pub(crate) use clients::Revoked;
 pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
-    DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
+    DEFAULT_CLUSTER, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
-pub(crate) use given_param::{GivenParam, ParamProblem, refuse_beside, with_params};
+pub(crate) use given_param::{GivenParam, ParamProblem, refuse_both, with_params};
 pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, MAX_PES, PlannedPartition};
 pub(crate) use security::SecurityConfig;

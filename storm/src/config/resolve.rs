@@ -3,7 +3,7 @@
 
 use super::{ConfigProblem, MmConfig, NetworkConfig, PartitionEntry};
 use std::collections::{BTreeMap, HashMap};
-use storm_sched::{NodeSpec, PolicyParams, Quantum};
+use storm_sched::{DEFAULT_POLICY, NodeSpec, PolicyParams, Quantum};
 
 /// Most nodes of a cluster.
 const MAX_NODES: usize = 65_535;
@@ -152,7 +152,7 @@ fn whole_machine(nodes: usize) -> PlannedPartition {
     PlannedPartition {
         name: "main".to_owned(),
         nodes: (0..nodes).collect(),
-        sched: "gang".to_owned(),
+        sched: DEFAULT_POLICY.to_owned(),
         params: PolicyParams::default(),
         default: true,
     }

@@ -20,6 +20,7 @@
 //!
 //! This module asks no host who a user is. A user whom the host does not know yet is skipped.
 
+use super::user_name::UserName;
 use super::users::{KnownUsers, NamedUser};
 use super::written_time::WrittenTime;
 use super::{MmConfig, PlannedPartition};
@@ -84,14 +85,6 @@ enum UserEntry {
         user: UserName,
         shares: u32,
     },
-}
-
-/// A user by name or number.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "a user is a name or a number")]
-pub(super) enum UserName {
-    Number(u32),
-    Name(String),
 }
 
 /// A quality of service.
@@ -401,13 +394,4 @@ fn check_name<'a>(
         return Err(ServiceProblem::Twice { key, name: own });
     }
     Ok(())
-}
-
-impl std::fmt::Display for UserName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            UserName::Number(uid) => uid.fmt(f),
-            UserName::Name(name) => name.fmt(f),
-        }
-    }
 }

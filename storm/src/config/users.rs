@@ -3,7 +3,7 @@
 //! This module does not ask the host: a name service may take arbitrarily long. A name that is not
 //! known is treated as absent (`docs/decisions/0132`).
 
-use super::service::UserName;
+use super::user_name::UserName;
 use std::collections::BTreeMap;
 
 /// Uids of users, by name.

@@ -75,7 +75,7 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// The note that storm ignores them, and what to type instead; `verb` is the verb of the
     /// command.
-    pub(crate) fn told(&self, verb: &str, options: &JobOptions) -> String {
+    pub(crate) fn advice(&self, verb: &str, options: &JobOptions) -> String {
         let asked = self.dialect.asked(self.lines.iter().map(String::as_str));
         let mut text =
             format!("storm ignores the {} lines of the script", self.dialect.directive());
@@ -181,7 +181,7 @@ mod tests {
         let told = |dialect, line: &str| {
             let program = ["./a job", "x"].map(Into::into).to_vec();
             let options = JobOptions { program, ..JobOptions::default() };
-            Foreign { dialect, lines: vec![line.to_owned()] }.told("submit", &options)
+            Foreign { dialect, lines: vec![line.to_owned()] }.advice("submit", &options)
         };
         assert_eq!(
             told(Dialect::Slurm, "-t 5 --comment=x"),

@@ -4,12 +4,12 @@
 //! Every error in the user's files is found here, before anything is started.
 
 mod asked;
-mod beside;
 mod directives;
 mod doubts;
 mod flux;
 mod lsf;
 mod mpi_type;
+mod own_path;
 mod own_stream;
 mod payload;
 mod pbs;

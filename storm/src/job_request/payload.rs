@@ -3,7 +3,7 @@
 
 use super::STANDARD_INPUT;
 use super::asked::quoted;
-use super::beside::{SCRIPT, looks_beside_itself};
+use super::own_path::{SCRIPT, needs_its_own_path};
 use super::program::find_program;
 use super::shipped_files::ShippedFiles;
 use crate::cli::JobOptions;
@@ -81,7 +81,7 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     // Files that the user copies into the job's directory must lie beside the program's copy.
     let alone = options.bcast.iter().all(|bcast| bcast.destination.is_some());
     if alone
-        && looks_beside_itself(head, linkage)
+        && needs_its_own_path(head, linkage)
         && let Ok(original) = std::path::absolute(&path)
     {
         file.destination = Destination::JobDirectoryUnlessAt(original.into_os_string().into());

@@ -2,8 +2,7 @@
 
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit};
-use std::fs::File;
-use std::io::Read;
+use procfs::process::Process;
 use storm_rm::ResourceLimit;
 
 /// The limits that a job inherits. Limits on the node's resources (pending signals, message queues,
@@ -21,10 +20,6 @@ const INHERITED: &[Resource] = &[
     Resource::RLIMIT_STACK,
 ];
 
-/// The umask is on the second line of the status (proc_pid_status(5)). The first line has a name of
-/// at most 15 bytes, each of which may be escaped to four.
-const STATUS_HEAD_BYTES: usize = 256;
-
 /// The soft limits of this process.
 pub(super) fn limits() -> Vec<ResourceLimit> {
     INHERITED
@@ -38,15 +33,11 @@ pub(super) fn limits() -> Vec<ResourceLimit> {
 
 /// The file mode creation mask: `umask(2)` cannot read it without setting it.
 pub(super) fn umask() -> Result<u32, Failure> {
-    let mut head = [0; STATUS_HEAD_BYTES];
-    // A single read, as the kernel generates the whole text for each read.
-    let read = File::open("/proc/self/status").and_then(|mut status| status.read(&mut head));
-    let length = read.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
-    let status = String::from_utf8_lossy(&head[..length]);
-    let written = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    written
-        .and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
-        .ok_or_else(|| Failure::new("proc", "/proc/self/status does not tell the umask"))
+    let status = Process::myself().and_then(|own| own.status());
+    let status =
+        status.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
+    let untold = || Failure::new("proc", "/proc/self/status does not tell the umask");
+    status.umask.ok_or_else(untold)
 }
 
 #[cfg(test)]

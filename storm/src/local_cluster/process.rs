@@ -3,13 +3,12 @@
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::FromRead;
+use procfs::process::Stat;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
-
-/// Longer than a line of `proc_pid_stat(5)`: 52 numbers and a name of 15 bytes.
-const STAT_BYTES: usize = 2 << 10;
 
 /// A process, identified by its pid and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +22,12 @@ pub(crate) struct ProcessIdentity {
 impl ProcessIdentity {
     /// The identity of the process that has this pid now.
     pub(crate) fn of(pid: i32) -> io::Result<ProcessIdentity> {
-        let mut stat = Vec::with_capacity(STAT_BYTES);
-        File::open(format!("/proc/{pid}/stat"))?.take(STAT_BYTES as u64).read_to_end(&mut stat)?;
-        let stat = String::from_utf8_lossy(&stat);
-        let (state, start_ticks) = fields(&stat).ok_or(io::ErrorKind::InvalidData)?;
-        if state == 'Z' || state == 'X' {
+        let stat = Stat::from_read(File::open(format!("/proc/{pid}/stat"))?);
+        let stat = stat.map_err(io::Error::other)?;
+        if matches!(stat.state, 'Z' | 'X') {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(ProcessIdentity { pid, start_ticks })
+        Ok(ProcessIdentity { pid, start_ticks: stat.starttime })
     }
 
     /// Whether this very process still exists, is ours, and is not a zombie.
@@ -52,16 +49,6 @@ impl ProcessIdentity {
     }
 }
 
-/// State and start time. The name before them may contain spaces and parentheses.
-fn fields(stat: &str) -> Option<(char, u64)> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ');
-    let state = fields.next()?.chars().next()?;
-    // The state is field 3 and the start time is field 22; `fields` is at field 4.
-    let start_ticks = fields.nth(18)?.parse().ok()?;
-    Some((state, start_ticks))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,13 +61,5 @@ mod tests {
         let stranger = ProcessIdentity { start_ticks: us.start_ticks + 1, ..us };
         assert!(!stranger.is_alive());
         stranger.signal(Signal::SIGKILL).expect("nothing is sent");
-    }
-
-    #[test]
-    fn a_name_with_spaces_and_parentheses_is_no_obstacle() {
-        let rest = (4..=21).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
-        let stat = format!("7 (a) R (b) c) S {rest} 4242 0 0");
-        assert_eq!(fields(&stat), Some(('S', 4242)));
-        assert_eq!(fields("nonsense"), None);
     }
 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_listens_in_any_more_is_removed_and_nothing_else() {
+    fn directories_without_a_listener_are_removed_and_nothing_else() {
         let base = tempfile::tempdir().expect("a directory");
         let old = SystemTime::now() - 2 * YOUNG;
         let make = |name: &str, made: SystemTime| {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_manager_that_never_began_left_goes_and_directories_of_others_stay() {
+    fn leftovers_of_a_failed_start_go_and_directories_of_others_stay() {
         let base = tempfile::tempdir().expect("a directory");
         let old = SystemTime::now() - 2 * NEVER_BEGUN;
         let make = |name: &str, files: &[&str], made: SystemTime| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_anything_in_it_is_not_made_a_cluster_of() {
+    fn a_directory_that_is_not_empty_gets_no_cluster() {
         let scratch = tempfile::tempdir().expect("a directory");
         check_unused(scratch.path()).expect("it is empty");
         check_unused(&scratch.path().join("none")).expect("it is not there");

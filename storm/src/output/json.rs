@@ -1,9 +1,9 @@
 //! For programs: one JSON value per result, on one line.
 
 use super::{ArrayStates, Campaign, Changed, Output, Sheet, Simulated};
-use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
+use crate::outcome::Outcome;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;

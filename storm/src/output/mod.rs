@@ -26,10 +26,10 @@ pub(crate) use sheet::Sheet;
 pub(crate) use simulation::{RealCost, Simulated};
 pub(crate) use table::TableOutput;
 
-use crate::attach::Outcome;
 use crate::cli::DisplayOptions;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
+use crate::outcome::Outcome;
 use std::path::Path;
 use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};
 use storm_rm::JobId;

@@ -5,9 +5,9 @@ use super::zone::Zone;
 use super::{
     ArrayStates, Campaign, Changed, Output, Sheet, Simulated, campaign, simulation, written,
 };
-use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
+use crate::outcome::Outcome;
 use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};

@@ -2,6 +2,7 @@
 
 use super::campaign::FailedSeed;
 use super::table_form::{pairs, table};
+use procfs::process::Process;
 use serde::Serialize;
 use std::time::Instant;
 use storm_sim::{HistogramSummary, JobReport, Report};
@@ -45,11 +46,9 @@ impl<'a> Simulated<'a> {
 impl RealCost {
     /// The resources from `begun` until now.
     pub(crate) fn since(begun: Instant) -> RealCost {
-        // Field VmHWM of proc(5).
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok());
-        RealCost { real_s: begun.elapsed().as_secs_f64(), peak_rss_kib: kib.unwrap_or_default() }
+        let status = Process::myself().and_then(|own| own.status());
+        let peak_rss_kib = status.ok().and_then(|status| status.vmhwm).unwrap_or(0);
+        RealCost { real_s: begun.elapsed().as_secs_f64(), peak_rss_kib }
     }
 }
 

@@ -8,9 +8,9 @@ use super::{
     ArrayStates, Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation,
     simulation, written,
 };
-use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::{KeptCluster, dimensions};
+use crate::outcome::Outcome;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;

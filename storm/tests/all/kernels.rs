@@ -117,7 +117,7 @@ fn the_same_answers_on_sixty_four_ranks_under_every_policy() {
 }
 
 #[test]
-fn who_may_speak_by_rdma_only_hears_that_there_is_no_device() {
+fn ranks_restricted_to_rdma_learn_that_there_is_no_device() {
     let scratch = Scratch::make();
     scratch.prints("up --nodes 2 --pes 1");
     let kernels = Path::new(STORM).with_file_name("kernels");

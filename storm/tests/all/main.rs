@@ -37,6 +37,7 @@ mod robustness;
 mod sim;
 mod surroundings;
 mod takeover;
+mod takeover_launches;
 mod terminal;
 mod tour;
 mod trust;

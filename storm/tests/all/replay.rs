@@ -128,7 +128,7 @@ fn unusable_logs_are_refused_with_reason_and_remedy() {
 
 /// Regression: only one of the damaged lines was reported, and a useless option was taken silently.
 #[test]
-fn what_is_wrong_is_told_line_by_line_and_what_is_in_vain_is_said() {
+fn errors_are_listed_by_line_and_idle_options_are_named() {
     let scratch = place();
     let good = "1 0 -1 10 4 -1 -1 4 -1 -1 1 3 -1 -1 -1 -1 -1 -1\n";
     let damaged = format!("; MaxProcs: 4\n{}", format!("{good}x\n").repeat(12));

@@ -41,7 +41,7 @@ fn expected(name: &str) -> Option<Vec<BTreeMap<String, String>>> {
 }
 
 #[test]
-fn what_the_model_alone_gives_keeps_its_bounds() {
+fn exhibits_of_the_model_alone_keep_their_bounds() {
     let exhibits = json("table3 table5 --check");
     let names: Vec<_> = exhibits.iter().map(|one| one["exhibit"].as_str()).collect();
     assert_eq!(names, [Some("table3"), Some("table5")]);

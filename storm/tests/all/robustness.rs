@@ -62,7 +62,7 @@ fn a_rank_that_crashes_ends_the_job_and_says_which_it_was() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_told_with_its_reason() {
+fn a_program_that_cannot_be_executed_is_reported_with_the_reason() {
     let scratch = cluster();
     let path = |name: &str| scratch.work().join(name);
     let foreign = executable(path("foreign"), &fs::read("/bin/true").expect("it is there"));

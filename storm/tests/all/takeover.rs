@@ -260,7 +260,7 @@ fn input_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_happens_while_there_is_no_node_manager_is_found_by_the_next() {
+fn events_without_a_node_manager_are_found_by_the_next_one() {
     let mut cluster = RealCluster::start(2, "");
     let caller = |cluster: &RealCluster, script: &str| {
         let job = cluster.caller().submit("-n 1", &["/bin/sh", "-c", script]).expect("a manager");

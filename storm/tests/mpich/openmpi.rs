@@ -71,7 +71,7 @@ fn does_everything(bench: &Bench<'_>, program: &Path, name: &str) {
 }
 
 #[test]
-fn what_open_mpi_may_not_do_is_refused_and_does_not_hang() {
+fn forbidden_calls_of_open_mpi_are_refused_and_do_not_hang() {
     on_two_hosts(|bench, program| {
         let names = bench.lines("-n 2 -N 2", program, "names");
         let refused = |what: &str| [0, 1].map(|rank| format!("rank {rank}: {what} refused"));

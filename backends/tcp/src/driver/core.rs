@@ -3,16 +3,16 @@
 
 use super::lanes::Lanes;
 use super::link::Link;
-use super::node::NodeRole;
 use super::references::References;
-use super::root::RootRole;
 use crate::engine::{Engine, Output, Passed};
 use crate::fabric::Fabric;
-use crate::initiator::{Initiator, Waiter};
+use crate::initiator::{Initiator, Issued, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
-use crate::wire::{Down, Primitive, Up, View, encode_head};
+use crate::stream::Stream;
+use crate::wire::{Down, FrameBuffer, Join, Primitive, Up, View, encode_head};
 use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use storm_primitives::{
@@ -40,7 +40,7 @@ pub(crate) struct Core {
     pub(crate) engine: RefCell<Engine>,
     pub(crate) lanes: Lanes,
     pub(crate) initiator: RefCell<Initiator>,
-    pub(crate) role: OnceCell<Role>,
+    pub(crate) role: OnceCell<Rc<dyn Role>>,
     /// Links with frames to be written.
     dirty: RefCell<Vec<Rc<Link>>>,
     /// An operation was issued: the pump has to run before the thread sleeps.
@@ -58,10 +58,30 @@ pub(crate) struct Core {
 }
 
 /// The member's place in the tree, with the links above it.
-#[expect(clippy::large_enum_variant, reason = "there is one per process")]
-pub(crate) enum Role {
-    Root(RootRole),
-    Node(NodeRole),
+pub(crate) trait Role {
+    /// Hands a request of this member to the root.
+    fn submit(&self, core: &Core, issued: Issued);
+
+    /// Takes a reply of this member and of the members below it.
+    fn send_up(&self, core: &Core, up: Up);
+
+    /// Carries out what the sequencer has decided. Only the root has a sequencer.
+    fn pump(&self, _core: &Rc<Core>) {}
+
+    /// Serves a node that wants to join, to its end. Only the root lets nodes in.
+    fn join(
+        self: Rc<Self>,
+        core: Rc<Core>,
+        join: Join,
+        stream: Stream,
+        buffer: FrameBuffer,
+    ) -> Option<LocalBoxFuture<'static, ()>>;
+
+    /// From now on, the end of the link to the root means the end of this process.
+    fn end_with_process(&self) {}
+
+    /// This member is no longer part of the cluster.
+    fn close(&self, core: &Core);
 }
 
 /// The identity of a new member.
@@ -190,10 +210,8 @@ impl Core {
     pub(crate) fn submit_issued(self: &Rc<Core>) {
         loop {
             let Some(issued) = self.initiator.borrow_mut().next_to_send() else { return };
-            match self.role.get() {
-                Some(Role::Root(root)) => root.submit(issued),
-                Some(Role::Node(node)) => node.submit(self, issued),
-                None => {}
+            if let Some(role) = self.role.get() {
+                role.submit(self, issued);
             }
         }
     }
@@ -206,8 +224,8 @@ impl Core {
         loop {
             // A completed request makes room for a waiting one.
             self.submit_issued();
-            if let Some(Role::Root(root)) = self.role.get() {
-                root.pump(self);
+            if let Some(role) = self.role.get() {
+                role.pump(self);
             }
             let own = self.initiator.borrow().last_prompt();
             let mut engine = self.engine.borrow_mut();
@@ -245,10 +263,8 @@ impl Core {
     }
 
     fn send_up(self: &Rc<Core>, up: Up) {
-        match self.role.get() {
-            Some(Role::Root(root)) => root.on_up(up),
-            Some(Role::Node(node)) => node.send_up(self, &up),
-            None => {}
+        if let Some(role) = self.role.get() {
+            role.send_up(self, up);
         }
     }
 
@@ -303,8 +319,8 @@ impl Core {
     /// Like [`finish`](Self::finish), for a process that is about to end: the root may then take
     /// the end of the link for the end of the process.
     pub(crate) fn finish_with_process(&self) {
-        if let Some(Role::Node(node)) = self.role.get() {
-            node.end_with_process();
+        if let Some(role) = self.role.get() {
+            role.end_with_process();
         }
         self.finish();
     }
@@ -315,14 +331,8 @@ impl Core {
             return;
         }
         self.lanes.close_all();
-        match self.role.get() {
-            Some(Role::Root(root)) => root.close(),
-            Some(Role::Node(node)) => {
-                node.close();
-                // This node learns nothing more about the other members.
-                self.membership.lost(NodeId::MM);
-            }
-            None => {}
+        if let Some(role) = self.role.get() {
+            role.close(self);
         }
         self.initiator.borrow_mut().fail_all();
         self.tasks.borrow_mut().clear();

@@ -3,8 +3,9 @@
 //! A stranger gets little: messages of one length, then a short frame, within a short time. The
 //! number of strangers is bounded.
 
-use super::core::{Core, Role};
-use super::{lanes, link::Link};
+use super::child;
+use super::core::Core;
+use super::link::Link;
 use crate::fabric::{Carrier, End};
 use crate::observer::LinkKind;
 use crate::stream::Stream;
@@ -210,8 +211,9 @@ fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
 async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBuffer) {
     match hello {
         Hello::Join(join) => {
-            if let Some(Role::Root(_)) = core.role.get() {
-                super::root::serve(core, join, stream, buffer).await;
+            let role = core.role.get().cloned();
+            if let Some(served) = role.and_then(|role| role.join(core, join, stream, buffer)) {
+                served.await;
             }
         }
         Hello::Tree(tree) => {
@@ -226,7 +228,7 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
             match carry(&core, &tree, &stream).await {
                 Ok(carrier) => {
                     let link = Link::carried(stream, carrier, kind, core.observer.clone());
-                    lanes::serve(core, tree, link, buffer).await;
+                    child::serve(core, tree, link, buffer).await;
                 }
                 Err(error) => {
                     tracing::warn!(node = %core.name, child = %core.peer(tree.node), %error, "no lane");

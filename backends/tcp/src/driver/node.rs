@@ -1,27 +1,24 @@
 //! A node: joins the root, then follows the views and carries out the operations that come down
 //! the tree.
 
-use super::core::{Core, Identity, Role};
-use super::handshake;
+use super::core::{Core, Identity};
 use super::link::{Link, ReadError};
-use super::parent::{self, ParentLink};
+use super::node_role::NodeRole;
+use super::{handshake, parent};
 use crate::config::{NodeConfig, check_reach, name_of};
-use crate::initiator::Issued;
 use crate::join_error::JoinError;
 use crate::observer::LinkKind;
 use crate::runtime::TcpRuntime;
 use crate::shared_memory::HostId;
 use crate::stream::Stream;
 use crate::wire::{
-    FrameBuffer, FromNode, FromRoot, Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, RequestId,
-    Up, View, Welcome, encode, encode_head,
+    FrameBuffer, FromNode, FromRoot, Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, View,
+    Welcome, encode,
 };
-use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Instant, Runtime, Task};
+use storm_primitives::Runtime;
 
 /// The first pause after the root was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -31,30 +28,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause of a node that the root refuses; pauses double up to it. People mend the
 /// cause, and each try costs the root a handshake.
 const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
-/// The pause before a node reports the loss of a link that had lasted. The cause may be a death,
-/// which the root then knows already.
-const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
-/// The longest such pause: a link that breaks again and again must not busy the cluster.
-const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
-/// A link that was in use for this long was a good one.
-const LASTING: Duration = Duration::from_secs(5);
 /// How many times per `root_timeout` a node checks for the root.
 const LOOKS: u32 = 8;
-
-/// The links above a node.
-pub(crate) struct NodeRole {
-    control: Rc<Link>,
-    pub(crate) root: SocketAddr,
-    inline_limit_bytes: u64,
-    chunk_bytes: usize,
-    parent: RefCell<Option<ParentLink>>,
-    dialing: RefCell<Option<Task>>,
-    /// When the link to the parent was last made.
-    linked_at: Cell<Instant>,
-    /// How long to wait before the loss of a link is reported.
-    loss_pause: Cell<Duration>,
-    heard: Cell<bool>,
-}
 
 /// Joins with these settings. Retries while the root is absent, or still believes in an earlier
 /// life of this node.
@@ -238,32 +213,22 @@ fn start(
         fabric: config.fabric.clone(),
         observer: config.observer.clone(),
     });
-    let role = NodeRole {
-        control: Link::new(stream, LinkKind::Control, config.observer.clone()),
-        root: config.root,
-        inline_limit_bytes: u64::from(welcome.inline_limit_bytes),
-        chunk_bytes: welcome.chunk_bytes.max(1) as usize,
-        parent: RefCell::default(),
-        dialing: RefCell::default(),
-        linked_at: Cell::default(),
-        loss_pause: Cell::new(FIRST_LOSS_PAUSE),
-        heard: Cell::new(true),
-    };
-    let control = role.control.clone();
+    let control = Link::new(stream, LinkKind::Control, config.observer.clone());
     control.set_last_word(Some(encode(&FromNode::Parting, &[])));
+    let role = Rc::new(NodeRole::new(control.clone(), config.root, welcome));
     // The cell is empty: this is the only place that fills it for a node.
-    let _ = core.role.set(Role::Node(role));
+    let _ = core.role.set(role.clone());
     core.start();
     core.keep(handshake::accept_all(core.clone(), listener));
     core.keep(control.clone().write_rest());
-    core.keep(watch_root(core.clone(), config.root_timeout));
-    core.keep(follow(core.clone(), control, buffer));
+    core.keep(watch_root(core.clone(), role.clone(), config.root_timeout));
+    core.keep(follow(core.clone(), role, control, buffer));
     core
 }
 
 /// Follows the root's messages until the control link ends.
-async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
-    if let Err(error) = read_control(&core, &control, &mut buffer).await {
+async fn follow(core: Rc<Core>, role: Rc<NodeRole>, control: Rc<Link>, mut buffer: FrameBuffer) {
+    if let Err(error) = read_control(&core, &role, &control, &mut buffer).await {
         tracing::warn!(node = %core.name, %error, "the link to the root is closed");
     }
     tracing::info!(node = %core.name, "cut off from the cluster");
@@ -272,17 +237,17 @@ async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
 
 async fn read_control(
     core: &Rc<Core>,
+    role: &Rc<NodeRole>,
     control: &Rc<Link>,
     buffer: &mut FrameBuffer,
 ) -> Result<(), ReadError> {
     while let Some(frames) = control.read(buffer, LinkKind::Control).await? {
-        let Some(Role::Node(role)) = core.role.get() else { return Ok(()) };
-        role.heard.set(true);
+        role.hear();
         for frame in frames {
             match frame.message::<FromRoot>()? {
                 FromRoot::View(view) => {
                     core.on_view(&view).map_err(io::Error::other)?;
-                    role.follow_view(core, &view);
+                    follow_view(core, role, &view);
                 }
                 FromRoot::Done { request, outcome } => {
                     core.initiator.borrow_mut().finish(request, outcome);
@@ -300,125 +265,27 @@ async fn read_control(
 }
 
 /// Ends the member if the root is silent for too long: a root that is cut off closes nothing.
-async fn watch_root(core: Rc<Core>, limit: Duration) {
+async fn watch_root(core: Rc<Core>, role: Rc<NodeRole>, limit: Duration) {
     let mut silent = 0;
     while silent < LOOKS {
         core.runtime.sleep(limit / LOOKS).await;
-        let Some(Role::Node(role)) = core.role.get() else { return };
-        silent = if role.heard.replace(false) { 0 } else { silent + 1 };
+        silent = if role.take_heard() { 0 } else { silent + 1 };
     }
     tracing::warn!(node = %core.name, ?limit, "the root says nothing");
     core.finish();
 }
 
-impl NodeRole {
-    pub(crate) fn control(&self) -> &Rc<Link> {
-        &self.control
+/// Moves the link to the parent of the new view.
+fn follow_view(core: &Rc<Core>, role: &Rc<NodeRole>, view: &View) {
+    let parent = core.engine.borrow().topology().parent(core.node).cloned();
+    let Some(parent) = parent else { return };
+    if let Some(express) = role.link_to(&parent) {
+        return role.attach(core, &express);
     }
-
-    /// Sends a request of this node to the root.
-    pub(crate) fn submit(&self, core: &Core, issued: Issued) {
-        let inline = issued.data.len() as u64 <= self.inline_limit_bytes;
-        let payload = if inline { issued.data.as_ref() } else { &[] };
-        core.send(&self.control, encode(&FromNode::Request(issued.request), payload));
+    role.leave_parent();
+    if core.references.follow((parent.node, parent.incarnation)) {
+        role.tell_references(core, true);
     }
-
-    /// Sends a reply to the parent. Without a parent the reply is not needed: all replies are asked
-    /// for again over a new link.
-    pub(crate) fn send_up(&self, core: &Core, up: &Up) {
-        if let Some(parent) = &*self.parent.borrow() {
-            core.send(&parent.express, encode(up, &[]));
-        }
-    }
-
-    pub(crate) fn has_parent(&self) -> bool {
-        self.parent.borrow().is_some()
-    }
-
-    pub(crate) fn set_parent(&self, link: ParentLink) {
-        self.linked_at.set(TcpRuntime::clock());
-        if let Some(old) = self.parent.borrow_mut().replace(link) {
-            old.close();
-        }
-    }
-
-    /// The link over `express` has ended. If it was the one in use, returns the pause before the
-    /// root is told. The pause doubles while links do not last.
-    pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
-        let mut parent = self.parent.borrow_mut();
-        let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
-        if !current {
-            return None;
-        }
-        *parent = None;
-        let lasted = TcpRuntime::clock() - self.linked_at.get() >= LASTING;
-        let pause = if lasted { FIRST_LOSS_PAUSE } else { self.loss_pause.get() };
-        self.loss_pause.set((pause * 2).min(MAX_LOSS_PAUSE));
-        Some(pause)
-    }
-
-    /// Ends the link to the parent, which is then opened again under a new view.
-    pub(crate) fn break_parent(&self) {
-        if let Some(parent) = &*self.parent.borrow() {
-            parent.close();
-        }
-    }
-
-    /// Tells the root whether data may come by reference.
-    pub(crate) fn tell_references(&self, core: &Core, taken: bool) {
-        core.send(&self.control, encode(&FromNode::References { taken }, &[]));
-    }
-
-    /// Tells the parent that this node has its view, and which data it holds.
-    pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
-        let mut engine = core.engine.borrow_mut();
-        core.send(express, encode(&engine.attach_message(), &[]));
-        engine.report_stages();
-    }
-
-    /// Moves the link to the parent of the new view.
-    fn follow_view(&self, core: &Rc<Core>, view: &View) {
-        let parent = core.engine.borrow().topology().parent(core.node).cloned();
-        let Some(parent) = parent else { return };
-        let current = match &*self.parent.borrow() {
-            Some(link) if link.is_to(&parent) => Some(link.express.clone()),
-            _ => None,
-        };
-        if let Some(express) = current {
-            return self.attach(core, &express);
-        }
-        if let Some(old) = self.parent.borrow_mut().take() {
-            old.close();
-        }
-        if core.references.follow((parent.node, parent.incarnation)) {
-            self.tell_references(core, true);
-        }
-        let dial = parent::connect(core.clone(), parent, view.epoch);
-        *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));
-    }
-
-    /// Sends the data of a transfer that may begin. The pieces share the initiator's memory; the
-    /// socket's backpressure sets the pace.
-    fn send_data(&self, core: &Core, request: RequestId) {
-        let Some(data) = core.initiator.borrow().data(request) else { return };
-        for start in (0..data.len()).step_by(self.chunk_bytes) {
-            let payload = data.slice(start..(start + self.chunk_bytes).min(data.len()));
-            let message = FromNode::Data { request, offset: start as u64 };
-            core.send(&self.control, encode_head(&message, payload.len()));
-            self.control.send_payload(payload);
-        }
-    }
-
-    /// From now on, the end of the link to the root means the end of this process.
-    pub(crate) fn end_with_process(&self) {
-        self.control.set_last_word(None);
-    }
-
-    pub(crate) fn close(&self) {
-        self.control.close();
-        if let Some(parent) = self.parent.borrow_mut().take() {
-            parent.close();
-        }
-        *self.dialing.borrow_mut() = None;
-    }
+    let dial = parent::connect(core.clone(), role.clone(), parent, view.epoch);
+    role.set_dialing(core.runtime.spawn(dial));
 }

@@ -1,9 +1,10 @@
 //! The link to the parent: opening both lanes, reading them, and telling the root if they break
 //! while both ends live.
 
-use super::core::{Core, Role};
+use super::core::Core;
 use super::link::{Link, ReadError};
-use super::node::NodeRole;
+use super::node_role::NodeRole;
+use super::parent_link::ParentLink;
 use super::references::{Lender, Refusal};
 use crate::fabric::{Carrier, End};
 use crate::observer::{Direction, LinkKind};
@@ -17,7 +18,7 @@ use crate::wire::{
 use std::io;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
+use storm_primitives::{Epoch, NodeId, Runtime};
 
 /// The first pause after the parent was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -27,33 +28,12 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// How long a parent may take to open a session.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Both lanes of a link that is in use.
-#[derive(Debug)]
-pub(crate) struct ParentLink {
-    node: NodeId,
-    incarnation: Incarnation,
-    pub(crate) express: Rc<Link>,
-    bulk: Rc<Link>,
-}
-
-impl ParentLink {
-    pub(crate) fn is_to(&self, member: &Member) -> bool {
-        let alive = !self.express.is_closed() && !self.bulk.is_closed();
-        alive && self.node == member.node && self.incarnation == member.incarnation
-    }
-
-    pub(crate) fn close(&self) {
-        self.express.close();
-        self.bulk.close();
-    }
-}
-
 /// Opens the link to `parent` and serves it to its end. Retries until it works; a new view drops
 /// this future.
-pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
+pub(crate) async fn connect(core: Rc<Core>, role: Rc<NodeRole>, parent: Member, epoch: Epoch) {
     let mut pause = FIRST_PAUSE;
     let (express, bulk) = loop {
-        match open_both(&core, &parent, epoch).await {
+        match open_both(&core, &role, &parent, epoch).await {
             Ok(lanes) => break lanes,
             Err(error) => {
                 tracing::debug!(node = %core.name, parent = %parent.listen, %error, "not reached");
@@ -62,21 +42,28 @@ pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
             }
         }
     };
-    let Some(Role::Node(role)) = core.role.get() else { return };
     let (node, incarnation) = (parent.node, parent.incarnation);
     role.set_parent(ParentLink { node, incarnation, express: express.clone(), bulk: bulk.clone() });
     core.runtime_spawn(express.clone().write_rest());
     let lanes = [(Lane::Bulk, bulk.clone()), (Lane::Express, bulk)];
     for (lane, bulk) in lanes {
-        core.runtime_spawn(serve(core.clone(), (node, incarnation), express.clone(), bulk, lane));
+        let (core, role) = (core.clone(), role.clone());
+        let lender = (node, incarnation);
+        core.clone().runtime_spawn(serve(core, role, lender, express.clone(), bulk, lane));
     }
     role.attach(&core, &express);
     core.pump();
 }
 
-async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc<Link>, Rc<Link>)> {
+async fn open_both(
+    core: &Core,
+    role: &NodeRole,
+    parent: &Member,
+    epoch: Epoch,
+) -> io::Result<(Rc<Link>, Rc<Link>)> {
     let open = async |lane: Lane, kind: LinkKind| {
-        let opened = core.runtime.timeout(DIAL_TIMEOUT, open_lane(core, parent, epoch, lane)).await;
+        let opened =
+            core.runtime.timeout(DIAL_TIMEOUT, open_lane(core, role, parent, epoch, lane)).await;
         let (stream, carrier) = opened.unwrap_or(Err(io::ErrorKind::TimedOut.into()))?;
         io::Result::Ok(Link::carried(stream, carrier, kind, core.observer.clone()))
     };
@@ -88,11 +75,11 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
 /// frames.
 async fn open_lane(
     core: &Core,
+    role: &NodeRole,
     parent: &Member,
     epoch: Epoch,
     lane: Lane,
 ) -> io::Result<(Stream, Option<Rc<dyn Carrier>>)> {
-    let Some(Role::Node(role)) = core.role.get() else { return Err(io::ErrorKind::Other.into()) };
     let addr = if parent.node == NodeId::MM { role.root } else { parent.listen };
     let stream = Stream::connect(addr, core.trust.as_ref()).await.map_err(io::Error::other)?;
     let opening = match &core.fabric {
@@ -133,10 +120,17 @@ async fn open_lane(
 }
 
 /// Reads one lane to its end; then the link as a whole has ended.
-async fn serve(core: Rc<Core>, parent: Lender, express: Rc<Link>, bulk: Rc<Link>, lane: Lane) {
+async fn serve(
+    core: Rc<Core>,
+    role: Rc<NodeRole>,
+    parent: Lender,
+    express: Rc<Link>,
+    bulk: Rc<Link>,
+    lane: Lane,
+) {
     let result = match lane {
-        Lane::Express => read_operations(&core, parent, &express).await,
-        Lane::Bulk => read_chunks(&core, parent, &bulk).await,
+        Lane::Express => read_operations(&core, &role, parent, &express).await,
+        Lane::Bulk => read_chunks(&core, &role, parent, &bulk).await,
     };
     if let Err(error) = result {
         tracing::warn!(node = %core.name, %error, "the link to the parent is closed");
@@ -144,13 +138,12 @@ async fn serve(core: Rc<Core>, parent: Lender, express: Rc<Link>, bulk: Rc<Link>
     express.close();
     bulk.close();
     core.pump();
-    if let Some(Role::Node(role)) = core.role.get() {
-        lost(&core, role, &express).await;
-    }
+    lost(&core, &role, &express).await;
 }
 
 async fn read_operations(
     core: &Rc<Core>,
+    role: &Rc<NodeRole>,
     parent: Lender,
     link: &Rc<Link>,
 ) -> Result<(), ReadError> {
@@ -176,7 +169,7 @@ async fn read_operations(
                 // anyway.
                 Some(_) if down.epoch != engine.borrow().epoch() => {}
                 Some(reference) => {
-                    let piece = open(core, parent, reference)?;
+                    let piece = open(core, role, parent, reference)?;
                     engine.borrow_mut().on_lent(&down, piece);
                 }
             }
@@ -186,7 +179,12 @@ async fn read_operations(
     Ok(())
 }
 
-async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result<(), ReadError> {
+async fn read_chunks(
+    core: &Rc<Core>,
+    role: &Rc<NodeRole>,
+    parent: Lender,
+    link: &Rc<Link>,
+) -> Result<(), ReadError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
     while let Some(frames) = link.read(&mut buffer, LinkKind::Bulk).await? {
@@ -199,7 +197,7 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
                 None => frame.payload().into(),
                 // The chunk is of another view, like a reference of an operation can be.
                 Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
-                Some(reference) => open(core, parent, reference)?,
+                Some(reference) => open(core, role, parent, reference)?,
             };
             core.engine.borrow_mut().on_chunk(&chunk, piece).map_err(io::Error::other)?;
         }
@@ -210,7 +208,12 @@ async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result
 
 /// Opens a reference. If no reference of this parent can work, this member refuses references for
 /// a while and tells the root.
-fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Piece> {
+fn open(
+    core: &Rc<Core>,
+    role: &Rc<NodeRole>,
+    parent: Lender,
+    reference: &Reference,
+) -> io::Result<Piece> {
     let error = match Piece::open(reference) {
         Ok(piece) => {
             core.references.opened();
@@ -220,20 +223,18 @@ fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Pi
     };
     let outlook = error.outlook();
     tracing::info!(node = %core.name, parent = %core.peer(parent.0), ?outlook, %error, "no reference");
-    if let Some(refusal) = core.references.failed(parent, outlook)
-        && let Some(Role::Node(role)) = core.role.get()
-    {
+    if let Some(refusal) = core.references.failed(parent, outlook) {
         role.tell_references(core, false);
-        core.runtime_spawn(take_again(Rc::downgrade(core), core.runtime.clone(), refusal));
+        let (weak, role) = (Rc::downgrade(core), Rc::downgrade(role));
+        core.runtime_spawn(take_again(weak, role, core.runtime.clone(), refusal));
     }
     Err(io::Error::other(error))
 }
 
 /// Ends a refusal when its time is over: reopens the link to the parent with references.
-async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
+async fn take_again(core: Weak<Core>, role: Weak<NodeRole>, runtime: TcpRuntime, refusal: Refusal) {
     runtime.sleep(refusal.lasts).await;
-    let Some(core) = core.upgrade() else { return };
-    let Some(Role::Node(role)) = core.role.get() else { return };
+    let (Some(core), Some(role)) = (core.upgrade(), role.upgrade()) else { return };
     if !core.has_ended() && core.references.retry(refusal) {
         role.tell_references(&core, true);
         role.break_parent();

@@ -15,6 +15,7 @@ use crate::wire::{
     FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, PROTOCOL_VERSION, Refusal, Up,
     Welcome, encode,
 };
+use futures_util::future::LocalBoxFuture;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -67,27 +68,26 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let host = if config.fabric.is_none() { HostId::own() } else { None };
     let sequencer = sequencer.at_host(host);
     let patience = config.patience;
-    let role = RootRole {
+    let role = Rc::new(RootRole {
         sequencer: RefCell::new(sequencer),
         liveness: RefCell::new(Liveness::new(patience)),
         controls: RefCell::default(),
         refusals: RefCell::default(),
         config,
-    };
+    });
     // The cell is empty: this is the only place that fills it for a root.
-    let _ = core.role.set(Role::Root(role));
+    let _ = core.role.set(role.clone());
     core.start();
     core.keep(handshake::accept_all(core.clone(), listener));
-    core.keep(watch(core.clone(), patience));
+    core.keep(watch(core.clone(), role, patience));
     core.pump();
     Ok((core, listen))
 }
 
 /// Pings the nodes that are waited for.
-async fn watch(core: Rc<Core>, patience: Patience) {
+async fn watch(core: Rc<Core>, root: Rc<RootRole>, patience: Patience) {
     loop {
         core.runtime.sleep(patience.tick()).await;
-        let Some(Role::Root(root)) = core.role.get() else { return };
         let now = core.runtime.now();
         let waited_for = root.waited_for(&core, now, patience);
         let controls = root.controls.borrow().clone();
@@ -109,8 +109,13 @@ async fn watch(core: Rc<Core>, patience: Patience) {
 }
 
 /// Serves the control link of a node that wants to join, to its end.
-pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut buffer: FrameBuffer) {
-    let Some(Role::Root(root)) = core.role.get() else { return };
+async fn serve(
+    core: Rc<Core>,
+    root: Rc<RootRole>,
+    mut join: Join,
+    stream: Stream,
+    mut buffer: FrameBuffer,
+) {
     let from = stream.peer_addr().map_or(join.listen.ip(), |peer| peer.ip());
     if join.listen.ip().is_unspecified() {
         join.listen.set_ip(from);
@@ -132,7 +137,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     let name = join.name;
     tracing::info!(node = %name, "joined");
     core.runtime_spawn(link.clone().write_rest());
-    let end = read_control(&core, root, node, &link, &mut buffer).await;
+    let end = read_control(&core, &root, node, &link, &mut buffer).await;
     if let Err(error) = &end {
         tracing::warn!(node = %name, %error, "a node is cut off");
     }
@@ -260,77 +265,6 @@ impl RootRole {
         }
     }
 
-    /// Takes the root's own requests.
-    pub(crate) fn submit(&self, issued: Issued) {
-        let mut sequencer = self.sequencer.borrow_mut();
-        sequencer.set_now(self.now());
-        if let Err(error) = sequencer.request(NodeId::MM, issued.request, issued.data) {
-            // The root numbers its own requests and sends all their data.
-            tracing::error!(%error, "the root cannot process its own message");
-        }
-    }
-
-    /// Takes the combined messages of the root's engine.
-    pub(crate) fn on_up(&self, up: Up) {
-        let mut sequencer = self.sequencer.borrow_mut();
-        match up {
-            Up::Acks { acks, issued, .. } => {
-                sequencer.issued(issued);
-                acks.into_iter().for_each(|(seq, verdict)| sequencer.complete(seq, verdict));
-            }
-            Up::Staged { stage, .. } => sequencer.staged(stage),
-            Up::Attach(_) => {}
-        }
-    }
-
-    /// Carries out the sequencer's outputs.
-    pub(crate) fn pump(&self, core: &Rc<Core>) {
-        loop {
-            let Some(output) = self.sequencer.borrow_mut().take_output() else { return };
-            match output {
-                Output::View(view) => {
-                    if let Err(error) = core.on_view(&view) {
-                        tracing::error!(%error, "the root cannot process its own message");
-                    }
-                    let frame = encode(&FromRoot::View(view), &[]);
-                    for link in self.controls.borrow().values() {
-                        core.send(link, frame.clone());
-                    }
-                }
-                Output::Down(down, payload) => {
-                    let limit = self.config.limits().inline_limit_bytes as usize;
-                    let mut engine = core.engine.borrow_mut();
-                    if payload.len() > limit {
-                        engine.on_lent(&down, payload.into());
-                    } else {
-                        let raw = encode(&down, &payload);
-                        engine.on_down(&down, &payload, &raw);
-                    }
-                }
-                Output::Chunk(chunk, payload) => {
-                    let payload = match &core.fabric {
-                        Some(fabric) => {
-                            let members = self.controls.borrow().len();
-                            fabric.place(payload, 2 * chunk.dest.len() > members)
-                        }
-                        None => payload,
-                    };
-                    let result = core.engine.borrow_mut().on_chunk(&chunk, payload);
-                    if let Err(error) = result {
-                        tracing::error!(%error, "the root cannot process its own message");
-                    }
-                }
-                Output::Done { to: NodeId::MM, request, outcome } => {
-                    core.initiator.borrow_mut().finish(request, outcome);
-                }
-                Output::Done { to, request, outcome } => {
-                    self.tell(core, to, &FromRoot::Done { request, outcome });
-                }
-                Output::Grant { to, request } => self.tell(core, to, &FromRoot::Grant { request }),
-            }
-        }
-    }
-
     fn now(&self) -> Instant {
         TcpRuntime::clock()
     }
@@ -383,8 +317,91 @@ impl RootRole {
         let transfers = stages.into_iter().map(|stage| engine.missing_stage(stage));
         operations.chain(transfers).fold(awaited, |all, some| all.union(&some))
     }
+}
 
-    pub(crate) fn close(&self) {
+impl Role for RootRole {
+    /// Takes the root's own requests.
+    fn submit(&self, _core: &Core, issued: Issued) {
+        let mut sequencer = self.sequencer.borrow_mut();
+        sequencer.set_now(self.now());
+        if let Err(error) = sequencer.request(NodeId::MM, issued.request, issued.data) {
+            // The root numbers its own requests and sends all their data.
+            tracing::error!(%error, "the root cannot process its own message");
+        }
+    }
+
+    /// Takes the combined messages of the root's engine.
+    fn send_up(&self, _core: &Core, up: Up) {
+        let mut sequencer = self.sequencer.borrow_mut();
+        match up {
+            Up::Acks { acks, issued, .. } => {
+                sequencer.issued(issued);
+                acks.into_iter().for_each(|(seq, verdict)| sequencer.complete(seq, verdict));
+            }
+            Up::Staged { stage, .. } => sequencer.staged(stage),
+            Up::Attach(_) => {}
+        }
+    }
+
+    /// Carries out the sequencer's outputs.
+    fn pump(&self, core: &Rc<Core>) {
+        loop {
+            let Some(output) = self.sequencer.borrow_mut().take_output() else { return };
+            match output {
+                Output::View(view) => {
+                    if let Err(error) = core.on_view(&view) {
+                        tracing::error!(%error, "the root cannot process its own message");
+                    }
+                    let frame = encode(&FromRoot::View(view), &[]);
+                    for link in self.controls.borrow().values() {
+                        core.send(link, frame.clone());
+                    }
+                }
+                Output::Down(down, payload) => {
+                    let limit = self.config.limits().inline_limit_bytes as usize;
+                    let mut engine = core.engine.borrow_mut();
+                    if payload.len() > limit {
+                        engine.on_lent(&down, payload.into());
+                    } else {
+                        let raw = encode(&down, &payload);
+                        engine.on_down(&down, &payload, &raw);
+                    }
+                }
+                Output::Chunk(chunk, payload) => {
+                    let payload = match &core.fabric {
+                        Some(fabric) => {
+                            let members = self.controls.borrow().len();
+                            fabric.place(payload, 2 * chunk.dest.len() > members)
+                        }
+                        None => payload,
+                    };
+                    let result = core.engine.borrow_mut().on_chunk(&chunk, payload);
+                    if let Err(error) = result {
+                        tracing::error!(%error, "the root cannot process its own message");
+                    }
+                }
+                Output::Done { to: NodeId::MM, request, outcome } => {
+                    core.initiator.borrow_mut().finish(request, outcome);
+                }
+                Output::Done { to, request, outcome } => {
+                    self.tell(core, to, &FromRoot::Done { request, outcome });
+                }
+                Output::Grant { to, request } => self.tell(core, to, &FromRoot::Grant { request }),
+            }
+        }
+    }
+
+    fn join(
+        self: Rc<Self>,
+        core: Rc<Core>,
+        join: Join,
+        stream: Stream,
+        buffer: FrameBuffer,
+    ) -> Option<LocalBoxFuture<'static, ()>> {
+        Some(Box::pin(serve(core, self, join, stream, buffer)))
+    }
+
+    fn close(&self, _core: &Core) {
         std::mem::take(&mut *self.controls.borrow_mut()).values().for_each(|link| link.close());
     }
 }

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_for_long_frames_can_go_at_any_time() {
+    fn memory_for_long_frames_can_go_at_any_time() {
         let frames: Vec<Bytes> =
             (0..6_u64).map(|index| encode(&index, &vec![index as u8; 100 << 10])).collect();
         let stream = frames.concat();

@@ -160,7 +160,7 @@ fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
 /// A joining node that was dropped counted as a process that had ended, and its jobs were soon
 /// started elsewhere.
 #[test]
-fn who_gives_up_to_join_has_not_died_however_far_it_was() {
+fn a_node_that_gives_up_joining_has_not_died() {
     run(async {
         let plan = plan();
         let root = Root::bind(RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(1)));

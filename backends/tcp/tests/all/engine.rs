@@ -4,7 +4,7 @@
 use crate::engine_world::World;
 use bytes::Bytes;
 use proptest::prelude::*;
-use rand::Rng;
+use rand::RngExt;
 use storm_backend_tcp::wire::{Primitive, RequestId};
 use storm_primitives::{
     CompareAndWrite, Layout, NodeId, NodeSet, PrimitiveError, Relation, VarArray,
@@ -195,7 +195,7 @@ fn data_by_reference_is_neither_staged_nor_committed() {
 
 /// Long data came between the strobes to a node that had refused references.
 #[test]
-fn what_one_member_has_sent_is_staged_until_it_takes_references_again() {
+fn data_is_staged_for_a_member_until_it_takes_references_again() {
     let plan = plan();
     let dest = NodeSet::compute(3);
     let mut world = World::new(2, plan.layout.clone(), 3, 96);

@@ -4,7 +4,7 @@
 use crate::engine_world::World;
 use bytes::Bytes;
 use proptest::prelude::*;
-use rand::Rng;
+use rand::RngExt;
 use storm_backend_tcp::wire::{Primitive, RequestId};
 use storm_primitives::{CompareAndWrite, Layout, NodeId, NodeSet, Relation};
 

@@ -125,7 +125,7 @@ impl Lane {
             granter.send(&lane.pipe)?;
         }
         let polled: Rc<dyn Polled> = lane.clone();
-        common.poller.add(name, &polled);
+        common.adapter.poller.add(name, &polled);
         lane.arm();
         Ok(lane)
     }
@@ -154,7 +154,7 @@ impl Lane {
 
     /// Like [`arm`](Self::arm), unless the poller polls anyway.
     fn rearm(&self) -> bool {
-        !self.common.poller.is_looking() && self.arm()
+        !self.common.adapter.poller.is_looking() && self.arm()
     }
 
     fn on_event(&self, event: Event) -> Result<(), LaneError> {
@@ -264,7 +264,7 @@ impl Lane {
             Duty::Fill(_) => false,
             Duty::Grant(granter) => granter.pause().is_none(),
         };
-        is_read && self.common.poller.is_looking()
+        is_read && self.common.adapter.poller.is_looking()
     }
 
     /// Waits until this lane's reader is woken, or has work to do even if nothing came.
@@ -334,7 +334,7 @@ impl Lane {
 
 impl Polled for Lane {
     fn device_gone(&self) {
-        let device = self.common.device.name().to_owned();
+        let device = self.common.adapter.device.name().to_owned();
         self.end(LaneError::DeviceGone { peer: self.pipe.peer, device });
     }
 
@@ -415,7 +415,7 @@ impl Carrier for Lane {
         Box::pin(async {
             while !self.can_write()? {
                 self.blocked.set(true);
-                self.common.poller.expect_nobody();
+                self.common.adapter.poller.expect_nobody();
                 if !self.rearm() {
                     self.writable.notified().await;
                 }
@@ -438,7 +438,7 @@ impl Carrier for Lane {
                     continue;
                 }
             }
-            let look = self.common.poller.poll_look(&self.looking, context, || self.look());
+            let look = self.common.adapter.poller.poll_look(&self.looking, context, || self.look());
             let has_come = ready!(look);
             if !has_come && !self.arrived.get() {
                 // The alarm asks for missing data; otherwise another task polls.
@@ -448,7 +448,7 @@ impl Carrier for Lane {
     }
 
     fn stop_reading(&self) {
-        self.common.poller.stop_looking(&self.looking);
+        self.common.adapter.poller.stop_looking(&self.looking);
         *self.reader.borrow_mut() = None;
         *self.alarm.borrow_mut() = None;
     }

@@ -4,8 +4,9 @@
 use super::filler::MAX_HOLES;
 use super::outbox::Outbox;
 use super::pipe::Pipe;
+use crate::adapter::PAYLOAD_AT;
 use crate::error::LaneError;
-use crate::fabric::{Common, PAYLOAD_AT};
+use crate::fabric::Common;
 use crate::message::{Announcement, Place, Up};
 use crate::multicast::address::GroupAddress;
 use crate::multicast::awaited::{Awaited, Step};
@@ -125,7 +126,7 @@ impl Granter {
                     return Err(pipe.breach("a chunk of the group that cannot be"));
                 };
                 let (head, group) = (bytes.slice_ref(head), group.clone());
-                group.told(number);
+                group.announced(number);
                 let awaited = Awaited { number, total, since: Instant::now() };
                 let chunk = Chunk { slot, head, group, awaited, payload: Payload::Awaited };
                 self.filled.push_back(Filled::Chunk(chunk));

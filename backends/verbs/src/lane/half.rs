@@ -49,24 +49,24 @@ impl Half {
         lane: wire::Lane,
         end: End,
     ) -> Result<Half, VerbsError> {
-        let domain = common.pool.domain();
+        let domain = common.adapter.pool.domain();
         let region = MemoryRegion::new(domain, REGION_BYTES, Access::RemoteWrite)?;
         let region = Arc::new(region);
-        let name = common.poller.new_name();
-        let channel = common.poller.channel();
+        let name = common.adapter.poller.new_name();
+        let channel = common.adapter.poller.channel();
         let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
         let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
-        pair.initialise(&common.port)?;
+        pair.initialise(&common.adapter.port)?;
         pair.post_receives(REQUESTS)?;
         let own = Offer {
             version: LANE_VERSION,
             ring_bytes: RING_BYTES,
             number: pair.number(),
             first_packet: first_packet(),
-            gid: common.gid.raw,
-            lid: common.port.attr.lid,
-            link_layer: common.port.attr.link_layer,
-            mtu: common.port.attr.active_mtu,
+            gid: common.adapter.gid.raw,
+            lid: common.adapter.port.attr.lid,
+            link_layer: common.adapter.port.attr.link_layer,
+            mtu: common.adapter.port.attr.active_mtu,
             ring_addr: region.addr(),
             ring_rkey: region.rkey(),
         };
@@ -91,11 +91,11 @@ impl Half {
                 "the ports differ in MTU; this lane uses the smaller"
             );
         }
-        let route = Route { gid_index: common.gid_index, mtu };
-        pair.connect(&common.port, &route, &own.endpoint(), &theirs.endpoint())?;
-        let number = common.port.number;
+        let route = Route { gid_index: common.adapter.gid_index, mtu };
+        pair.connect(&common.adapter.port, &route, &own.endpoint(), &theirs.endpoint())?;
+        let number = common.adapter.port.number;
         let looking = match duty {
-            Duty::Express => common.poller.looking(),
+            Duty::Express => common.adapter.poller.looking(),
             // Messages up a bulk lane are processed when there is nothing else to do.
             Duty::Fill(_) | Duty::Grant(_) => Rc::default(),
         };
@@ -106,13 +106,13 @@ impl Half {
 
 /// The duty of this end of the lane, with the blocks that it needs at least.
 fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError> {
-    let pool = &common.pool;
+    let pool = &common.adapter.pool;
     Ok(match (lane, end) {
         (wire::Lane::Express, End::Parent | End::Child) => Duty::Express,
         (wire::Lane::Bulk, End::Parent) => Duty::Fill(Box::new(Filler::new(pool, pool.reserve()?))),
         (wire::Lane::Bulk, End::Child) => {
             let mut blocks = vec![pool.reserve()?];
-            let more = 1..common.config.blocks_per_lane;
+            let more = 1..common.adapter.config.blocks_per_lane;
             blocks.extend(more.map_while(|_| pool.take()));
             Duty::Grant(Granter::new(pool, blocks))
         }

@@ -6,8 +6,8 @@ use super::awaited::{Awaited, Step};
 use super::listener::{InBlock, Listener, WINDOW};
 use super::sender::Sender;
 use crate::VerbsError;
+use crate::adapter::Adapter;
 use crate::config::Multicast;
-use crate::fabric::Common;
 use crate::guard::{DatagramPair, Taken, Wanted};
 use crate::lane::Lane;
 use crate::poller::Polled;
@@ -65,7 +65,7 @@ pub(crate) struct Upward {
 /// The data of a claimed chunk.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// The block with its payload, from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
+    /// The block with its payload, from [`PAYLOAD_AT`](crate::adapter::PAYLOAD_AT) on.
     pub(crate) block: Block,
     /// The missing parts, in bytes.
     pub(crate) holes: Vec<Range<u32>>,
@@ -81,26 +81,30 @@ pub(crate) struct Hears {
 
 impl Group {
     /// Makes a new group, at the root. `None` if multicast is off, or fails, which is logged.
-    pub(crate) fn make(common: &Common) -> Option<Rc<Group>> {
-        let needed = match common.config.multicast? {
+    pub(crate) fn make(adapter: &Adapter, upward: &Rc<Upward>) -> Option<Rc<Group>> {
+        let needed = match adapter.config.multicast? {
             Multicast::Off => return None,
             Multicast::Auto => WORTH_CHILDREN,
             Multicast::On => 1,
         };
-        let name = common.poller.new_name();
-        let role = Sender::new(common, name).map(Role::Sends);
-        Group::start(common, name, role, needed)
+        let name = adapter.poller.new_name();
+        let role = Sender::new(adapter, name).map(Role::Sends);
+        Group::start((adapter, upward), name, role, needed)
     }
 
     /// Joins the root's group. `None` if that fails, which is logged.
-    pub(crate) fn join(common: &Common, address: GroupAddress) -> Option<Rc<Group>> {
-        let name = common.poller.new_name();
-        let role = Listener::new(common, name, address).map(Role::Listens);
-        Group::start(common, name, role, 1)
+    pub(crate) fn join(
+        adapter: &Adapter,
+        upward: &Rc<Upward>,
+        address: GroupAddress,
+    ) -> Option<Rc<Group>> {
+        let name = adapter.poller.new_name();
+        let role = Listener::new(adapter, name, address).map(Role::Listens);
+        Group::start((adapter, upward), name, role, 1)
     }
 
     fn start(
-        common: &Common,
+        (adapter, upward): (&Adapter, &Rc<Upward>),
         name: usize,
         role: Result<Role, VerbsError>,
         needed: usize,
@@ -112,13 +116,13 @@ impl Group {
                 return None;
             }
         };
-        let (upward, hearing) = (common.upward.clone(), Cell::new(0));
+        let (upward, hearing) = (upward.clone(), Cell::new(0));
         let (armed, failed) = (Cell::new(false), Cell::new(false));
         let (chunks, missed_bytes) = (Cell::new(0), Cell::new(0));
         let group = Group { role, upward, hearing, needed, armed, failed, chunks, missed_bytes };
         let group = Rc::new(group);
         let polled: Rc<dyn Polled> = group.clone();
-        common.poller.add(name, &polled);
+        adapter.poller.add(name, &polled);
         group.arm();
         Some(group)
     }
@@ -159,7 +163,7 @@ impl Group {
     }
 
     /// The parent announces the next chunk.
-    pub(crate) fn told(&self, number: u64) {
+    pub(crate) fn announced(&self, number: u64) {
         self.assembler(|assembler| assembler.tell(number));
     }
 

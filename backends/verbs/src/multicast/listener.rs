@@ -4,7 +4,7 @@ use super::address::{GroupAddress, own_address};
 use super::assembly::{Assembler, Layout, Store};
 use super::datagram::HEAD_BYTES;
 use crate::VerbsError;
-use crate::fabric::{Common, PAYLOAD_AT};
+use crate::adapter::{Adapter, PAYLOAD_AT};
 use crate::guard::{DatagramPair, Room, Taken};
 use crate::pool::{Block, Pool};
 use std::cell::RefCell;
@@ -43,11 +43,11 @@ impl Listener {
     /// # Errors
     /// [`VerbsError`].
     pub(super) fn new(
-        common: &Common,
+        adapter: &Adapter,
         name: usize,
         address: GroupAddress,
     ) -> Result<Listener, VerbsError> {
-        let Common { device, port, gid, pool, .. } = common;
+        let Adapter { device, port, gid, pool, .. } = adapter;
         let none = |why| VerbsError::NoMulticast { device: device.name().to_owned(), why };
         let (Some(group), Some(own)) = (address.ip(), own_address(*gid)) else {
             return Err(none("its port has no IPv4 address"));
@@ -66,11 +66,11 @@ impl Listener {
         let piece_bytes = address.piece_bytes();
         let room = Room {
             sends: 0,
-            receives: CHUNKS_ARRIVING * common.config.chunk_bytes.div_ceil(piece_bytes),
+            receives: CHUNKS_ARRIVING * adapter.config.chunk_bytes.div_ceil(piece_bytes),
             datagram_bytes: address.datagram_bytes,
             head_bytes: HEAD_BYTES as u32,
         };
-        let channel = (common.poller.channel(), name);
+        let channel = (adapter.poller.channel(), name);
         let pair = DatagramPair::new(pool.domain(), channel, port, address.qkey, room, None)?;
         pair.attach(address.gid())?;
         let layout = Layout {

@@ -3,7 +3,7 @@
 use super::address::GroupAddress;
 use super::datagram::{HEAD_BYTES, Head};
 use crate::VerbsError;
-use crate::fabric::Common;
+use crate::adapter::Adapter;
 use crate::guard::{AddressHandle, DatagramPair, Destination, Room};
 use bytes::Bytes;
 use std::cell::Cell;
@@ -32,18 +32,18 @@ impl Sender {
     ///
     /// # Errors
     /// [`VerbsError`].
-    pub(super) fn new(common: &Common, name: usize) -> Result<Sender, VerbsError> {
-        let Common { device, port, gid, gid_index, pool, .. } = common;
+    pub(super) fn new(adapter: &Adapter, name: usize) -> Result<Sender, VerbsError> {
+        let Adapter { device, port, gid, gid_index, pool, .. } = adapter;
         let address = GroupAddress::new(device, port, *gid)?;
         let group = AddressHandle::of_group(pool.domain(), port, *gid_index, address.gid())?;
         let to = Destination { group, qkey: address.qkey };
         let room = Room {
-            sends: CHUNKS_UNDER_WAY * common.config.chunk_bytes.div_ceil(address.piece_bytes()),
+            sends: CHUNKS_UNDER_WAY * adapter.config.chunk_bytes.div_ceil(address.piece_bytes()),
             receives: 0,
             datagram_bytes: address.datagram_bytes,
             head_bytes: HEAD_BYTES as u32,
         };
-        let channel = (common.poller.channel(), name);
+        let channel = (adapter.poller.channel(), name);
         let pair = DatagramPair::new(pool.domain(), channel, port, address.qkey, room, Some(to))?;
         let least_bytes = pool.least_kept_bytes().max(address.piece_bytes() as usize + 1);
         let (next, probed) = (Cell::new(0), Cell::new(None));

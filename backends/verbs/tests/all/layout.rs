@@ -1,5 +1,5 @@
-//! Compares the hand-written ABI with the library's header: a C program prints every size, offset
-//! and value of `abi`, as the C compiler sees it.
+//! Compares the hand-written ABI with the library's header: a C program prints every size,
+//! alignment, offset and value of `abi`, as the C compiler sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,10 @@ const REQUIRED: &str = "STORM_TEST_VERBS";
 
 macro_rules! sizes {
     ($claims:ident, $($c:literal is $rust:ident,)*) => {
-        $($claims.insert(concat!("sizeof(", $c, ")"), size_of::<abi::$rust>() as u64);)*
+        $(
+            $claims.insert(concat!("sizeof(", $c, ")"), size_of::<abi::$rust>() as u64);
+            $claims.insert(concat!("_Alignof(", $c, ")"), align_of::<abi::$rust>() as u64);
+        )*
     };
 }
 

@@ -34,7 +34,7 @@ impl Recording {
     }
 
     /// The log so far.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let said = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&said).into_owned()
     }
@@ -44,5 +44,5 @@ impl Recording {
 pub(crate) fn log_of<T>(body: impl FnOnce() -> T) -> (T, String) {
     let recording = Recording::start();
     let result = body();
-    (result, recording.said())
+    (result, recording.text())
 }

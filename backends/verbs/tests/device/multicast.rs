@@ -210,7 +210,7 @@ fn a_member_without_room_for_datagrams_gets_everything_from_its_parent() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_and_the_tree_does() {
+fn obstacles_are_reported_and_the_tree_carries_the_payload() {
     run(async {
         let root = root(Multicast::On);
         shell("ip link set d0 mtu 1500");
@@ -224,7 +224,7 @@ fn what_stands_in_the_way_is_said_and_the_tree_does() {
         }
         let frames = reader.await.expect("it ends");
         frames.iter().enumerate().for_each(|(number, frame)| check(frame, number));
-        let said = recording.said();
+        let said = recording.text();
         assert!(said.contains("no multicast: large transfers go by the tree"), "{said}");
         assert!(said.contains("its MTU is smaller than that of the root"), "{said}");
         assert!(child.multicast().is_none());

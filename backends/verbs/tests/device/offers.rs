@@ -27,7 +27,7 @@ fn change(offer: &[u8], change: impl FnOnce(&mut Offer)) -> Vec<u8> {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_reason() {
+fn senseless_offers_are_refused_with_the_reason() {
     run(async {
         let pair = Pair::new();
         let refusal = |changed: fn(Vec<u8>) -> Vec<u8>| {

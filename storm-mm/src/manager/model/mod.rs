@@ -1,6 +1,7 @@
 //! The core against a model of its surroundings: random histories with the invariants checked after
 //! each step, and tables of the effects of events in each phase.
 
+mod cut_launches;
 mod early_edges;
 mod estimates;
 mod held_bytes;

@@ -348,7 +348,7 @@ proptest! {
         let partition = &again.partitions[0];
         // A policy puts preempted jobs first; the next policy has not been told yet.
         let told = partition.switching.is_none();
-        waiting.sort_by_key(|job| (told && !again.jobs[job].preempted, *job));
+        waiting.sort_by_key(|job| (told && !again.jobs[job].comes_first, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();
         let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
         let queue = partition.policy.pending();

@@ -19,7 +19,7 @@ impl Engine {
     /// Ends jobs here and tells their other nodes, which hear of it in this slice. The number of
     /// jobs is limited by the room in a block.
     pub(super) fn carry_out_dooms(&mut self) {
-        let most = (self.plan.config.descriptor_bytes - HEAD_BYTES) / Notice::JOB_OVER_BYTES;
+        let most = (self.plan.config().descriptor_bytes - HEAD_BYTES) / Notice::JOB_OVER_BYTES;
         for _ in 0..most {
             let Some((key, doom)) = self.doomed.pop_front() else { return };
             let Some(job) = self.jobs.get(&key) else { continue };

@@ -19,7 +19,7 @@ impl Engine {
             self.sender.say(notice, to);
         }
         self.begun = Begun::default();
-        for (to, block) in self.sender.blocks(now.slice, self.plan.config.descriptor_bytes) {
+        for (to, block) in self.sender.blocks(now.slice, self.plan.config().descriptor_bytes) {
             self.begun.told = true;
             now.put_block(to, now.plan.descriptors(now.here), block);
         }
@@ -51,7 +51,7 @@ impl Engine {
             }
             Post::Collective { group, call } => {
                 let place = (now.here, &*job.placement);
-                let (who, config) = ((member, request), &now.plan.config);
+                let (who, config) = ((member, request), now.plan.config());
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     if error == BcsError::CollectiveMismatch {
                         // Members here disagree on the list of members: nobody will call the
@@ -66,7 +66,7 @@ impl Engine {
 
     /// MSM: message scheduling.
     pub(super) fn schedule_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
-        let most = self.plan.config.descriptor_bytes;
+        let most = self.plan.config().descriptor_bytes;
         let partners = self.partners.clone();
         for from in partners.iter() {
             let addr = self.plan.descriptors(from);
@@ -76,7 +76,7 @@ impl Engine {
                 self.notice(now.slice, from, notice);
             }
         }
-        for (to, grants) in self.receiver.grant(self.here, self.plan.config.link_bytes) {
+        for (to, grants) in self.receiver.grant(self.here, self.plan.config().link_bytes) {
             self.begun.granted = true;
             if to == self.here {
                 self.here_grants = grants;
@@ -118,7 +118,7 @@ impl Engine {
         let mine = std::mem::take(&mut self.here_grants);
         let mut grants: Vec<(NodeId, Grant)> =
             mine.into_iter().map(|grant| (self.here, grant)).collect();
-        let most = self.plan.config.descriptor_bytes;
+        let most = self.plan.config().descriptor_bytes;
         let partners = self.partners.clone();
         for from in partners.iter() {
             let Some(body) = block::body(now.memory, self.plan.grants(from), most, now.slice)?

@@ -3,7 +3,7 @@
 use super::node::{ModelEdge, NodeModel};
 use super::rank::ModelledRank;
 use crate::{
-    BcsConfig, BcsError, Checkpoint, Engine, Group, JobKey, Member, Plan, StrobeReceiver,
+    BcsConfig, Checkpoint, Engine, Group, JobKey, Member, Plan, SliceError, StrobeReceiver,
     StrobeSender,
 };
 use std::cell::RefCell;
@@ -43,7 +43,7 @@ pub struct Strobing {
     /// The end of the last slice.
     pub checkpoint: Option<Checkpoint>,
     /// The reason why slices stopped.
-    pub failed: Option<BcsError>,
+    pub failed: Option<SliceError>,
 }
 
 impl Machine {
@@ -139,7 +139,7 @@ impl Machine {
     }
 }
 
-fn note(so_far: &mut Strobing, ended: Result<Checkpoint, BcsError>) {
+fn note(so_far: &mut Strobing, ended: Result<Checkpoint, SliceError>) {
     match ended {
         Ok(checkpoint) => {
             so_far.slices += 1;

@@ -1,7 +1,7 @@
 //! One rank's collectives: the one that it has called and waits for, and the communicators that its
 //! calls name.
 
-use super::link::BadRank;
+use super::bad_rank::BadRank;
 use crate::{Collective, Group, GroupId, Outcome};
 use bytes::Bytes;
 use std::collections::BTreeMap;

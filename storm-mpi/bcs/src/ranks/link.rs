@@ -1,12 +1,13 @@
 //! One rank's segment, and the bytes that the node keeps for the rank.
 
+use super::bad_rank::BadRank;
 use super::calls::Calls;
 use super::{CHUNK_BYTES, KEPT_BYTES, WAITING_BYTES};
 use crate::{BcsError, Outcome};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, News, NodeEnd, WINDOW_BYTES};
+use storm_mpi::segment::{Frame, Frames, News, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
 
 /// Number of posted receives from which on no slice is needed to post more.
@@ -47,22 +48,6 @@ struct Outward {
     /// Bytes that have not left, including those that wait.
     under_way: usize,
     next: i32,
-}
-
-/// A rank broke the rules of its segment.
-#[derive(Debug)]
-pub(super) struct BadRank;
-
-impl From<CorruptSegment> for BadRank {
-    fn from(_: CorruptSegment) -> BadRank {
-        BadRank
-    }
-}
-
-impl From<BadFrame> for BadRank {
-    fn from(_: BadFrame) -> BadRank {
-        BadRank
-    }
 }
 
 impl Link {

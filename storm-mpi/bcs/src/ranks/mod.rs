@@ -19,6 +19,7 @@
 //! Nothing that a rank writes is believed: frames, ranks and lengths are checked. A rank that
 //! breaks the rules ends its own job ([`BcsError::BadRank`]).
 
+mod bad_rank;
 mod calls;
 mod link;
 

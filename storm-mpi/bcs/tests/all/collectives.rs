@@ -1,9 +1,10 @@
 //! Collectives: no member leaves before all have come, every byte arrives, and reductions have the
 //! same bits in any order of arrival and on any placement.
 
-use crate::lockstep::{Dice, Lockstep, collective, member};
+use crate::lockstep::{Lockstep, collective, member};
 use storm_bcs::{BcsConfig, Collective, Number, Outcome, Reduction, RequestId};
 use storm_mpi::ReduceOp;
+use storm_mpi::testing::SplitMix64;
 
 fn small() -> BcsConfig {
     BcsConfig { collective_bytes: 1024, collective_slots: 2, ..BcsConfig::default() }
@@ -30,7 +31,7 @@ fn bytes(values: &[f64]) -> Vec<u8> {
 /// Posts a collective of all ranks, spread over slices, and waits until all have heard.
 fn run(
     machine: &mut Lockstep,
-    dice: &mut Dice,
+    dice: &mut SplitMix64,
     placement: &[u32],
     call: impl Fn(usize) -> Collective,
 ) -> Vec<Outcome> {
@@ -62,7 +63,7 @@ fn run(
 #[test]
 fn every_collective_on_any_placement_is_right_to_the_bit() {
     for seed in 0..60 {
-        let mut dice = Dice(seed ^ 0xc011);
+        let mut dice = SplitMix64(seed ^ 0xc011);
         let nodes = 1 + dice.below(6) as u32;
         let ranks = 1 + dice.below(13);
         let placement: Vec<u32> =

@@ -1,10 +1,11 @@
 //! A rank that leaves ends its job everywhere, and nothing of it stays on the way.
 
-use crate::lockstep::{Dice, Lockstep, collective, member, recv, send};
+use crate::lockstep::{Lockstep, collective, member, recv, send};
 use storm_bcs::{
     BcsConfig, BcsError, Collective, Group, GroupId, JobKey, Member, Number, Outcome, Post,
     Reduction, RequestId,
 };
+use storm_mpi::testing::SplitMix64;
 use storm_mpi::{Context, Rank, ReduceOp};
 use storm_primitives::{NodeId, NodeSet};
 
@@ -15,7 +16,7 @@ fn small() -> BcsConfig {
 #[test]
 fn a_rank_that_dies_at_any_time_ends_its_job_and_no_other() {
     for seed in 0..200 {
-        let mut dice = Dice(seed ^ 0xdead);
+        let mut dice = SplitMix64(seed ^ 0xdead);
         let placement = [1, 2, 2, 3, 4];
         let mut machine = Lockstep::new(seed, 4, small());
         machine.open(0, &placement);
@@ -220,7 +221,7 @@ impl Busy {
 }
 
 /// Two lists of members with the same name.
-fn two_lists(dice: &mut Dice, ranks: u32) -> [Vec<u32>; 2] {
+fn two_lists(dice: &mut SplitMix64, ranks: u32) -> [Vec<u32>; 2] {
     let mut draw = || {
         let mut list: Vec<u32> = (1..ranks).filter(|_| dice.chance(60)).collect();
         for last in (1..list.len()).rev() {
@@ -240,7 +241,7 @@ fn two_lists(dice: &mut Dice, ranks: u32) -> [Vec<u32>; 2] {
 
 /// The list that a rank names: rank 0 the first, and at least one rank the second.
 fn choose<'a>(
-    dice: &mut Dice,
+    dice: &mut SplitMix64,
     rank: u32,
     [first, second]: &'a [Vec<u32>; 2],
 ) -> Option<&'a Vec<u32>> {
@@ -258,7 +259,7 @@ fn choose<'a>(
 #[test]
 fn ranks_that_name_different_members_end_their_job_and_no_other() {
     for seed in 0..150 {
-        let mut dice = Dice(seed ^ 0x11575);
+        let mut dice = SplitMix64(seed ^ 0x11575);
         let mut machine = Lockstep::new(seed, 4, BcsConfig { collective_slots: 2, ..small() });
         let mut busy = [(0, &[1, 2, 3, 4][..]), (1, &[4, 3])]
             .map(|(job, at)| Busy::open(&mut machine, job, at));

@@ -1,9 +1,10 @@
 //! Point to point: the order of MPI, budgets and carried-over bytes, and nothing on the way at
 //! edges.
 
-use crate::lockstep::{Dice, Lockstep, member, recv, send};
+use crate::lockstep::{Lockstep, member, recv, send};
 use std::collections::{BTreeMap, VecDeque};
 use storm_bcs::{BcsConfig, Member, Outcome, Post, RequestId};
+use storm_mpi::testing::SplitMix64;
 
 fn small() -> BcsConfig {
     BcsConfig {
@@ -48,7 +49,7 @@ impl Chatter {
 
     /// Posts a message and a receive that would take it, in the same slice or a later one. If one
     /// receive is for any rank or tag, all of the receiver's are, so that each message finds one.
-    fn speak(&mut self, machine: &mut Lockstep, dice: &mut Dice, longest: usize, wild: bool) {
+    fn speak(&mut self, machine: &mut Lockstep, dice: &mut SplitMix64, longest: usize, wild: bool) {
         let ranks = self.placement.len();
         let (from, to) = (dice.below(ranks) as u32, dice.below(ranks) as u32);
         let (tag, bytes) = (dice.below(2) as i32, dice.below(longest + 1));
@@ -99,7 +100,7 @@ impl Chatter {
 }
 
 fn chat(seed: u64, rounds: usize, settle: usize) -> u64 {
-    let mut dice = Dice(seed ^ 0xb0c5);
+    let mut dice = SplitMix64(seed ^ 0xb0c5);
     let nodes = 1 + dice.below(5) as u32;
     let mut machine = Lockstep::new(seed, nodes, small());
     let mut jobs: Vec<Chatter> = Vec::new();
@@ -144,7 +145,7 @@ fn random_messages_arrive_whole_and_in_the_order_of_mpi() {
 
 /// Everything that ranks hear, slice by slice.
 fn transcript(posts: u64, interleaving: u64) -> Vec<String> {
-    let mut dice = Dice(posts);
+    let mut dice = SplitMix64(posts);
     let mut machine = Lockstep::new(interleaving, 4, small());
     let placement = vec![1, 2, 2, 3, 4, 4];
     let mut job = Chatter::new(&mut machine, 0, placement);

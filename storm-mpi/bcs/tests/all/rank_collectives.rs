@@ -2,10 +2,10 @@
 //! of direct mode in overlapping communicators, with as few slots as possible. Some ranks break the
 //! rules.
 
-use crate::lockstep::Dice;
 use crate::ranks::{JOB, Job, PLACEMENT};
 use storm_bcs::{BcsConfig, BcsError, JobKey, Number, Reduction};
 use storm_mpi::segment::{Call, CallDescriptor, RankEnd};
+use storm_mpi::testing::SplitMix64;
 use storm_mpi::{Context, Rank, ReduceOp};
 
 const RANKS: usize = PLACEMENT.len();
@@ -34,7 +34,7 @@ struct Planned {
 }
 
 impl Planned {
-    fn drawn(dice: &mut Dice) -> Planned {
+    fn drawn(dice: &mut SplitMix64) -> Planned {
         let (context, ranks) = GROUPS[dice.below(GROUPS.len())];
         let (size, count) = (ranks.len(), dice.below(300));
         let mut value = || (dice.below(1 << 30) as f64 - 5e8) * 1.000_000_1e-3;
@@ -96,7 +96,7 @@ fn post(rank: &mut RankEnd, context: u16, members: &[Rank], call: Call<'_>) {
 #[test]
 fn overlapping_communicators_have_the_results_of_direct_mode() {
     for seed in 0..60 {
-        let mut dice = Dice(seed ^ 0x9e37);
+        let mut dice = SplitMix64(seed ^ 0x9e37);
         let program: Vec<Planned> = (0..40).map(|_| Planned::drawn(&mut dice)).collect();
         let mut job = Job::with(seed, config(1 + seed as u32 % 3), RANKS);
         // By rank: its progress, and whether it waits.
@@ -226,7 +226,7 @@ fn members_that_name_different_members_hear_so() {
     ];
     let cases = named.iter().flat_map(|named| calls.map(|call| (named, call)));
     for (seed, (named, call)) in (0..10).flat_map(|seed| cases.clone().map(move |c| (seed, c))) {
-        let mut dice = Dice(seed);
+        let mut dice = SplitMix64(seed);
         let mut job = Job::with(seed, config(1), RANKS);
         for (rank, ranks) in *named {
             // The last rank may find all others idle.

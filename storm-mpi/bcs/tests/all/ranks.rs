@@ -1,11 +1,12 @@
 //! Streams between ranks through their segments and the engines of their nodes: every byte, in
 //! order, under any interleaving, with links that carry little. Some ranks break the rules.
 
-use crate::lockstep::{Dice, Lockstep, member};
+use crate::lockstep::{Lockstep, member};
 use std::rc::Rc;
 use storm_bcs::{BcsConfig, BcsError, Completion, JobKey, Ranks};
 use storm_mpi::Rank;
 use storm_mpi::segment::RankEnd;
+use storm_mpi::testing::SplitMix64;
 use storm_primitives::NodeId;
 
 /// Nodes by rank.
@@ -75,7 +76,7 @@ fn every_byte_of_every_stream_comes_in_order() {
     const BYTES: usize = 90_000;
     let size = PLACEMENT.len();
     for seed in 0..12 {
-        let mut dice = Dice(seed ^ 0x5eed);
+        let mut dice = SplitMix64(seed ^ 0x5eed);
         let mut job = Job::new(seed, 2_000 + 20_000 * (seed % 3), size);
         let (mut sent, mut got) = (vec![vec![0; size]; size], vec![vec![0; size]; size]);
         let mut slices = 0;

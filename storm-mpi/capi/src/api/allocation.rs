@@ -1,8 +1,8 @@
 //! Memory for messages. The library needs no special memory, so it is the C library's.
 
 use crate::abi::Out;
+use crate::call::call;
 use crate::fault::{Class, Fault};
-use crate::session::call;
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
 

@@ -1,16 +1,17 @@
 //! Attributes of programs on communicators, windows and datatypes (MPI-4.1, section 7.7), and the
 //! library's own attributes.
 
+use super::tables::two_names;
 use crate::abi::{Out, PROC_NULL, TAG_UB};
+use crate::call::{call, on};
 use crate::codes;
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{
-    CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES, call,
-    on,
+    CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES,
 };
 use crate::table::{COMM, Handle, KEYVAL, Kind};
-use crate::types::Type;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -234,24 +235,30 @@ pub(super) fn create(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_create_keyval(
-    copy: MaybeCopy,
-    del: Option<DeleteFunction>,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> c_int {
-    create("MPI_Comm_create_keyval", COMM, copy, del, keyval, extra_state)
-}
+two_names! {
+    fn MPI_Comm_create_keyval, MPI_Keyval_create(
+        copy: MaybeCopy, del: Option<DeleteFunction>, keyval: Out<c_int>, extra_state: *mut c_void,
+    ) |name| {
+        create(name, COMM, copy, del, keyval, extra_state)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Keyval_create(
-    copy: MaybeCopy,
-    del: Option<DeleteFunction>,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> c_int {
-    create("MPI_Keyval_create", COMM, copy, del, keyval, extra_state)
+    fn MPI_Comm_free_keyval, MPI_Keyval_free(keyval: Out<c_int>) |name| {
+        free(name, COMM, keyval)
+    }
+
+    fn MPI_Comm_set_attr, MPI_Attr_put(comm: Handle, keyval: c_int, value: *mut c_void) |name| {
+        on(comm, name, |session, comm| put(session, comm, keyval, value))
+    }
+
+    fn MPI_Comm_delete_attr, MPI_Attr_delete(comm: Handle, keyval: c_int) |name| {
+        on(comm, name, |session, comm| delete(session, comm, keyval))
+    }
+
+    fn MPI_Comm_get_attr, MPI_Attr_get(
+        comm: Handle, keyval: c_int, value: Out<*const c_void>, flag: Out<c_int>,
+    ) |name| {
+        get(name, comm, keyval, value, flag)
+    }
 }
 
 /// Frees the program's key. Its functions stay, because attributes may still have the key.
@@ -262,16 +269,6 @@ pub(super) fn free(name: &str, of: Kind, keyval: Out<c_int>) -> c_int {
         }
         keyval.set(KEYVAL.null())
     })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
-    free("MPI_Comm_free_keyval", COMM, keyval)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
-    free("MPI_Keyval_free", COMM, keyval)
 }
 
 /// Attaches an attribute, in the place of an attribute with the same key.
@@ -293,49 +290,9 @@ pub(super) fn put(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    on(comm, "MPI_Comm_set_attr", |session, comm| put(session, comm, keyval, value))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Attr_put(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    on(comm, "MPI_Attr_put", |session, comm| put(session, comm, keyval, value))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_get_attr(
-    comm: Handle,
-    keyval: c_int,
-    value: Out<*const c_void>,
-    flag: Out<c_int>,
-) -> c_int {
-    get("MPI_Comm_get_attr", comm, keyval, value, flag)
-}
-
 /// Removes an attribute.
 pub(super) fn delete(session: &Session, holder: &impl Holder, keyval: c_int) -> Outcome {
     let value = attribute(holder, keyval);
     let value = value.ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
     session.delete_attribute(holder, keyval, value)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_delete_attr(comm: Handle, keyval: c_int) -> c_int {
-    on(comm, "MPI_Comm_delete_attr", |session, comm| delete(session, comm, keyval))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Attr_delete(comm: Handle, keyval: c_int) -> c_int {
-    on(comm, "MPI_Attr_delete", |session, comm| delete(session, comm, keyval))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Attr_get(
-    comm: Handle,
-    keyval: c_int,
-    value: Out<*const c_void>,
-    flag: Out<c_int>,
-) -> c_int {
-    get("MPI_Attr_get", comm, keyval, value, flag)
 }

@@ -3,11 +3,12 @@
 
 use super::messages::{Sending, incoming, outgoing};
 use crate::abi::{Buffer, BufferMut, Out, Status};
+use crate::call::on;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::request::{Active, landed};
-use crate::session::{Session, on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::future::poll_fn;

@@ -1,66 +1,22 @@
 //! Communicators.
 
 use super::intercomms;
+use super::new_comm::{add, agreed, make};
 use crate::abi::{MAX_NAME, Out, Text, TextOut, UNDEFINED};
-use crate::comm::{Comm, Topology};
+use crate::call::{call, on};
+use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call, on};
+use crate::session::Session;
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{BlocksMut, Party, now};
-use storm_mpi::comm::{Choice, Comparison, ContextId, ContextPool, Group, chosen_together};
+use storm_mpi::comm::{Choice, Comparison, Group, chosen_together};
 
 const IDENT: c_int = 0;
 const CONGRUENT: c_int = 1;
 const SIMILAR: c_int = 2;
 const UNEQUAL: c_int = 3;
 const COMM_TYPE_SHARED: c_int = 1;
-
-/// Makes a communicator of some members of another. All members of the other call it. A member that
-/// will not be in the new one gets a null handle.
-pub(super) fn make(
-    session: &Session,
-    parent: &Comm,
-    part: Option<(Group, usize)>,
-    topology: Option<Topology>,
-) -> Outcome<Handle> {
-    let context = agreed(session, parent.party(&session.process))?;
-    let Some((group, me)) = part else {
-        session.contexts.borrow_mut().give_back(context);
-        return Ok(COMM.null());
-    };
-    add(session, parent, context, (group, me), topology)
-}
-
-/// The context of a communicator that these members make.
-pub(super) fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId> {
-    let agreed = ContextPool::agree(&session.contexts, members)?;
-    Ok(agreed.ok_or(storm_mpi::CommError::NoContext)?)
-}
-
-/// Adds a communicator that this process is in, and returns its handle.
-fn add(
-    session: &Session,
-    parent: &Comm,
-    context: ContextId,
-    members: (Group, usize),
-    topology: Option<Topology>,
-) -> Outcome<Handle> {
-    session.add_comm(of(session, parent, context, members, topology))
-}
-
-/// Makes a communicator that has no handle yet.
-pub(super) fn of(
-    session: &Session,
-    parent: &Comm,
-    context: ContextId,
-    (group, me): (Group, usize),
-    topology: Option<Topology>,
-) -> Comm {
-    session.contexts.borrow_mut().take(context);
-    let errhandler = parent.errhandler.get();
-    Comm::new(context, group, me, topology, errhandler, &session.contexts)
-}
 
 /// A group whose members must belong to a communicator.
 fn within(session: &Session, comm: &Comm, group: Handle) -> Outcome<Group> {

@@ -2,9 +2,10 @@
 
 use super::attributes::{MaybeCopy, create, delete, found, free, give, put};
 use crate::abi::{ArrayMut, Out, counted};
+use crate::call::call;
+use crate::datatype::{Combiner, Ingredient, Recipe};
 use crate::fault::{Class, Fault, Outcome};
-use crate::recipe::{Combiner, Ingredient, Recipe};
-use crate::session::{DeleteFunction, Session, call};
+use crate::session::{DeleteFunction, Session};
 use crate::table::{Handle, TYPE};
 use crate::types::named;
 use std::ffi::{c_int, c_void};

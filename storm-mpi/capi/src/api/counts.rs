@@ -1,8 +1,8 @@
 //! Queries whose answers are larger than an `int`.
 
 use crate::abi::{Out, Status, UNDEFINED};
+use crate::call::call;
 use crate::fault::Outcome;
-use crate::session::call;
 use crate::table::Handle;
 use std::ffi::c_int;
 

@@ -3,9 +3,9 @@
 
 use super::datatypes::{add, array_order, layout};
 use crate::abi::{Array, Out, counted};
+use crate::call::call;
+use crate::datatype::Combiner;
 use crate::fault::{Class, Fault, Outcome};
-use crate::recipe::{Combiner, Recipe};
-use crate::session::call;
 use crate::table::Handle;
 use std::ffi::c_int;
 use storm_mpi::layout::{ArrayOrder, Layout};
@@ -84,7 +84,7 @@ extern "C" fn MPI_Type_create_darray(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_darray", |session| {
-        let recipe = Recipe::new(session, Combiner::Darray, &[oldtype])?.with([size, rank, ndims]);
+        let recipe = session.recipe(Combiner::Darray, &[oldtype])?.with([size, rank, ndims]);
         let (asked, order, ndims) = (order, array_order(order)?, counted(ndims)?);
         let (lengths, kinds) = (gsizes.get(ndims)?, distribs.get(ndims)?);
         let (arguments, parts) = (dargs.get(ndims)?, psizes.get(ndims)?);

@@ -1,11 +1,14 @@
 //! Datatypes.
 
+use super::tables::two_names;
 use crate::abi::{Array, Buffer, MAX_NAME, Out, Text, TextOut, counted};
+use crate::call::call;
+use crate::datatype::Type;
+use crate::datatype::{Combiner, Recipe};
 use crate::fault::{Class, Fault, Outcome};
-use crate::recipe::{Combiner, Recipe};
-use crate::session::{Session, call};
+use crate::session::Session;
 use crate::table::{Handle, TYPE};
-use crate::types::{Type, is_predefined};
+use crate::types::is_predefined;
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::layout::{ArrayOrder, Layout, Part};
@@ -52,7 +55,7 @@ fn structure(
         Ok(Part { offset, count, layout: layout(session, datatype)? })
     };
     let blocks = blocks(count, lengths, displacements)?;
-    let recipe = Recipe::new(session, Combiner::Struct, types)?.of_blocks(&blocks);
+    let recipe = session.recipe(Combiner::Struct, types)?.of_blocks(&blocks);
     let parts = blocks.into_iter().zip(types).map(part);
     add(session, Layout::structure(parts.collect::<Outcome<_>>()?), recipe, newtype)
 }
@@ -64,7 +67,7 @@ fn hvector(
     newtype: Out<Handle>,
 ) -> Outcome {
     let old = layout(session, oldtype)?;
-    let recipe = Recipe::new(session, Combiner::HVector, &[oldtype])?;
+    let recipe = session.recipe(Combiner::HVector, &[oldtype])?;
     let recipe = recipe.with([count, blocklength]).at([stride]);
     add(session, old.hvector(counted(count)?, counted(blocklength)?, stride), recipe, newtype)
 }
@@ -76,7 +79,7 @@ fn hindexed(
     newtype: Out<Handle>,
 ) -> Outcome {
     let blocks = blocks(count, lengths, displacements)?;
-    let recipe = Recipe::new(session, Combiner::HIndexed, &[oldtype])?.of_blocks(&blocks);
+    let recipe = session.recipe(Combiner::HIndexed, &[oldtype])?.of_blocks(&blocks);
     add(session, layout(session, oldtype)?.hindexed(blocks), recipe, newtype)
 }
 
@@ -96,7 +99,7 @@ fn address(location: Buffer, address: Out<isize>) -> Outcome {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: Out<Handle>) -> c_int {
     call("MPI_Type_contiguous", |session| {
-        let recipe = Recipe::new(session, Combiner::Contiguous, &[oldtype])?.with([count]);
+        let recipe = session.recipe(Combiner::Contiguous, &[oldtype])?.with([count]);
         add(session, layout(session, oldtype)?.contiguous(counted(count)?), recipe, newtype)
     })
 }
@@ -111,37 +114,43 @@ extern "C" fn MPI_Type_vector(
 ) -> c_int {
     call("MPI_Type_vector", |session| {
         let old = layout(session, oldtype)?;
-        let recipe = Recipe::new(session, Combiner::Vector, &[oldtype])?;
+        let recipe = session.recipe(Combiner::Vector, &[oldtype])?;
         let recipe = recipe.with([count, blocklength, stride]);
         let made = old.vector(counted(count)?, counted(blocklength)?, stride as isize);
         add(session, made, recipe, newtype)
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: isize,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_hvector", |session| {
-        hvector(session, (count, blocklength, stride), oldtype, newtype)
-    })
-}
+two_names! {
+    fn MPI_Type_create_hvector, MPI_Type_hvector(
+        count: c_int, blocklength: c_int, stride: isize, oldtype: Handle, newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            hvector(session, (count, blocklength, stride), oldtype, newtype)
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: isize,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_hvector", |session| {
-        hvector(session, (count, blocklength, stride), oldtype, newtype)
-    })
+    fn MPI_Type_create_hindexed, MPI_Type_hindexed(
+        count: c_int, blocklengths: Array<c_int>, displacements: Array<i64>, oldtype: Handle,
+        newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
+        })
+    }
+
+    fn MPI_Type_create_struct, MPI_Type_struct(
+        count: c_int, blocklengths: Array<c_int>, displacements: Array<i64>, types: Array<Handle>,
+        newtype: Out<Handle>,
+    ) |name| {
+        call(name, |session| {
+            structure(session, count, blocklengths, displacements, types, newtype)
+        })
+    }
+
+    fn MPI_Get_address, MPI_Address(location: Buffer, address_out: Out<isize>) |name| {
+        call(name, |_| address(location, address_out))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -156,22 +165,9 @@ extern "C" fn MPI_Type_indexed(
         let old = layout(session, oldtype)?;
         let made = old.indexed(blocks(count, blocklengths, displacements)?);
         let places = counted(count)?;
-        let recipe = Recipe::new(session, Combiner::Indexed, &[oldtype])?.with([count]);
+        let recipe = session.recipe(Combiner::Indexed, &[oldtype])?.with([count]);
         let recipe = recipe.with_all(blocklengths.get(places)?);
         add(session, made, recipe.with_all(displacements.get(places)?), newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_hindexed(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_hindexed", |session| {
-        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
     })
 }
 
@@ -188,7 +184,7 @@ extern "C" fn MPI_Type_create_indexed_block(
         let length = counted(blocklength)?;
         let displacements = displacements.get(counted(count)?)?;
         let blocks = displacements.iter().map(|&at| (length, at as isize));
-        let recipe = Recipe::new(session, Combiner::IndexedBlock, &[oldtype])?;
+        let recipe = session.recipe(Combiner::IndexedBlock, &[oldtype])?;
         let recipe = recipe.with([count, blocklength]).with_all(displacements);
         add(session, old.indexed(blocks), recipe, newtype)
     })
@@ -206,50 +202,11 @@ extern "C" fn MPI_Type_create_hindexed_block(
         let old = layout(session, oldtype)?;
         let length = counted(blocklength)?;
         let displacements = displacements.get(counted(count)?)?;
-        let recipe = Recipe::new(session, Combiner::HIndexedBlock, &[oldtype])?;
+        let recipe = session.recipe(Combiner::HIndexedBlock, &[oldtype])?;
         let recipe = recipe.with([count, blocklength]);
         let recipe = recipe.at(displacements.iter().map(|&at| at as isize));
         let blocks = displacements.iter().map(|&at| (length, at as isize));
         add(session, old.hindexed(blocks), recipe, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_hindexed(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    oldtype: Handle,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_hindexed", |session| {
-        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_create_struct(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    types: Array<Handle>,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_create_struct", |session| {
-        structure(session, count, blocklengths, displacements, types, newtype)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_struct(
-    count: c_int,
-    blocklengths: Array<c_int>,
-    displacements: Array<i64>,
-    types: Array<Handle>,
-    newtype: Out<Handle>,
-) -> c_int {
-    call("MPI_Type_struct", |session| {
-        structure(session, count, blocklengths, displacements, types, newtype)
     })
 }
 
@@ -261,7 +218,7 @@ extern "C" fn MPI_Type_create_resized(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_resized", |session| {
-        let recipe = Recipe::new(session, Combiner::Resized, &[oldtype])?.at([lb, extent]);
+        let recipe = session.recipe(Combiner::Resized, &[oldtype])?.at([lb, extent]);
         add(session, layout(session, oldtype)?.resized(lb, extent), recipe, newtype)
     })
 }
@@ -277,7 +234,7 @@ extern "C" fn MPI_Type_create_subarray(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_subarray", |session| {
-        let recipe = Recipe::new(session, Combiner::Subarray, &[oldtype])?.with([ndims]);
+        let recipe = session.recipe(Combiner::Subarray, &[oldtype])?.with([ndims]);
         let (asked, order, ndims) = (order, array_order(order)?, counted(ndims)?);
         let (sizes, subsizes, starts) =
             (sizes.get(ndims)?, subsizes.get(ndims)?, starts.get(ndims)?);
@@ -293,7 +250,7 @@ extern "C" fn MPI_Type_dup(oldtype: Handle, newtype: Out<Handle>) -> c_int {
     call("MPI_Type_dup", |session| {
         newtype.set(TYPE.null())?;
         let old = session.datatype(oldtype)?;
-        let recipe = Recipe::new(session, Combiner::Dup, &[oldtype])?;
+        let recipe = session.recipe(Combiner::Dup, &[oldtype])?;
         let copy = Type { recipe: Some(Rc::new(recipe)), ..old.another() };
         let made = session.add_type(copy)?;
         let object = session.datatype(made)?;
@@ -389,16 +346,6 @@ extern "C" fn MPI_Type_get_name(datatype: Handle, name: TextOut, resultlen: Out<
     call("MPI_Type_get_name", |session| {
         name.set(&session.datatype(datatype)?.name.borrow(), MAX_NAME, resultlen)
     })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Get_address(location: Buffer, address_out: Out<isize>) -> c_int {
-    call("MPI_Get_address", |_| address(location, address_out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Address(location: Buffer, address_out: Out<isize>) -> c_int {
-    call("MPI_Address", |_| address(location, address_out))
 }
 
 /// Addresses wrap round, as pointers do.

@@ -1,13 +1,13 @@
 //! Duplicates of communicators, at once or in the background.
 
-use super::comms::make;
-use super::infos::known;
 use super::intercomms;
+use super::new_comm::make;
 use crate::abi::Out;
-use crate::collective::{Members, started};
+use crate::call::on;
 use crate::comm::Comm;
 use crate::fault::Outcome;
-use crate::session::{Session, on};
+use crate::members::{Members, started};
+use crate::session::Session;
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
 async fn duplicated(all: Members, info: Option<Handle>, newcomm: Out<Handle>) -> Outcome {
     let (session, comm) = (all.session, &all.comm);
     newcomm.set(COMM.null())?;
-    info.map_or(Ok(()), |info| known(session, info))?;
+    info.map_or(Ok(()), |info| session.check_info(info))?;
     let (handle, made) = unmade(session, comm)?;
     let copied = session.copy_attributes(comm, &made);
     if copied.is_ok() {
@@ -88,7 +88,7 @@ extern "C" fn MPI_Comm_dup(comm: Handle, newcomm: Out<Handle>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, newcomm: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_dup_with_info", |session, comm| {
-        known(session, info)?;
+        session.check_info(info)?;
         duplicate(session, comm, newcomm)
     })
 }

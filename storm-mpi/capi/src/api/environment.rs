@@ -1,10 +1,15 @@
 //! Joining and leaving the job, and queries about it.
 
 use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, Text, TextOut};
+use crate::call::{abort, call, call_library};
 use crate::codes;
-use crate::fault::{Class, Fault, Outcome, describe};
-use crate::level::{self, Level};
-use crate::session::{Phase, Session, abort, call};
+use crate::entering::{self, is_main, share};
+use crate::fault::{Class, Fault, Outcome};
+use crate::launcher;
+use crate::level::Level;
+use crate::library::Library;
+use crate::phase::Phase;
+use crate::session::die;
 use crate::table::Handle;
 use std::ffi::{c_char, c_int};
 use std::sync::LazyLock;
@@ -21,10 +26,39 @@ fn anytime(outcome: Outcome) -> c_int {
     outcome.map_or_else(|fault| fault.class.code(), |()| SUCCESS)
 }
 
+/// Joins the job, for threads of this level. On failure there is no error handler yet.
+fn begin(name: &str, level: Level) -> c_int {
+    if Phase::now() != Phase::Before {
+        die(name, "called a second time");
+    }
+    let (process, threads) = match level.join() {
+        Ok(joined) => joined,
+        Err(error) => die(name, &Fault::from(error).text),
+    };
+    launcher::warn_if_alone();
+    share(Box::leak(Box::new(Library::new(process))), level, threads);
+    Phase::Inside.begin();
+    SUCCESS
+}
+
+/// Leaves the job, when everything that was sent has gone.
+fn end(library: &Library) -> Outcome {
+    let session = &library.session;
+    session.end_detached()?;
+    session.delete_attributes(&session.own)?;
+    session.delete_attributes(&session.world())?;
+    library.leave_windows()?;
+    session.process.progress(false)?;
+    session.process.finish()?;
+    Phase::After.begin();
+    entering::end();
+    Ok(())
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init(_argc: Out<c_int>, _argv: Out<*mut *mut c_char>) -> c_int {
     LazyLock::force(&BEGINNING);
-    Session::begin("MPI_Init", Level::Funneled)
+    begin("MPI_Init", Level::Funneled)
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +70,7 @@ extern "C" fn MPI_Init_thread(
 ) -> c_int {
     LazyLock::force(&BEGINNING);
     let level = Level::for_required(required);
-    Session::begin("MPI_Init_thread", level);
+    begin("MPI_Init_thread", level);
     call("MPI_Init_thread", |_| provided.set(level as c_int))
 }
 
@@ -47,7 +81,7 @@ extern "C" fn MPI_Initialized(flag: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Finalize() -> c_int {
-    call("MPI_Finalize", Session::end)
+    call_library("MPI_Finalize", end)
 }
 
 #[unsafe(no_mangle)]
@@ -66,7 +100,7 @@ extern "C" fn MPI_Query_thread(provided: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Is_thread_main(flag: Out<c_int>) -> c_int {
-    anytime(flag.set(c_int::from(level::is_main())))
+    anytime(flag.set(c_int::from(is_main())))
 }
 
 #[unsafe(no_mangle)]
@@ -136,6 +170,7 @@ extern "C" fn MPI_Add_error_string(errorcode: c_int, string: Text) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Error_string(errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> c_int {
-    let text = describe(errorcode).unwrap_or_else(|| format!("unknown error code {errorcode}"));
+    let text =
+        codes::describe(errorcode).unwrap_or_else(|| format!("unknown error code {errorcode}"));
     anytime(string.set(&text, crate::abi::MAX_ERROR_STRING, resultlen))
 }

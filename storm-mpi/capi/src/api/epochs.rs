@@ -1,8 +1,9 @@
 //! Epochs of one-sided communication.
 
 use crate::abi::Out;
+use crate::call::on_window;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, on_window};
+use crate::session::Session;
 use crate::table::Handle;
 use crate::window::{LockKind, Window};
 use std::ffi::c_int;

@@ -1,8 +1,10 @@
 //! Error handlers.
 
+use super::tables::two_names;
 use crate::abi::Out;
+use crate::call::{call, on, raise};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{ErrorFunction, ErrorHandler, call, on, raise};
+use crate::session::{ErrorFunction, ErrorHandler};
 use crate::table::{ERRHANDLER, Handle};
 use std::ffi::c_int;
 
@@ -30,22 +32,20 @@ fn get(name: &str, comm: Handle, errhandler: Out<Handle>) -> c_int {
     on(comm, name, |_, comm| errhandler.set(comm.errhandler.get()))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_create_errhandler(
-    function: Option<ErrorFunction>,
-    errhandler: Out<Handle>,
-) -> c_int {
-    create("MPI_Comm_create_errhandler", function, errhandler)
-}
+two_names! {
+    fn MPI_Comm_create_errhandler, MPI_Errhandler_create(
+        function: Option<ErrorFunction>, errhandler: Out<Handle>,
+    ) |name| {
+        create(name, function, errhandler)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
-    set("MPI_Comm_set_errhandler", comm, errhandler)
-}
+    fn MPI_Comm_set_errhandler, MPI_Errhandler_set(comm: Handle, errhandler: Handle) |name| {
+        set(name, comm, errhandler)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_get_errhandler(comm: Handle, errhandler: Out<Handle>) -> c_int {
-    get("MPI_Comm_get_errhandler", comm, errhandler)
+    fn MPI_Comm_get_errhandler, MPI_Errhandler_get(comm: Handle, errhandler: Out<Handle>) |name| {
+        get(name, comm, errhandler)
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -64,22 +64,4 @@ extern "C" fn MPI_Errhandler_free(errhandler: Out<Handle>) -> c_int {
         known(errhandler.get()?)?;
         errhandler.set(ERRHANDLER.null())
     })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Errhandler_create(
-    function: Option<ErrorFunction>,
-    errhandler: Out<Handle>,
-) -> c_int {
-    create("MPI_Errhandler_create", function, errhandler)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Errhandler_set(comm: Handle, errhandler: Handle) -> c_int {
-    set("MPI_Errhandler_set", comm, errhandler)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Errhandler_get(comm: Handle, errhandler: Out<Handle>) -> c_int {
-    get("MPI_Errhandler_get", comm, errhandler)
 }

@@ -1,14 +1,17 @@
 //! Files: opening, views, pointers, and queries.
 
 use super::errors;
-use super::infos::{Info, known};
 use crate::abi::{Out, Text, TextOut};
+use crate::call::{on, on_file, on_no_file, raise};
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::{OpenFile, Whence, delete, not_negative};
-use crate::session::{ErrorFunction, Session, on, on_file, on_no_file, raise};
+use crate::info::Info;
+use crate::library::Library;
+use crate::session::{ErrorFunction, Session};
 use crate::table::{FILE, Handle};
-use crate::types::{Type, is_predefined};
+use crate::types::is_predefined;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -33,15 +36,15 @@ extern "C" fn MPI_File_open(
 ) -> c_int {
     let mut opened = None;
     let found = on(comm, "MPI_File_open", |session, comm| {
-        known(session, info)?;
+        session.check_info(info)?;
         opened = Some(filename.path().and_then(|path| OpenFile::open(session, comm, &path, amode)));
         Ok(())
     });
     let Some(opened) = opened else { return found };
     // Errors of the opening do not go to the communicator's handler.
-    on_no_file("MPI_File_open", |session| {
+    on_no_file("MPI_File_open", |library| {
         let file = Rc::new(opened?);
-        let handle = session.files.borrow_mut().add(Rc::clone(&file))?;
+        let handle = library.files.borrow_mut().add(Rc::clone(&file))?;
         file.comm.handle.set(handle);
         fh.set(handle)
     })
@@ -49,12 +52,12 @@ extern "C" fn MPI_File_open(
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_close(fh: Out<Handle>) -> c_int {
-    on_no_file("MPI_File_close", |session| {
+    on_no_file("MPI_File_close", |library| {
         let handle = fh.get()?;
-        let file = session.files.borrow().get(handle)?.clone();
+        let file = library.files.borrow().get(handle)?.clone();
         file.may_close().map_err(|fault| fault.on(&file.comm))?;
         let closed = file.close();
-        session.files.borrow_mut().free(handle)?;
+        library.files.borrow_mut().free(handle)?;
         fh.set(FILE.null())?;
         closed.map_err(|fault| fault.on(&file.comm))
     })
@@ -62,8 +65,8 @@ extern "C" fn MPI_File_close(fh: Out<Handle>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_delete(filename: Text, info: Handle) -> c_int {
-    on_no_file("MPI_File_delete", |session| {
-        known(session, info)?;
+    on_no_file("MPI_File_delete", |library| {
+        library.session.check_info(info)?;
         delete(&filename.path()?)
     })
 }
@@ -97,7 +100,7 @@ extern "C" fn MPI_File_get_amode(fh: Handle, amode: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_set_info(fh: Handle, info: Handle) -> c_int {
-    on_file(fh, "MPI_File_set_info", |session, _| known(session, info))
+    on_file(fh, "MPI_File_set_info", |session, _| session.check_info(info))
 }
 
 /// The hints that the library follows: none.
@@ -138,7 +141,7 @@ fn described(
     datarep: Text,
     info: Handle,
 ) -> Outcome<[(Handle, Rc<Type>); 2]> {
-    known(session, info)?;
+    session.check_info(info)?;
     let representation = datarep.get()?;
     if ![NATIVE, INTERNAL].contains(&representation.as_str()) {
         let text = format!("representation {representation}");
@@ -233,33 +236,33 @@ extern "C" fn MPI_File_create_errhandler(
 }
 
 /// The communicator whose error handler a file has. `MPI_FILE_NULL` stands for files to be opened.
-fn handling(session: &Session, file: Handle) -> Outcome<Rc<Comm>> {
+fn handling(library: &Library, file: Handle) -> Outcome<Rc<Comm>> {
     if file == FILE.null() {
-        return Ok(Rc::clone(&session.no_file));
+        return Ok(Rc::clone(&library.session.no_file));
     }
-    Ok(Rc::clone(&session.files.borrow().get(file)?.comm))
+    Ok(Rc::clone(&library.files.borrow().get(file)?.comm))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_set_errhandler(file: Handle, errhandler: Handle) -> c_int {
-    on_no_file("MPI_File_set_errhandler", |session| {
-        session.error_handlers.borrow().get(errhandler)?;
-        handling(session, file)?.errhandler.set(errhandler);
+    on_no_file("MPI_File_set_errhandler", |library| {
+        library.session.error_handlers.borrow().get(errhandler)?;
+        handling(library, file)?.errhandler.set(errhandler);
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_get_errhandler(file: Handle, errhandler: Out<Handle>) -> c_int {
-    on_no_file("MPI_File_get_errhandler", |session| {
-        errhandler.set(handling(session, file)?.errhandler.get())
+    on_no_file("MPI_File_get_errhandler", |library| {
+        errhandler.set(handling(library, file)?.errhandler.get())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_call_errhandler(fh: Handle, errorcode: c_int) -> c_int {
-    on_no_file("MPI_File_call_errhandler", |session| {
-        raise(session, &handling(session, fh)?, "MPI_File_call_errhandler", errorcode);
+    on_no_file("MPI_File_call_errhandler", |library| {
+        raise(&library.session, &handling(library, fh)?, "MPI_File_call_errhandler", errorcode);
         Ok(())
     })
 }

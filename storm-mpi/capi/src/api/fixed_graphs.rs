@@ -1,11 +1,11 @@
 //! Graphs of MPI-1, in which every member knows all edges.
 
-use super::comms::make;
 use super::grids::put;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, UNDEFINED, counted};
+use crate::call::on;
 use crate::comm::{Comm, FixedGraph, Topology};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::on;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;

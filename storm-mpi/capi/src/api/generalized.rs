@@ -1,10 +1,16 @@
 //! Requests for work that the program itself carries out.
 
-use crate::abi::{Out, null};
+use crate::abi::{Out, Status, null};
+use crate::call::call;
+use crate::fault::{Class, Fault, Outcome};
 use crate::generalized::{CancelFunction, FreeFunction, Generalized, QueryFunction};
-use crate::session::call;
+use crate::request::{Active, Request};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Grequest_start(
@@ -26,4 +32,33 @@ extern "C" fn MPI_Grequest_start(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Grequest_complete(request: Handle) -> c_int {
     call("MPI_Grequest_complete", |session| session.complete(request))
+}
+
+impl Session {
+    /// Adds a request for work of the program.
+    pub(crate) fn add_generalized(&self, work: Rc<Generalized>) -> Outcome<Handle> {
+        let its = Rc::clone(&work);
+        let completed = poll_fn(move |_| match its.is_complete.get() {
+            true => Poll::Ready(Ok(Status::EMPTY)),
+            false => Poll::Pending,
+        });
+        let active = Active::Background(self.process.in_background(completed));
+        self.requests.borrow_mut().add(Request::of_program(self.world(), active, work))
+    }
+
+    /// Records that the work is over.
+    pub(crate) fn complete(&self, handle: Handle) -> Outcome {
+        let wrong = |text| Fault::new(Class::Request, text);
+        let work = self.requests.borrow().get(handle)?.work();
+        let work = work.ok_or_else(|| wrong("request that is not a generalized one"))?;
+        if work.is_complete.replace(true) {
+            return Err(wrong("request that is complete already"));
+        }
+        self.process.stir();
+        if work.is_given_up.get() {
+            self.requests.borrow_mut().free(handle)?;
+            return work.free();
+        }
+        Ok(())
+    }
 }

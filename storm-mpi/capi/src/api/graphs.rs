@@ -1,11 +1,12 @@
 //! Graphs of processes.
 
-use super::comms::make;
 use super::grids::put;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, Weights, WeightsMut, counted};
+use crate::call::on;
 use crate::comm::{Comm, Topology};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;

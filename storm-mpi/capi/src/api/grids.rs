@@ -1,10 +1,11 @@
 //! Cartesian grids of processes.
 
-use super::comms::{make, split};
+use super::comms::split;
+use super::new_comm::make;
 use crate::abi::{Array, ArrayMut, Out, PROC_NULL, UNDEFINED, counted};
+use crate::call::{call, on};
 use crate::comm::Topology;
 use crate::fault::{Class, Fault};
-use crate::session::{call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::comm::{Cartesian, Choice, Group, balanced_dims};

@@ -1,8 +1,9 @@
 //! Groups of processes.
 
 use crate::abi::{Array, ArrayMut, Out, PROC_NULL, UNDEFINED, counted};
+use crate::call::call;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call};
+use crate::session::Session;
 use crate::table::{GROUP, Handle};
 use std::ffi::c_int;
 use storm_mpi::comm::{Comparison, Group};

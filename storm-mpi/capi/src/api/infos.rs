@@ -1,29 +1,11 @@
 //! Info objects: hints of programs. The library keeps them, and follows none.
 
 use crate::abi::{Array, MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut, counted};
+use crate::call::{call, on};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call, on};
+use crate::info::Info;
 use crate::table::{Handle, INFO};
 use std::ffi::{c_char, c_int};
-
-/// Keys and their values, in the order in which they came.
-#[derive(Clone, Default)]
-pub(crate) struct Info {
-    pairs: Vec<(String, String)>,
-}
-
-impl Info {
-    pub(super) fn value(&self, key: &str) -> Option<&str> {
-        self.pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
-    }
-
-    pub(super) fn set(&mut self, key: String, value: String) {
-        match self.pairs.iter_mut().find(|(own, _)| *own == key) {
-            Some(pair) => pair.1 = value,
-            None => self.pairs.push((key, value)),
-        }
-    }
-}
 
 fn key(text: Text) -> Outcome<String> {
     let key = text.get()?;
@@ -31,14 +13,6 @@ fn key(text: Text) -> Outcome<String> {
         1..MAX_INFO_KEY => Ok(key),
         length => Err(Fault::new(Class::InfoKey, format!("key of {length} bytes"))),
     }
-}
-
-/// Checks an argument that is an info object or `MPI_INFO_NULL`.
-pub(crate) fn known(session: &Session, info: Handle) -> Outcome {
-    if info == INFO.null() {
-        return Ok(());
-    }
-    session.infos.borrow().get(info).map(|_| ())
 }
 
 #[unsafe(no_mangle)]
@@ -185,7 +159,7 @@ extern "C" fn MPI_Info_get_nthkey(info: Handle, n: c_int, name: TextOut) -> c_in
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_set_info(comm: Handle, info: Handle) -> c_int {
-    on(comm, "MPI_Comm_set_info", |session, _| known(session, info))
+    on(comm, "MPI_Comm_set_info", |session, _| session.check_info(info))
 }
 
 /// The hints that the library follows: none.

@@ -1,11 +1,12 @@
 //! Inter-communicators of two groups. The members of each group send to members of the other
 //! (MPI-4.1, section 7.6).
 
-use super::comms::{agreed, of};
+use super::new_comm::{agreed, of};
 use crate::abi::Out;
+use crate::call::on;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, on};
+use crate::session::Session;
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{Between, Party, now};
@@ -163,7 +164,7 @@ impl Meeting<'_> {
                 }
             });
         }
-        let told = Introduction::told(members(), self.leader, came)?;
+        let told = Introduction::share(members(), self.leader, came)?;
         own?;
         told.map_err(refused)
     }

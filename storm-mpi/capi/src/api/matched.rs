@@ -4,21 +4,16 @@
 use super::messages::seen;
 use super::waiting::told;
 use crate::abi::{BufferMut, Out, Status, StatusOut};
+use crate::call::{call, on};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
-use crate::request::Active;
-use crate::session::{Session, call, on};
+use crate::request::{Active, Taken};
+use crate::session::Session;
 use crate::table::{Handle, MESSAGE};
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::MessageId;
-
-/// A message that a probe has taken.
-pub(crate) struct Taken {
-    comm: Rc<Comm>,
-    id: MessageId,
-}
 
 /// `MPI_MESSAGE_NO_PROC`: from `MPI_PROC_NULL`.
 const NO_PROC: Handle = MESSAGE.handle(1);

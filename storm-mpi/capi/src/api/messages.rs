@@ -1,20 +1,18 @@
 //! Blocking and non-blocking messages.
 
-use super::short;
+use super::short::{self, Sent};
 use super::waiting::told;
 use crate::abi::{Buffer, BufferMut, Out, SUCCESS, Status, StatusOut, UNDEFINED};
+use crate::call::{call, on, straight_on};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
 use crate::request::{Active, Message, landed};
-use crate::session::{Session, call, on, straight_on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Pattern, SendMode};
-
-/// Data to send, as arguments of functions: a buffer, a count, a datatype.
-pub(super) type Sent = (Buffer, c_int, Handle);
 
 /// The mode of a send. A ready send is a standard one, which the standard allows.
 #[derive(Clone, Copy)]
@@ -143,40 +141,27 @@ extern "C" fn MPI_Send(
         .unwrap_or_else(|| send("MPI_Send", Sending::Standard, sent, to, comm))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ssend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-) -> c_int {
-    send("MPI_Ssend", Sending::Synchronous, (buf, count, datatype), (dest, tag), comm)
+/// The functions that send and wait, other than `MPI_Send`.
+macro_rules! sends {
+    ($(fn $name:ident: $how:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            buf: Buffer,
+            count: c_int,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            comm: Handle,
+        ) -> c_int {
+            send(stringify!($name), Sending::$how, (buf, count, datatype), (dest, tag), comm)
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Rsend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-) -> c_int {
-    send("MPI_Rsend", Sending::Standard, (buf, count, datatype), (dest, tag), comm)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Bsend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-) -> c_int {
-    send("MPI_Bsend", Sending::Buffered, (buf, count, datatype), (dest, tag), comm)
+sends! {
+    fn MPI_Ssend: Synchronous;
+    fn MPI_Rsend: Standard;
+    fn MPI_Bsend: Buffered;
 }
 
 #[unsafe(no_mangle)]
@@ -192,88 +177,31 @@ extern "C" fn MPI_Recv(
     receive_straight("MPI_Recv", (buf, count, datatype), (source, tag), comm, status)
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Isend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Isend",
-        Sending::Standard,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::request,
-    )
+/// The functions that make a request to send: the mode, and what makes the request.
+macro_rules! requests_to_send {
+    ($(fn $name:ident: $how:ident, $make:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            buf: Buffer,
+            count: c_int,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            comm: Handle,
+            request: Out<Handle>,
+        ) -> c_int {
+            let (name, how, make) = (stringify!($name), Sending::$how, Session::$make);
+            request_to_send(name, how, (buf, count, datatype), (dest, tag), comm, request, make)
+        }
+    )*};
 }
+pub(super) use requests_to_send;
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Issend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Issend",
-        Sending::Synchronous,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::request,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Irsend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Irsend",
-        Sending::Standard,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::request,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ibsend(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Ibsend",
-        Sending::Buffered,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::request,
-    )
+requests_to_send! {
+    fn MPI_Isend: Standard, request;
+    fn MPI_Issend: Synchronous, request;
+    fn MPI_Irsend: Standard, request;
+    fn MPI_Ibsend: Buffered, request;
 }
 
 #[unsafe(no_mangle)]

@@ -26,6 +26,7 @@ mod intercomms;
 mod matched;
 mod messages;
 mod neighbours;
+mod new_comm;
 mod operations;
 mod packing;
 mod persistent;
@@ -38,13 +39,11 @@ mod shared_transfers;
 mod short;
 mod spawning;
 mod statuses;
+mod tables;
 mod transfers;
 mod vectors;
 mod waiting;
 mod windows;
-
-pub(crate) use infos::{Info, known};
-pub(crate) use matched::Taken;
 
 #[cfg(test)]
 mod tests {
@@ -92,8 +91,14 @@ mod tests {
             include_str!("waiting.rs"),
             include_str!("windows.rs"),
         ];
-        let functions = sources.iter().flat_map(|source| source.split("extern \"C\" fn ").skip(1));
-        let mut defined: Vec<String> = functions.map(name).collect();
+        let lines = sources.iter().flat_map(|source| source.lines()).map(str::trim_start);
+        let functions = lines.filter_map(|line| {
+            // A row of a table has one name or two, before arguments or a mark.
+            let row = line.strip_prefix("extern \"C\" ").unwrap_or(line).strip_prefix("fn MPI_")?;
+            row.split(['(', ':', ';']).next()
+        });
+        let names = functions.flat_map(|names| names.split(", MPI_"));
+        let mut defined: Vec<String> = names.map(|name| format!("MPI_{name}")).collect();
         defined.sort_unstable();
         defined
     }

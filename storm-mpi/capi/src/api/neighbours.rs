@@ -4,11 +4,12 @@
 //! dimension in order. Blocks of neighbours beyond an edge are left alone. In a graph there is a
 //! block for each edge, in the program's order.
 
+use super::tables::collectives;
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{Members, started, waiting};
 use crate::comm::{Comm, Topology};
 use crate::fault::Outcome;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, started, waiting};
 use crate::memory::Elements;
 use crate::table::Handle;
 use std::ffi::c_int;
@@ -124,187 +125,60 @@ async fn exchange(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_allgather(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let mine = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcount, recvtype);
-    waiting(comm, "MPI_Neighbor_allgather", |all| {
-        one_to_each(all, mine, move |all, n| even(all, into, n))
-    })
-}
+collectives! {
+    fn MPI_Neighbor_allgather, MPI_Ineighbor_allgather(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        let mine = (sendbuf, sendcount, sendtype);
+        let into = (recvbuf.read(), recvcount, recvtype);
+        move |all| {
+            one_to_each(all, mine, move |all, n| even(all, into, n))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ineighbor_allgather(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let mine = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcount, recvtype);
-    started(comm, "MPI_Ineighbor_allgather", request, |all| {
-        one_to_each(all, mine, move |all, n| even(all, into, n))
-    })
-}
+    fn MPI_Neighbor_allgatherv, MPI_Ineighbor_allgatherv(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle,
+    ) {
+        let mine = (sendbuf, sendcount, sendtype);
+        let into = (recvbuf.read(), recvcounts, displs, recvtype);
+        move |all| {
+            one_to_each(all, mine, move |all, n| uneven(all, into, n))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_allgatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let mine = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcounts, displs, recvtype);
-    waiting(comm, "MPI_Neighbor_allgatherv", |all| {
-        one_to_each(all, mine, move |all, n| uneven(all, into, n))
-    })
-}
+    fn MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        let from = (sendbuf, sendcount, sendtype);
+        let into = (recvbuf.read(), recvcount, recvtype);
+        move |all| {
+            each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ineighbor_allgatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let mine = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcounts, displs, recvtype);
-    started(comm, "MPI_Ineighbor_allgatherv", request, |all| {
-        one_to_each(all, mine, move |all, n| uneven(all, into, n))
-    })
-}
+    fn MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>, recvtype: Handle,
+    ) {
+        let from = (sendbuf, sendcounts, sdispls, sendtype);
+        let into = (recvbuf.read(), recvcounts, rdispls, recvtype);
+        move |all| {
+            each_to_each(all, move |all, n| uneven(all, from, n), move |all, n| uneven(all, into, n))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoall(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let from = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcount, recvtype);
-    waiting(comm, "MPI_Neighbor_alltoall", |all| {
-        each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ineighbor_alltoall(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (sendbuf, sendcount, sendtype);
-    let into = (recvbuf.read(), recvcount, recvtype);
-    started(comm, "MPI_Ineighbor_alltoall", request, |all| {
-        each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoallv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let from = (sendbuf, sendcounts, sdispls, sendtype);
-    let into = (recvbuf.read(), recvcounts, rdispls, recvtype);
-    waiting(comm, "MPI_Neighbor_alltoallv", |all| {
-        each_to_each(all, move |all, n| uneven(all, from, n), move |all, n| uneven(all, into, n))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ineighbor_alltoallv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (sendbuf, sendcounts, sdispls, sendtype);
-    let into = (recvbuf.read(), recvcounts, rdispls, recvtype);
-    started(comm, "MPI_Ineighbor_alltoallv", request, |all| {
-        each_to_each(all, move |all, n| uneven(all, from, n), move |all, n| uneven(all, into, n))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoallw(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<isize>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<isize>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-) -> c_int {
-    let from = (sendbuf, sendcounts, sdispls, sendtypes);
-    let into = (recvbuf.read(), recvcounts, rdispls, recvtypes);
-    waiting(comm, "MPI_Neighbor_alltoallw", |all| {
-        each_to_each(all, move |all, n| mixed(all, from, n), move |all, n| mixed(all, into, n))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ineighbor_alltoallw(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<isize>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<isize>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (sendbuf, sendcounts, sdispls, sendtypes);
-    let into = (recvbuf.read(), recvcounts, rdispls, recvtypes);
-    started(comm, "MPI_Ineighbor_alltoallw", request, |all| {
-        each_to_each(all, move |all, n| mixed(all, from, n), move |all, n| mixed(all, into, n))
-    })
+    fn MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<isize>, sendtypes: Array<Handle>,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<isize>,
+        recvtypes: Array<Handle>,
+    ) {
+        let from = (sendbuf, sendcounts, sdispls, sendtypes);
+        let into = (recvbuf.read(), recvcounts, rdispls, recvtypes);
+        move |all| {
+            each_to_each(all, move |all, n| mixed(all, from, n), move |all, n| mixed(all, into, n))
+        }
+    }
 }

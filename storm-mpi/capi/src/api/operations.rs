@@ -1,9 +1,9 @@
 //! Operations of the program.
 
 use crate::abi::Out;
+use crate::call::call;
 use crate::fault::{Class, Fault};
 use crate::operation::{Operation, UserFunction};
-use crate::session::call;
 use crate::table::{Handle, OP};
 use std::ffi::c_int;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Packing elements into a buffer of the program. Packed data has the form in which it travels.
 
 use crate::abi::{Array, ArrayMut, Buffer, BufferMut, Out, counted};
+use crate::call::on;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
-use crate::session::on;
 use crate::table::Handle;
 use std::ffi::c_int;
 

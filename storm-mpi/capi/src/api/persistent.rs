@@ -3,17 +3,17 @@
 //! then.
 
 use super::collectives::{barrier, even, even_or_in_place};
+use super::tables::persistent_collectives;
 use super::vectors::{Placed, Uneven};
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out, ROOT};
-use crate::collective::{
-    Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, persistent,
-};
+use crate::collective::{all_from_all, all_to_root, from_one, from_root, gather_all};
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
+use crate::members::{Members, Whole, persistent};
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -82,255 +82,165 @@ pub(super) fn now(types: &[Kept<Type>]) -> Vec<Handle> {
     types.iter().map(Kept::handle).collect()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Barrier_init(comm: Handle, info: Handle, request: Out<Handle>) -> c_int {
-    persistent(comm, "MPI_Barrier_init", (info, request), |_, _| Ok(barrier))
-}
+persistent_collectives! {
+    fn MPI_Barrier_init() {
+        |_, _| Ok(barrier)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Bcast_init(
-    buffer: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Bcast_init", (info, request), move |session, _| {
-        let kept = Kept::datatype(session, datatype)?;
-        Ok(move |all| from_one(all, (buffer, count, kept.handle()), root))
-    })
-}
+    fn MPI_Bcast_init(buffer: BufferMut, count: c_int, datatype: Handle, root: c_int) {
+        move |session, _| {
+            let kept = Kept::datatype(session, datatype)?;
+            Ok(move |all| from_one(all, (buffer, count, kept.handle()), root))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Gather_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Gather_init", (info, request), move |session, _| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let into = even(recvbuf.read(), recvcount, received.handle());
-            all_to_root(all, mine, into, root)
-        })
-    })
-}
+    fn MPI_Gather_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle, root: c_int,
+    ) {
+        move |session, _| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
+                let into = even(recvbuf.read(), recvcount, received.handle());
+                all_to_root(all, mine, into, root)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Gatherv_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Gatherv_init", (info, request), move |session, comm| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let places = Places::at_root(comm, root, recvcounts, displs);
-        Ok(move |all| {
-            let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let (places, datatype) = (Rc::clone(&places), received.handle());
-            let into = move |all: &Members| places.uneven(recvbuf.read(), datatype).blocks(all);
-            all_to_root(all, mine, into, root)
-        })
-    })
-}
+    fn MPI_Gatherv_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle, root: c_int,
+    ) {
+        move |session, comm| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let places = Places::at_root(comm, root, recvcounts, displs);
+            Ok(move |all| {
+                let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
+                let (places, datatype) = (Rc::clone(&places), received.handle());
+                let into = move |all: &Members| places.uneven(recvbuf.read(), datatype).blocks(all);
+                all_to_root(all, mine, into, root)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Scatter_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Scatter_init", (info, request), move |session, _| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let from = even(sendbuf, sendcount, sent.handle());
-            let mine =
-                Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
-            from_root(all, from, mine, root)
-        })
-    })
-}
+    fn MPI_Scatter_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle, root: c_int,
+    ) {
+        move |session, _| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let from = even(sendbuf, sendcount, sent.handle());
+                let mine =
+                    Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
+                from_root(all, from, mine, root)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Scatterv_init(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    displs: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Scatterv_init", (info, request), move |session, comm| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let places = Places::at_root(comm, root, sendcounts, displs);
-        Ok(move |all| {
-            let (places, datatype) = (Rc::clone(&places), sent.handle());
-            let from = move |all: &Members| places.uneven(sendbuf, datatype).blocks(all);
-            let mine =
-                Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
-            from_root(all, from, mine, root)
-        })
-    })
-}
+    fn MPI_Scatterv_init(
+        sendbuf: Buffer, sendcounts: Array<c_int>, displs: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcount: c_int, recvtype: Handle, root: c_int,
+    ) {
+        move |session, comm| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let places = Places::at_root(comm, root, sendcounts, displs);
+            Ok(move |all| {
+                let (places, datatype) = (Rc::clone(&places), sent.handle());
+                let from = move |all: &Members| places.uneven(sendbuf, datatype).blocks(all);
+                let mine =
+                    Whole { buffer: recvbuf.read(), count: recvcount, datatype: received.handle() };
+                from_root(all, from, mine, root)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Allgather_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Allgather_init", (info, request), move |session, _| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let into = even(recvbuf.read(), recvcount, received.handle());
-            gather_all(all, mine, into)
-        })
-    })
-}
+    fn MPI_Allgather_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        move |session, _| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
+                let into = even(recvbuf.read(), recvcount, received.handle());
+                gather_all(all, mine, into)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Allgatherv_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Allgatherv_init", (info, request), move |session, comm| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let places = Places::each(comm, recvcounts, displs);
-        Ok(move |all| {
-            let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
-            let (places, datatype) = (Rc::clone(&places), received.handle());
-            gather_all(all, mine, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
-        })
-    })
-}
+    fn MPI_Allgatherv_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle,
+    ) {
+        move |session, comm| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let places = Places::each(comm, recvcounts, displs);
+            Ok(move |all| {
+                let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sent.handle() };
+                let (places, datatype) = (Rc::clone(&places), received.handle());
+                gather_all(all, mine, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Alltoall_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Alltoall_init", (info, request), move |session, _| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let from = even_or_in_place(sendbuf, sendcount, sent.handle());
-            let into = even(recvbuf.read(), recvcount, received.handle());
-            all_from_all(all, from, into)
-        })
-    })
-}
+    fn MPI_Alltoall_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        move |session, _| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let from = even_or_in_place(sendbuf, sendcount, sent.handle());
+                let into = even(recvbuf.read(), recvcount, received.handle());
+                all_from_all(all, from, into)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Alltoallv_init(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Alltoallv_init", (info, request), move |session, comm| {
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
-        let targets = Places::each(comm, recvcounts, rdispls);
-        Ok(move |all| {
-            let (places, datatype) = (Rc::clone(&sources), sent.handle());
-            let from =
-                move |all: &Members| places.uneven(sendbuf, datatype).blocks_or_in_place(all);
-            let (places, datatype) = (Rc::clone(&targets), received.handle());
-            all_from_all(all, from, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
-        })
-    })
-}
+    fn MPI_Alltoallv_init(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>, recvtype: Handle,
+    ) {
+        move |session, comm| {
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
+            let targets = Places::each(comm, recvcounts, rdispls);
+            Ok(move |all| {
+                let (places, datatype) = (Rc::clone(&sources), sent.handle());
+                let from =
+                    move |all: &Members| places.uneven(sendbuf, datatype).blocks_or_in_place(all);
+                let (places, datatype) = (Rc::clone(&targets), received.handle());
+                all_from_all(all, from, move |all| places.uneven(recvbuf.read(), datatype).blocks(all))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Alltoallw_init(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Alltoallw_init", (info, request), move |session, comm| {
-        let sent = match sendbuf.is_in_place() {
-            true => None,
-            false => Some(each(session, comm, sendtypes)?),
-        };
-        let received = each(session, comm, recvtypes)?;
-        let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
-        let targets = Places::each(comm, recvcounts, rdispls);
-        Ok(move |all| {
-            let (sent, places) = (sent.as_deref().map(now), Rc::clone(&sources));
-            let from = move |all: &Members| {
-                sent.map(|sent| places.placed(sendbuf).spread_of(all, sent.into_iter())).transpose()
+    fn MPI_Alltoallw_init(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtypes: Array<Handle>,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>,
+        recvtypes: Array<Handle>,
+    ) {
+        move |session, comm| {
+            let sent = match sendbuf.is_in_place() {
+                true => None,
+                false => Some(each(session, comm, sendtypes)?),
             };
-            let (received, places) = (now(&received), Rc::clone(&targets));
-            let into = move |all: &Members| {
-                places.placed(recvbuf.read()).spread_of(all, received.into_iter())
-            };
-            all_from_all(all, from, into)
-        })
-    })
+            let received = each(session, comm, recvtypes)?;
+            let sources = Places::unless_in_place(sendbuf, comm, sendcounts, sdispls);
+            let targets = Places::each(comm, recvcounts, rdispls);
+            Ok(move |all| {
+                let (sent, places) = (sent.as_deref().map(now), Rc::clone(&sources));
+                let from = move |all: &Members| {
+                    sent.map(|sent| places.placed(sendbuf).spread_of(all, sent.into_iter())).transpose()
+                };
+                let (received, places) = (now(&received), Rc::clone(&targets));
+                let into = move |all: &Members| {
+                    places.placed(recvbuf.read()).spread_of(all, received.into_iter())
+                };
+                all_from_all(all, from, into)
+            })
+        }
+    }
 }

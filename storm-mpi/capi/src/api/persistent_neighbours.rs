@@ -3,15 +3,16 @@
 
 use super::neighbours::{each_to_each, even, mixed_of, neighbours, one_to_each, uneven};
 use super::persistent::{Places, both, now};
+use super::tables::persistent_collectives;
 use crate::abi::{Array, Buffer, BufferMut, KeptArray, Out};
-use crate::collective::{Members, persistent};
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, persistent};
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -60,120 +61,78 @@ impl Typed {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_allgather_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Neighbor_allgather_init", (info, request), move |session, comm| {
-        edges(comm)?;
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let mine = (sendbuf, sendcount, sent.handle());
-            let into = (recvbuf.read(), recvcount, received.handle());
-            one_to_each(all, mine, move |all, n| even(all, into, n))
-        })
-    })
-}
+persistent_collectives! {
+    fn MPI_Neighbor_allgather_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        move |session, comm| {
+            edges(comm)?;
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let mine = (sendbuf, sendcount, sent.handle());
+                let into = (recvbuf.read(), recvcount, received.handle());
+                one_to_each(all, mine, move |all, n| even(all, into, n))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_allgatherv_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Neighbor_allgatherv_init", (info, request), move |session, comm| {
-        let [sources, _] = edges(comm)?;
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let places = Places::of(sources, recvcounts, displs);
-        Ok(move |all| {
-            let mine = (sendbuf, sendcount, sent.handle());
-            one_to_each(all, mine, blocks(&places, recvbuf.read(), received.handle()))
-        })
-    })
-}
+    fn MPI_Neighbor_allgatherv_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle,
+    ) {
+        move |session, comm| {
+            let [sources, _] = edges(comm)?;
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let places = Places::of(sources, recvcounts, displs);
+            Ok(move |all| {
+                let mine = (sendbuf, sendcount, sent.handle());
+                one_to_each(all, mine, blocks(&places, recvbuf.read(), received.handle()))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoall_init(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Neighbor_alltoall_init", (info, request), move |session, comm| {
-        edges(comm)?;
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        Ok(move |all| {
-            let from = (sendbuf, sendcount, sent.handle());
-            let into = (recvbuf.read(), recvcount, received.handle());
-            each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
-        })
-    })
-}
+    fn MPI_Neighbor_alltoall_init(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut, recvcount: c_int,
+        recvtype: Handle,
+    ) {
+        move |session, comm| {
+            edges(comm)?;
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            Ok(move |all| {
+                let from = (sendbuf, sendcount, sent.handle());
+                let into = (recvbuf.read(), recvcount, received.handle());
+                each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoallv_init(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Neighbor_alltoallv_init", (info, request), move |session, comm| {
-        let [sources, destinations] = edges(comm)?;
-        let (sent, received) = both(session, sendtype, recvtype)?;
-        let from = Places::of(destinations, sendcounts, sdispls);
-        let into = Places::of(sources, recvcounts, rdispls);
-        Ok(move |all| {
-            let from = blocks(&from, sendbuf, sent.handle());
-            each_to_each(all, from, blocks(&into, recvbuf.read(), received.handle()))
-        })
-    })
-}
+    fn MPI_Neighbor_alltoallv_init(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>, recvtype: Handle,
+    ) {
+        move |session, comm| {
+            let [sources, destinations] = edges(comm)?;
+            let (sent, received) = both(session, sendtype, recvtype)?;
+            let from = Places::of(destinations, sendcounts, sdispls);
+            let into = Places::of(sources, recvcounts, rdispls);
+            Ok(move |all| {
+                let from = blocks(&from, sendbuf, sent.handle());
+                each_to_each(all, from, blocks(&into, recvbuf.read(), received.handle()))
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Neighbor_alltoallw_init(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<isize>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<isize>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    persistent(comm, "MPI_Neighbor_alltoallw_init", (info, request), move |session, comm| {
-        let [sources, destinations] = edges(comm)?;
-        let from = Typed::of(session, sendbuf, (sendcounts, sdispls, sendtypes), destinations)?;
-        let into = Typed::of(session, recvbuf.read(), (recvcounts, rdispls, recvtypes), sources)?;
-        Ok(move |all| each_to_each(all, from.blocks(), into.blocks()))
-    })
+    fn MPI_Neighbor_alltoallw_init(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<isize>, sendtypes: Array<Handle>,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<isize>,
+        recvtypes: Array<Handle>,
+    ) {
+        move |session, comm| {
+            let [sources, destinations] = edges(comm)?;
+            let from = Typed::of(session, sendbuf, (sendcounts, sdispls, sendtypes), destinations)?;
+            let into = Typed::of(session, recvbuf.read(), (recvcounts, rdispls, recvtypes), sources)?;
+            Ok(move |all| each_to_each(all, from.blocks(), into.blocks()))
+        }
+    }
 }

@@ -1,14 +1,15 @@
 //! Reductions that a request starts again and again.
 
 use super::reductions::{Reduction, exscan, scan, scattered, to_all, to_root};
+use super::tables::persistent_collectives;
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{Members, persistent};
+use crate::datatype::Type;
 use crate::fault::Outcome;
 use crate::kept::Kept;
+use crate::members::{Members, persistent};
 use crate::operation::Operation;
 use crate::session::Session;
 use crate::table::Handle;
-use crate::types::Type;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -46,119 +47,73 @@ impl KeptArguments {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    root: c_int,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
-    persistent(comm, "MPI_Reduce_init", (info, request), move |session, _| {
-        let kept = of.kept(session)?;
-        Ok(move |all| to_root(all, kept.reduction(), root))
-    })
-}
+persistent_collectives! {
+    fn MPI_Reduce_init(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+        root: c_int,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |session, _| {
+            let kept = of.kept(session)?;
+            Ok(move |all| to_root(all, kept.reduction(), root))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Allreduce_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
-    persistent(comm, "MPI_Allreduce_init", (info, request), move |session, _| {
-        let kept = of.kept(session)?;
-        Ok(move |all| to_all(all, kept.reduction()))
-    })
-}
+    fn MPI_Allreduce_init(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |session, _| {
+            let kept = of.kept(session)?;
+            Ok(move |all| to_all(all, kept.reduction()))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Scan_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
-    persistent(comm, "MPI_Scan_init", (info, request), move |session, _| {
-        let kept = of.kept(session)?;
-        Ok(move |all| scan(all, kept.reduction()))
-    })
-}
+    fn MPI_Scan_init(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |session, _| {
+            let kept = of.kept(session)?;
+            Ok(move |all| scan(all, kept.reduction()))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Exscan_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
-    persistent(comm, "MPI_Exscan_init", (info, request), move |session, _| {
-        let kept = of.kept(session)?;
-        Ok(move |all| exscan(all, kept.reduction()))
-    })
-}
+    fn MPI_Exscan_init(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |session, _| {
+            let kept = of.kept(session)?;
+            Ok(move |all| exscan(all, kept.reduction()))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce_scatter_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    persistent(comm, "MPI_Reduce_scatter_init", (info, request), move |session, comm| {
-        let kept = of.kept(session)?;
-        let recvcounts = Rc::new(recvcounts.kept(comm.size()));
-        Ok(move |all| {
-            let recvcounts = Rc::clone(&recvcounts);
-            let counts = move |all: &Members| Ok(recvcounts.array().get(all.comm.size())?.to_vec());
-            scattered(all, kept.reduction(), counts)
-        })
-    })
-}
+    fn MPI_Reduce_scatter_init(
+        sendbuf: Buffer, recvbuf: BufferMut, recvcounts: Array<c_int>, datatype: Handle, op: Handle,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+        move |session, comm| {
+            let kept = of.kept(session)?;
+            let recvcounts = Rc::new(recvcounts.kept(comm.size()));
+            Ok(move |all| {
+                let recvcounts = Rc::clone(&recvcounts);
+                let counts = move |all: &Members| Ok(recvcounts.array().get(all.comm.size())?.to_vec());
+                scattered(all, kept.reduction(), counts)
+            })
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce_scatter_block_init(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    info: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    persistent(comm, "MPI_Reduce_scatter_block_init", (info, request), move |session, _| {
-        let kept = of.kept(session)?;
-        Ok(move |all| {
-            let counts = move |all: &Members| Ok(vec![recvcount; all.comm.size()]);
-            scattered(all, kept.reduction(), counts)
-        })
-    })
+    fn MPI_Reduce_scatter_block_init(
+        sendbuf: Buffer, recvbuf: BufferMut, recvcount: c_int, datatype: Handle, op: Handle,
+    ) {
+        let of = Arguments { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+        move |session, _| {
+            let kept = of.kept(session)?;
+            Ok(move |all| {
+                let counts = move |all: &Members| Ok(vec![recvcount; all.comm.size()]);
+                scattered(all, kept.reduction(), counts)
+            })
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Reductions.
 
+use super::tables::collectives;
 use crate::abi::{Array, Buffer, BufferMut, Out, counted};
-use crate::collective::{Members, started, waiting};
+use crate::call::call;
 use crate::fault::{Class, Fault, Outcome};
 use crate::intercomm;
+use crate::members::{Members, started, waiting};
 use crate::memory::{Elements, Landing};
-use crate::operation::Reducer;
-use crate::session::{Session, call};
+use crate::reducer::Reducer;
+use crate::session::Session;
 use crate::table::Handle;
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -194,178 +196,54 @@ pub(super) async fn scattered(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    root: c_int,
-    comm: Handle,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    waiting(comm, "MPI_Reduce", |all| to_root(all, reduction, root))
-}
+collectives! {
+    fn MPI_Reduce, MPI_Ireduce(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+        root: c_int,
+    ) {
+        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |all| to_root(all, reduction, root)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ireduce(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    root: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    started(comm, "MPI_Ireduce", request, |all| to_root(all, reduction, root))
-}
+    fn MPI_Allreduce, MPI_Iallreduce(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |all| to_all(all, reduction)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Allreduce(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    waiting(comm, "MPI_Allreduce", |all| to_all(all, reduction))
-}
+    fn MPI_Scan, MPI_Iscan(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |all| scan(all, reduction)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Iallreduce(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    started(comm, "MPI_Iallreduce", request, |all| to_all(all, reduction))
-}
+    fn MPI_Exscan, MPI_Iexscan(
+        sendbuf: Buffer, recvbuf: BufferMut, count: c_int, datatype: Handle, op: Handle,
+    ) {
+        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+        move |all| exscan(all, reduction)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Scan(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    waiting(comm, "MPI_Scan", |all| scan(all, reduction))
-}
+    fn MPI_Reduce_scatter, MPI_Ireduce_scatter(
+        sendbuf: Buffer, recvbuf: BufferMut, recvcounts: Array<c_int>, datatype: Handle, op: Handle,
+    ) {
+        let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+        move |all| {
+            let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
+            scattered(all, none, counts)
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Iscan(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    started(comm, "MPI_Iscan", request, |all| scan(all, reduction))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Exscan(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    waiting(comm, "MPI_Exscan", |all| exscan(all, reduction))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Iexscan(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-    started(comm, "MPI_Iexscan", request, |all| exscan(all, reduction))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce_scatter(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) -> c_int {
-    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    waiting(comm, "MPI_Reduce_scatter", |all| {
-        let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
-        scattered(all, none, counts)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ireduce_scatter(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    started(comm, "MPI_Ireduce_scatter", request, |all| {
-        let counts = move |all: &Members| Ok(recvcounts.get(all.comm.size())?.to_vec());
-        scattered(all, none, counts)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Reduce_scatter_block(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) -> c_int {
-    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    waiting(comm, "MPI_Reduce_scatter_block", |all| {
-        scattered(all, none, move |all| Ok(vec![recvcount; all.comm.size()]))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ireduce_scatter_block(
-    sendbuf: Buffer,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
-    started(comm, "MPI_Ireduce_scatter_block", request, |all| {
-        scattered(all, none, move |all| Ok(vec![recvcount; all.comm.size()]))
-    })
+    fn MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block(
+        sendbuf: Buffer, recvbuf: BufferMut, recvcount: c_int, datatype: Handle, op: Handle,
+    ) {
+        let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+        move |all| {
+            scattered(all, none, move |all| Ok(vec![recvcount; all.comm.size()]))
+        }
+    }
 }
 
 #[unsafe(no_mangle)]

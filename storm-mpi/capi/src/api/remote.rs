@@ -1,13 +1,15 @@
 //! Operations on other members' parts of a window.
 
 use crate::abi::{Buffer, BufferMut, Out, counted};
+use crate::call::on_window;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
+use crate::number::Number;
 use crate::operation::Change;
 use crate::request::Active;
-use crate::session::{Session, on_window};
+use crate::session::Session;
 use crate::table::Handle;
-use crate::types::{Number, Type};
 use crate::window::{Changing, Place, Window};
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -158,149 +160,54 @@ fn get_accumulate(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Put(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    win: Handle,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    put("MPI_Put", from, there, win, Waits::Window)
+/// Functions that wait with their window, and those that make a request for the program. Each row
+/// has the buffers here, and `op` if the operation needs one.
+macro_rules! operations {
+    ($(
+        fn $window:ident, $program:ident: $begin:ident
+            $(($addr:ident: $buffer:ty, $count:ident, $datatype:ident))+ $($op:ident)?;
+    )*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $window(
+            $($addr: $buffer, $count: c_int, $datatype: Handle,)+
+            target_rank: c_int,
+            target_disp: isize,
+            target_count: c_int,
+            target_datatype: Handle,
+            $($op: Handle,)?
+            win: Handle,
+        ) -> c_int {
+            let there = (target_rank, target_disp, target_count, target_datatype);
+            let name = stringify!($window);
+            $begin(name, $(($addr, $count, $datatype),)+ there, $($op,)? win, Waits::Window)
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $program(
+            $($addr: $buffer, $count: c_int, $datatype: Handle,)+
+            target_rank: c_int,
+            target_disp: isize,
+            target_count: c_int,
+            target_datatype: Handle,
+            $($op: Handle,)?
+            win: Handle,
+            request: Out<Handle>,
+        ) -> c_int {
+            let there = (target_rank, target_disp, target_count, target_datatype);
+            let (name, waits) = (stringify!($program), Waits::Program(request));
+            $begin(name, $(($addr, $count, $datatype),)+ there, $($op,)? win, waits)
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Rput(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    win: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    put("MPI_Rput", from, there, win, Waits::Program(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Get(
-    origin_addr: BufferMut,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    win: Handle,
-) -> c_int {
-    let into = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    get("MPI_Get", into, there, win, Waits::Window)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Rget(
-    origin_addr: BufferMut,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    win: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let into = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    get("MPI_Rget", into, there, win, Waits::Program(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Accumulate(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    op: Handle,
-    win: Handle,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    accumulate("MPI_Accumulate", from, there, op, win, Waits::Window)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Raccumulate(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    op: Handle,
-    win: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    accumulate("MPI_Raccumulate", from, there, op, win, Waits::Program(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Get_accumulate(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    result_addr: BufferMut,
-    result_count: c_int,
-    result_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    op: Handle,
-    win: Handle,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let into = (result_addr, result_count, result_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    get_accumulate("MPI_Get_accumulate", from, into, there, op, win, Waits::Window)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Rget_accumulate(
-    origin_addr: Buffer,
-    origin_count: c_int,
-    origin_datatype: Handle,
-    result_addr: BufferMut,
-    result_count: c_int,
-    result_datatype: Handle,
-    target_rank: c_int,
-    target_disp: isize,
-    target_count: c_int,
-    target_datatype: Handle,
-    op: Handle,
-    win: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = (origin_addr, origin_count, origin_datatype);
-    let into = (result_addr, result_count, result_datatype);
-    let there = (target_rank, target_disp, target_count, target_datatype);
-    let waits = Waits::Program(request);
-    get_accumulate("MPI_Rget_accumulate", from, into, there, op, win, waits)
+operations! {
+    fn MPI_Put, MPI_Rput: put (origin_addr: Buffer, origin_count, origin_datatype);
+    fn MPI_Get, MPI_Rget: get (origin_addr: BufferMut, origin_count, origin_datatype);
+    fn MPI_Accumulate, MPI_Raccumulate: accumulate
+        (origin_addr: Buffer, origin_count, origin_datatype) op;
+    fn MPI_Get_accumulate, MPI_Rget_accumulate: get_accumulate
+        (origin_addr: Buffer, origin_count, origin_datatype)
+        (result_addr: BufferMut, result_count, result_datatype) op;
 }
 
 #[unsafe(no_mangle)]

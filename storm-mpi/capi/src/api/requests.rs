@@ -1,95 +1,19 @@
 //! Persistent requests, and actions on requests except waiting.
 
-use super::messages::{Sending, incoming, request_to_send};
+use super::messages::{Sending, incoming, request_to_send, requests_to_send};
 use crate::abi::{Array, Buffer, BufferMut, Out, Status, StatusOut, counted};
+use crate::call::{call, on};
 use crate::fault::{Class, Fault};
 use crate::request::BufferSpace;
-use crate::session::{Session, call, on};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Send_init(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Send_init",
-        Sending::Standard,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::persistent,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ssend_init(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Ssend_init",
-        Sending::Synchronous,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::persistent,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Bsend_init(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Bsend_init",
-        Sending::Buffered,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::persistent,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Rsend_init(
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    dest: c_int,
-    tag: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    request_to_send(
-        "MPI_Rsend_init",
-        Sending::Standard,
-        (buf, count, datatype),
-        (dest, tag),
-        comm,
-        request,
-        Session::persistent,
-    )
+requests_to_send! {
+    fn MPI_Send_init: Standard, persistent;
+    fn MPI_Ssend_init: Synchronous, persistent;
+    fn MPI_Bsend_init: Buffered, persistent;
+    fn MPI_Rsend_init: Standard, persistent;
 }
 
 #[unsafe(no_mangle)]

@@ -1,101 +1,26 @@
 //! Reading and writing of files at the pointer that all processes share.
 
 use super::files::whence_of;
-use super::transfers::{At, Tells, ended, read, write};
+use super::transfers::{At, Tells, ended, read, transfers, write};
 use crate::abi::{Buffer, BufferMut, Out, StatusOut};
-use crate::session::on_file;
+use crate::call::on_file;
 use crate::table::Handle;
 use std::ffi::c_int;
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_shared(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read_shared", At::Shared, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iread_shared(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    read(fh, "MPI_File_iread_shared", At::Shared, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_ordered(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read_ordered", At::InOrder, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_ordered_begin(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    read(fh, "MPI_File_read_ordered_begin", At::InOrder, (buf, count, datatype), Tells::AtEnd)
+transfers! {
+    fn MPI_File_read_shared: read BufferMut, Shared, Now(status: StatusOut);
+    fn MPI_File_iread_shared: read BufferMut, Shared, Request(request: Out<Handle>);
+    fn MPI_File_read_ordered: read BufferMut, InOrder, Now(status: StatusOut);
+    fn MPI_File_read_ordered_begin: read BufferMut, InOrder, AtEnd;
+    fn MPI_File_write_shared: write Buffer, Shared, Now(status: StatusOut);
+    fn MPI_File_iwrite_shared: write Buffer, Shared, Request(request: Out<Handle>);
+    fn MPI_File_write_ordered: write Buffer, InOrder, Now(status: StatusOut);
+    fn MPI_File_write_ordered_begin: write Buffer, InOrder, AtEnd;
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_read_ordered_end(fh: Handle, _buf: BufferMut, status: StatusOut) -> c_int {
     ended(fh, "MPI_File_read_ordered_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_shared(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(fh, "MPI_File_write_shared", At::Shared, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iwrite_shared(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    write(fh, "MPI_File_iwrite_shared", At::Shared, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_ordered(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(fh, "MPI_File_write_ordered", At::InOrder, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_ordered_begin(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    write(fh, "MPI_File_write_ordered_begin", At::InOrder, (buf, count, datatype), Tells::AtEnd)
 }
 
 #[unsafe(no_mangle)]

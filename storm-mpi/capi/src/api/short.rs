@@ -1,9 +1,8 @@
 //! The straight way of `MPI_Send` and `MPI_Recv` for short messages without gaps. Every unusual
 //! call, including one with wrong arguments, is left to the longer way.
 
-use super::messages::Sent;
 use super::waiting::told;
-use crate::abi::{ANY_SOURCE, BufferMut, Status, StatusOut};
+use crate::abi::{ANY_SOURCE, Buffer, BufferMut, Status, StatusOut};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::{Elements, stretch, stretch_mut};
@@ -11,6 +10,9 @@ use crate::request::landed;
 use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
+
+/// Data to send, as arguments of functions: a buffer, a count, a datatype.
+pub(super) type Sent = (Buffer, c_int, Handle);
 
 /// Sends the elements. False means that nothing was done.
 #[inline]

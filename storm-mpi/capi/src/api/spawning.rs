@@ -1,9 +1,10 @@
 //! Processes that a job would start or meet while it runs (MPI-4.1, chapter 11). There are none.
 //! Each function fails with the standard's class of error, and says what to do instead.
 
+use super::tables::two_names;
 use crate::abi::{Array, ArrayMut, Out, Text, TextOut, counted};
+use crate::call::{call, on};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::{c_char, c_int};
 
@@ -78,41 +79,21 @@ extern "C" fn MPI_Close_port(_port: Text) -> c_int {
     call("MPI_Close_port", |_| Err(Fault::new(Class::Port, NO_PORTS)))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_accept(
-    _port: Text,
-    _info: Handle,
-    _root: c_int,
-    comm: Handle,
-    newcomm: Out<Handle>,
-) -> c_int {
-    on(comm, "MPI_Comm_accept", |_, _| not_connected(newcomm, Class::Port))
-}
+two_names! {
+    fn MPI_Comm_accept, MPI_Comm_connect(
+        _port: Text, _info: Handle, _root: c_int, comm: Handle, newcomm: Out<Handle>,
+    ) |name| {
+        on(comm, name, |_, _| not_connected(newcomm, Class::Port))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_connect(
-    _port: Text,
-    _info: Handle,
-    _root: c_int,
-    comm: Handle,
-    newcomm: Out<Handle>,
-) -> c_int {
-    on(comm, "MPI_Comm_connect", |_, _| not_connected(newcomm, Class::Port))
+    fn MPI_Publish_name, MPI_Unpublish_name(_service: Text, _info: Handle, _port: Text) |name| {
+        call(name, |_| Err(Fault::new(Class::Service, NO_PORTS)))
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_join(_fd: c_int, intercomm: Out<Handle>) -> c_int {
     call("MPI_Comm_join", |_| not_connected(intercomm, Class::Other))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Publish_name(_service: Text, _info: Handle, _port: Text) -> c_int {
-    call("MPI_Publish_name", |_| Err(Fault::new(Class::Service, NO_PORTS)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Unpublish_name(_service: Text, _info: Handle, _port: Text) -> c_int {
-    call("MPI_Unpublish_name", |_| Err(Fault::new(Class::Service, NO_PORTS)))
 }
 
 #[unsafe(no_mangle)]

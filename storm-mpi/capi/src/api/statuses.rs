@@ -1,8 +1,9 @@
 //! Changes of statuses by programs.
 
 use crate::abi::{Out, Status, counted};
+use crate::call::call;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 

@@ -2,12 +2,14 @@
 //! the pointer of all processes. In a collective, each member works for itself. A transfer that
 //! begins is done when its function returns.
 
+use super::tables::two_names;
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
+use crate::call::on_file;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
 use crate::memory::Elements;
 use crate::request::Active;
-use crate::session::{Session, on_file};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 
@@ -125,284 +127,62 @@ pub(super) fn ended(file: Handle, name: &str, place: StatusOut) -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_at(
-    fh: Handle,
-    offset: i64,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read_at", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
+/// The functions that read or write elements: the direction and its buffer, the place, and the way
+/// in which the program learns the length.
+macro_rules! transfers {
+    ($(
+        fn $name:ident: $moves:ident $buffer:ident, $at:ident $(($offset:ident))?,
+            $tells:ident $(($told:ident: $out:ty))?;
+    )*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            fh: Handle,
+            $($offset: i64,)?
+            buf: $buffer,
+            count: c_int,
+            datatype: Handle,
+            $($told: $out,)?
+        ) -> c_int {
+            let (at, tells) = (At::$at $(($offset))?, Tells::$tells $(($told))?);
+            $moves(fh, stringify!($name), at, (buf, count, datatype), tells)
+        }
+    )*};
+}
+pub(super) use transfers;
+
+transfers! {
+    fn MPI_File_read_at: read BufferMut, Offset(offset), Now(status: StatusOut);
+    fn MPI_File_read_at_all: read BufferMut, Offset(offset), Now(status: StatusOut);
+    fn MPI_File_iread_at: read BufferMut, Offset(offset), Request(request: Out<Handle>);
+    fn MPI_File_iread_at_all: read BufferMut, Offset(offset), Request(request: Out<Handle>);
+    fn MPI_File_read_at_all_begin: read BufferMut, Offset(offset), AtEnd;
+    fn MPI_File_write_at: write Buffer, Offset(offset), Now(status: StatusOut);
+    fn MPI_File_write_at_all: write Buffer, Offset(offset), Now(status: StatusOut);
+    fn MPI_File_iwrite_at: write Buffer, Offset(offset), Request(request: Out<Handle>);
+    fn MPI_File_iwrite_at_all: write Buffer, Offset(offset), Request(request: Out<Handle>);
+    fn MPI_File_write_at_all_begin: write Buffer, Offset(offset), AtEnd;
+    fn MPI_File_read: read BufferMut, Pointer, Now(status: StatusOut);
+    fn MPI_File_read_all: read BufferMut, Pointer, Now(status: StatusOut);
+    fn MPI_File_iread: read BufferMut, Pointer, Request(request: Out<Handle>);
+    fn MPI_File_iread_all: read BufferMut, Pointer, Request(request: Out<Handle>);
+    fn MPI_File_read_all_begin: read BufferMut, Pointer, AtEnd;
+    fn MPI_File_write: write Buffer, Pointer, Now(status: StatusOut);
+    fn MPI_File_write_all: write Buffer, Pointer, Now(status: StatusOut);
+    fn MPI_File_iwrite: write Buffer, Pointer, Request(request: Out<Handle>);
+    fn MPI_File_iwrite_all: write Buffer, Pointer, Request(request: Out<Handle>);
+    fn MPI_File_write_all_begin: write Buffer, Pointer, AtEnd;
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_at_all(
-    fh: Handle,
-    offset: i64,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read_at_all", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
-}
+two_names! {
+    fn MPI_File_read_at_all_end, MPI_File_read_all_end(
+        fh: Handle, _buf: BufferMut, status: StatusOut,
+    ) |name| {
+        ended(fh, name, status)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iread_at(
-    fh: Handle,
-    offset: i64,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    read(
-        fh,
-        "MPI_File_iread_at",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::Request(request),
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iread_at_all(
-    fh: Handle,
-    offset: i64,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    read(
-        fh,
-        "MPI_File_iread_at_all",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::Request(request),
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_at_all_begin(
-    fh: Handle,
-    offset: i64,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    read(fh, "MPI_File_read_at_all_begin", At::Offset(offset), (buf, count, datatype), Tells::AtEnd)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_at_all_end(fh: Handle, _buf: BufferMut, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_read_at_all_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_at(
-    fh: Handle,
-    offset: i64,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(fh, "MPI_File_write_at", At::Offset(offset), (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_at_all(
-    fh: Handle,
-    offset: i64,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(
-        fh,
-        "MPI_File_write_at_all",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::Now(status),
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iwrite_at(
-    fh: Handle,
-    offset: i64,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    write(
-        fh,
-        "MPI_File_iwrite_at",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::Request(request),
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iwrite_at_all(
-    fh: Handle,
-    offset: i64,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    write(
-        fh,
-        "MPI_File_iwrite_at_all",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::Request(request),
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_at_all_begin(
-    fh: Handle,
-    offset: i64,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    write(
-        fh,
-        "MPI_File_write_at_all_begin",
-        At::Offset(offset),
-        (buf, count, datatype),
-        Tells::AtEnd,
-    )
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_at_all_end(fh: Handle, _buf: Buffer, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_write_at_all_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read", At::Pointer, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_all(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    read(fh, "MPI_File_read_all", At::Pointer, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iread(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    read(fh, "MPI_File_iread", At::Pointer, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iread_all(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    read(fh, "MPI_File_iread_all", At::Pointer, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_all_begin(
-    fh: Handle,
-    buf: BufferMut,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    read(fh, "MPI_File_read_all_begin", At::Pointer, (buf, count, datatype), Tells::AtEnd)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_read_all_end(fh: Handle, _buf: BufferMut, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_read_all_end", status)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(fh, "MPI_File_write", At::Pointer, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_all(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    status: StatusOut,
-) -> c_int {
-    write(fh, "MPI_File_write_all", At::Pointer, (buf, count, datatype), Tells::Now(status))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iwrite(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    write(fh, "MPI_File_iwrite", At::Pointer, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_iwrite_all(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    write(fh, "MPI_File_iwrite_all", At::Pointer, (buf, count, datatype), Tells::Request(request))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_all_begin(
-    fh: Handle,
-    buf: Buffer,
-    count: c_int,
-    datatype: Handle,
-) -> c_int {
-    write(fh, "MPI_File_write_all_begin", At::Pointer, (buf, count, datatype), Tells::AtEnd)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_File_write_all_end(fh: Handle, _buf: Buffer, status: StatusOut) -> c_int {
-    ended(fh, "MPI_File_write_all_end", status)
+    fn MPI_File_write_at_all_end, MPI_File_write_all_end(
+        fh: Handle, _buf: Buffer, status: StatusOut,
+    ) |name| {
+        ended(fh, name, status)
+    }
 }

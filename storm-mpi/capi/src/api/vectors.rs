@@ -1,11 +1,11 @@
 //! Collectives with a count, a displacement, and some with a datatype, for each member.
 
+use super::tables::collectives;
 use crate::abi::{Array, Buffer, BufferMut, Out};
-use crate::collective::{
-    Members, Whole, all_from_all, all_to_root, from_root, gather_all, started, waiting,
-};
+use crate::collective::{all_from_all, all_to_root, from_root, gather_all};
 use crate::fault::Outcome;
 use crate::member_blocks::MemberBlocks;
+use crate::members::{Members, Whole, started, waiting};
 use crate::table::Handle;
 use std::ffi::c_int;
 
@@ -73,193 +73,56 @@ impl Placed {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Gatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) -> c_int {
-    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-    let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    waiting(comm, "MPI_Gatherv", |all| all_to_root(all, mine, move |all| into.blocks(all), root))
-}
+collectives! {
+    fn MPI_Gatherv, MPI_Igatherv(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle, root: c_int,
+    ) {
+        let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+        let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
+        move |all| all_to_root(all, mine, move |all| into.blocks(all), root)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Igatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-    let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    started(comm, "MPI_Igatherv", request, |all| {
-        all_to_root(all, mine, move |all| into.blocks(all), root)
-    })
-}
+    fn MPI_Scatterv, MPI_Iscatterv(
+        sendbuf: Buffer, sendcounts: Array<c_int>, displs: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcount: c_int, recvtype: Handle, root: c_int,
+    ) {
+        let from = Uneven { buffer: sendbuf, counts: sendcounts, displs, datatype: sendtype };
+        let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
+        move |all| from_root(all, move |all| from.blocks(all), mine, root)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Scatterv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    displs: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) -> c_int {
-    let from = Uneven { buffer: sendbuf, counts: sendcounts, displs, datatype: sendtype };
-    let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
-    waiting(comm, "MPI_Scatterv", |all| from_root(all, move |all| from.blocks(all), mine, root))
-}
+    fn MPI_Allgatherv, MPI_Iallgatherv(
+        sendbuf: Buffer, sendcount: c_int, sendtype: Handle, recvbuf: BufferMut,
+        recvcounts: Array<c_int>, displs: Array<c_int>, recvtype: Handle,
+    ) {
+        let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+        let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
+        move |all| gather_all(all, mine, move |all| into.blocks(all))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Iscatterv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    displs: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcount: c_int,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = Uneven { buffer: sendbuf, counts: sendcounts, displs, datatype: sendtype };
-    let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
-    started(comm, "MPI_Iscatterv", request, |all| {
-        from_root(all, move |all| from.blocks(all), mine, root)
-    })
-}
+    fn MPI_Alltoallv, MPI_Ialltoallv(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtype: Handle,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>, recvtype: Handle,
+    ) {
+        let from = Uneven { buffer: sendbuf, counts: sendcounts, displs: sdispls, datatype: sendtype };
+        let buffer = recvbuf.read();
+        let into = Uneven { buffer, counts: recvcounts, displs: rdispls, datatype: recvtype };
+        move |all| {
+            all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
+        }
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Allgatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-    let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    waiting(comm, "MPI_Allgatherv", |all| gather_all(all, mine, move |all| into.blocks(all)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Iallgatherv(
-    sendbuf: Buffer,
-    sendcount: c_int,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    displs: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-    let into = Uneven { buffer: recvbuf.read(), counts: recvcounts, displs, datatype: recvtype };
-    started(comm, "MPI_Iallgatherv", request, |all| {
-        gather_all(all, mine, move |all| into.blocks(all))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Alltoallv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-) -> c_int {
-    let from = Uneven { buffer: sendbuf, counts: sendcounts, displs: sdispls, datatype: sendtype };
-    let buffer = recvbuf.read();
-    let into = Uneven { buffer, counts: recvcounts, displs: rdispls, datatype: recvtype };
-    waiting(comm, "MPI_Alltoallv", |all| {
-        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ialltoallv(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtype: Handle,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtype: Handle,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = Uneven { buffer: sendbuf, counts: sendcounts, displs: sdispls, datatype: sendtype };
-    let buffer = recvbuf.read();
-    let into = Uneven { buffer, counts: recvcounts, displs: rdispls, datatype: recvtype };
-    started(comm, "MPI_Ialltoallv", request, |all| {
-        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Alltoallw(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-) -> c_int {
-    let from = Mixed { buffer: sendbuf, counts: sendcounts, displs: sdispls, types: sendtypes };
-    let buffer = recvbuf.read();
-    let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
-    waiting(comm, "MPI_Alltoallw", |all| {
-        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Ialltoallw(
-    sendbuf: Buffer,
-    sendcounts: Array<c_int>,
-    sdispls: Array<c_int>,
-    sendtypes: Array<Handle>,
-    recvbuf: BufferMut,
-    recvcounts: Array<c_int>,
-    rdispls: Array<c_int>,
-    recvtypes: Array<Handle>,
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    let from = Mixed { buffer: sendbuf, counts: sendcounts, displs: sdispls, types: sendtypes };
-    let buffer = recvbuf.read();
-    let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
-    started(comm, "MPI_Ialltoallw", request, |all| {
-        all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
-    })
+    fn MPI_Alltoallw, MPI_Ialltoallw(
+        sendbuf: Buffer, sendcounts: Array<c_int>, sdispls: Array<c_int>, sendtypes: Array<Handle>,
+        recvbuf: BufferMut, recvcounts: Array<c_int>, rdispls: Array<c_int>,
+        recvtypes: Array<Handle>,
+    ) {
+        let from = Mixed { buffer: sendbuf, counts: sendcounts, displs: sdispls, types: sendtypes };
+        let buffer = recvbuf.read();
+        let into = Mixed { buffer, counts: recvcounts, displs: rdispls, types: recvtypes };
+        move |all| {
+            all_from_all(all, move |all| from.blocks_or_in_place(all), move |all| into.blocks(all))
+        }
+    }
 }

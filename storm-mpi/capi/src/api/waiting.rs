@@ -1,8 +1,9 @@
 //! Waiting for requests, and testing them.
 
 use crate::abi::{ArrayMut, Out, SUCCESS, Status, StatusOut, UNDEFINED, counted};
+use crate::call::call;
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{Session, call};
+use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 

@@ -2,12 +2,12 @@
 
 use super::attributes::{MaybeCopy, create, delete, found, free, give, put};
 use super::errors;
-use super::infos::{Info, known};
 use crate::abi::{Buffer, BufferMut, MAX_NAME, Out, PROC_NULL, Text, TextOut};
+use crate::call::{call_library, on_library, on_window, raise};
 use crate::fault::{Class, Fault, Outcome};
-use crate::session::{
-    DeleteFunction, ErrorFunction, Session, TOLD_ATTRIBUTES, call, on, on_window, raise,
-};
+use crate::info::Info;
+use crate::library::Library;
+use crate::session::{DeleteFunction, ErrorFunction, TOLD_ATTRIBUTES};
 use crate::table::{Handle, INFO, KEYVAL, WINDOW};
 use crate::window::{Flavor, Part, Window};
 use std::ffi::{c_int, c_void};
@@ -23,9 +23,9 @@ fn part(bytes: isize, unit: c_int) -> Outcome<Part> {
     Ok(Part { bytes, unit })
 }
 
-fn add(session: &Session, made: Window, window: Out<Handle>) -> Outcome {
+fn add(library: &Library, made: Window, window: Out<Handle>) -> Outcome {
     let made = Rc::new(made);
-    let handle = session.windows.borrow_mut().add(Rc::clone(&made))?;
+    let handle = library.windows.borrow_mut().add(Rc::clone(&made))?;
     made.is_named(handle);
     window.set(handle)
 }
@@ -39,13 +39,14 @@ extern "C" fn MPI_Win_create(
     comm: Handle,
     win: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Win_create", |session, comm| {
-        known(session, info)?;
+    on_library(comm, "MPI_Win_create", |library, comm| {
+        let session = &library.session;
+        session.check_info(info)?;
         let part = part(size, disp_unit)?;
         if base.start().is_null() && part.bytes > 0 {
             return Err(Fault::new(Class::Base, format!("null base of {size} bytes")));
         }
-        add(session, Window::create(session, comm, base.start(), part)?, win)
+        add(library, Window::create(session, comm, base.start(), part)?, win)
     })
 }
 
@@ -58,12 +59,13 @@ extern "C" fn MPI_Win_allocate(
     baseptr: Out<*mut u8>,
     win: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Win_allocate", |session, comm| {
-        known(session, info)?;
+    on_library(comm, "MPI_Win_allocate", |library, comm| {
+        let session = &library.session;
+        session.check_info(info)?;
         let part = part(size, disp_unit)?;
         let made = Window::allocate(session, comm, part, Flavor::Allocate, false)?;
         baseptr.set(made.attributes.start)?;
-        add(session, made, win)
+        add(library, made, win)
     })
 }
 
@@ -76,8 +78,9 @@ extern "C" fn MPI_Win_allocate_shared(
     baseptr: Out<*mut u8>,
     win: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Win_allocate_shared", |session, comm| {
-        known(session, info)?;
+    on_library(comm, "MPI_Win_allocate_shared", |library, comm| {
+        let session = &library.session;
+        session.check_info(info)?;
         let part = part(size, disp_unit)?;
         let node = session.process.node_ranks();
         if comm.group.members().iter().any(|rank| node.binary_search(rank).is_err()) {
@@ -89,7 +92,7 @@ extern "C" fn MPI_Win_allocate_shared(
         };
         let made = Window::allocate(session, comm, part, Flavor::Shared, !apart)?;
         baseptr.set(made.attributes.start)?;
-        add(session, made, win)
+        add(library, made, win)
     })
 }
 
@@ -112,9 +115,10 @@ extern "C" fn MPI_Win_shared_query(
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: Out<Handle>) -> c_int {
-    on(comm, "MPI_Win_create_dynamic", |session, comm| {
-        known(session, info)?;
-        add(session, Window::dynamic(session, comm)?, win)
+    on_library(comm, "MPI_Win_create_dynamic", |library, comm| {
+        let session = &library.session;
+        session.check_info(info)?;
+        add(library, Window::dynamic(session, comm)?, win)
     })
 }
 
@@ -137,16 +141,16 @@ extern "C" fn MPI_Win_detach(win: Handle, base: Buffer) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_free(win: Out<Handle>) -> c_int {
-    call("MPI_Win_free", |session| {
+    call_library("MPI_Win_free", |library| {
         let handle = win.get()?;
-        let window = session.windows.borrow().get(handle)?.clone();
+        let window = library.windows.borrow().get(handle)?.clone();
         let ended = || -> Outcome {
             window.may_end()?;
-            session.delete_attributes(&window.comm)?;
+            library.session.delete_attributes(&window.comm)?;
             window.end()
         };
         ended().map_err(|fault| fault.on(&window.comm))?;
-        session.windows.borrow_mut().free(handle)?;
+        library.windows.borrow_mut().free(handle)?;
         win.set(WINDOW.null())
     })
 }
@@ -160,7 +164,7 @@ extern "C" fn MPI_Win_get_group(win: Handle, group: Out<Handle>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_set_info(win: Handle, info: Handle) -> c_int {
-    on_window(win, "MPI_Win_set_info", |session, _| known(session, info))
+    on_window(win, "MPI_Win_set_info", |session, _| session.check_info(info))
 }
 
 /// Properties of every window, whatever hints programs gave: the hints of MPI-4.1, section 12.2.1.

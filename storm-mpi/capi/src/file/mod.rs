@@ -7,13 +7,13 @@
 mod shared;
 mod view;
 
-use crate::collective::gathered;
 use crate::comm::Comm;
+use crate::datatype::Type;
 use crate::fault::{Class, Fault, Outcome};
+use crate::gathered::gathered;
 use crate::memory::Elements;
 use crate::session::Session;
 use crate::table::{Handle, TYPE};
-use crate::types::Type;
 use shared::SharedPointer;
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, c_int};

@@ -3,8 +3,8 @@
 //! the pointer's first use until the open file is closed.
 
 use super::{OpenFile, SEQUENTIAL, Whence, fault};
-use crate::collective::gathered;
 use crate::fault::{Class, Fault, Outcome};
+use crate::gathered::gathered;
 use rustix::fs::OFlags;
 use std::cell::{Cell, Ref, RefCell};
 use std::ffi::{OsString, c_int};

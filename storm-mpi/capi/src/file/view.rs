@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_the_data_of_one_element_after_the_other() {
+    fn a_view_shows_the_data_of_one_element_after_the_other() {
         let int = Layout::number(4, 4);
         let dense = View::new(10, &int, false).expect("a view");
         assert_eq!(places(&dense, 6), [10, 11, 12, 13, 14, 15]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_through_a_view_is_read_through_it() {
+    fn data_written_through_a_view_is_read_through_it() {
         let file = tempfile::tempfile().expect("a file");
         let byte = Layout::number(1, 1);
         let odd = byte.hindexed([(1, 1), (2, 3)]).and_then(|odd| odd.resized(0, 8)).expect("small");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_was_refused_where_it_is_only_read() {
+    fn overlapping_elements_were_refused_for_reading() {
         let byte = Layout::number(1, 1);
         let over = byte.hindexed([(3, 0), (1, 1)]).expect("small");
         let view = View::new(5, &over, true).expect("a view");

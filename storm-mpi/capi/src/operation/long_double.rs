@@ -1,7 +1,7 @@
 //! `long double` of x86-64: the 80-bit numbers of its x87 unit, for which Rust has no type.
 
 use super::Predefined;
-use crate::types::LONG_DOUBLE_BYTES;
+use crate::number::LONG_DOUBLE_BYTES;
 use std::arch::asm;
 use std::ffi::c_int;
 

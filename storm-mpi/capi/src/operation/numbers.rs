@@ -3,7 +3,7 @@
 //! [`Ordered`], as in reductions by nodes.
 
 use super::Predefined;
-use crate::types::{Number, PairValue};
+use crate::number::{Number, PairValue};
 use std::ffi::{c_int, c_long};
 use storm_mpi::Ordered;
 

@@ -6,8 +6,8 @@
 //! shared memory too.
 
 use super::wire::Run;
+use crate::number::Number;
 use crate::operation::Change;
-use crate::types::Number;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -185,7 +185,7 @@ mod tests {
     use crate::operation::Predefined;
 
     #[test]
-    fn what_lay_in_two_attached_stretches_was_refused() {
+    fn memory_in_two_attached_stretches_was_refused() {
         let stretches = [(30, 10), (10, 10), (20, 10), (50, 10)];
         for (at, end) in [(10, 20), (10, 40), (15, 35), (39, 40), (50, 60), (40, 40), (10, 10)] {
             assert!(is_attached(&stretches, at, end), "{at}..{end}");

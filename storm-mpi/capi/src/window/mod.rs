@@ -20,9 +20,9 @@ mod wire;
 pub(crate) use epochs::{Epochs, LockKind};
 pub(crate) use origin::{Changing, Place};
 
-use crate::collective::gathered;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::gathered::gathered;
 use crate::request::Active;
 use crate::session::{ERRORS_ARE_FATAL, Session};
 use crate::table::Handle;

@@ -3,9 +3,9 @@
 
 use super::Part;
 use super::exposed::{Exposed, Gate};
-use crate::collective::gathered;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::gathered::gathered;
 use crate::session::Session;
 use storm_mpi::SharedMemory;
 use storm_mpi::collective::{Party, now};

@@ -319,9 +319,10 @@ fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
 const ALONE: &str = "STORM_TEST_WITHOUT_DESCRIPTORS";
 
 #[test]
-fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
+fn a_connection_without_descriptors_waits_and_no_rank_spins() {
     if std::env::var_os(ALONE).is_none() {
-        let name = "transport::tcp::tests::who_connects_while_there_are_no_descriptors_waits_and_nobody_spins";
+        let name =
+            "transport::tcp::tests::a_connection_without_descriptors_waits_and_no_rank_spins";
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
         let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
@@ -354,7 +355,7 @@ fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
 
 /// No event tells that there is a watch again.
 #[test]
-fn who_is_aside_is_admitted_though_nobody_else_comes() {
+fn a_connection_set_aside_is_admitted_without_another_one() {
     let poller = Poller::new().unwrap();
     let host = std::net::Ipv4Addr::LOCALHOST.into();
     let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
@@ -463,7 +464,7 @@ fn some_offer() -> Offer {
 }
 
 #[test]
-fn who_offers_to_one_without_an_adapter_is_answered_plainly() {
+fn an_offer_to_a_rank_without_an_adapter_is_refused() {
     let poller = Poller::new().unwrap();
     let host = std::net::Ipv4Addr::LOCALHOST.into();
     let mut tcp = Tcp::listen(Rank(0), host, 2, &poller).unwrap();
@@ -560,7 +561,7 @@ fn a_request_that_fails_while_its_rank_sleeps_is_found() {
 }
 
 #[test]
-fn who_cannot_use_the_answer_to_its_offer_goes_by_the_socket_or_not_at_all() {
+fn a_rank_that_cannot_use_the_answer_takes_the_socket_or_fails() {
     for only in [false, true] {
         let Some((mut end, offer)) = on_a_device(only) else { return };
         let mut dialer = dialed_offering(&mut end, &offer);

@@ -84,7 +84,7 @@ async fn room_is_made_only_from_what_is_not_in_use() {
 }
 
 #[tokio::test]
-async fn what_a_job_has_a_link_to_makes_room_and_what_another_waits_for_does_not() {
+async fn linked_content_makes_room_and_awaited_content_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open(dir.path().join("cache"), Some(12)).unwrap();
     add(&cache, b"program").await.unwrap();
@@ -128,7 +128,7 @@ fn of_twelve(root: &Path) -> io::Result<u64> {
 /// A regression: two files came at once and both were let in, with room for one. One failed
 /// half-way.
 #[tokio::test]
-async fn what_others_are_about_to_write_is_not_free() {
+async fn reserved_room_is_not_free() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("cache");
     add(&Cache::open(root.clone(), Some(1000)).unwrap(), b"").await.unwrap();
@@ -177,7 +177,7 @@ fn a_file_system_without_a_limit_is_not_full() {
 }
 
 #[tokio::test]
-async fn what_cannot_fit_evicts_nothing() {
+async fn content_that_cannot_fit_evicts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("cache");
     add(&Cache::open(root.clone(), Some(12)).unwrap(), b"old").await.unwrap();

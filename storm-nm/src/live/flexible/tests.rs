@@ -1,7 +1,7 @@
 //! Real processes that are put behind others and brought back.
 
 use super::*;
-use crate::classes::LibrarySaid;
+use crate::classes::LibraryReport;
 use crate::job_classes::Counters;
 use std::process::{Child, Command};
 use storm_pl::{ProcessId, SignalFreezer};
@@ -56,7 +56,7 @@ fn does_not_care(sleeper: &Sleeper) -> Job {
 pub(super) fn job_of(sleepers: &[&Sleeper]) -> Job {
     let ms = Duration::from_millis;
     let mut classes = JobClasses::new(ClassRules::default(), [RANK].into_iter(), ms(0));
-    let counters = Counters { library: Some(LibrarySaid::default()), ..Counters::default() };
+    let counters = Counters { library: Some(LibraryReport::default()), ..Counters::default() };
     let counters = BTreeMap::from([(RANK, counters)]);
     for slot in 0..4 {
         classes.slot_begins(ms(100 * slot), &counters);

@@ -2,7 +2,7 @@
 //! reads.
 
 use super::{Edge, EdgeKind, Job, Shared, State, chores, now};
-use crate::classes::LibrarySaid;
+use crate::classes::LibraryReport;
 use crate::job_classes::Counters;
 use crate::{HostEvent, JobKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +141,7 @@ impl Look {
             let used = process.usage().ok()?;
             let place = rank.0.saturating_sub(self.first.0) as usize;
             let own = said.get(place).filter(|says| says.pid == process.pid().0 as u32);
-            let library = own.map(|says| LibrarySaid {
+            let library = own.map(|says| LibraryReport {
                 operations: says.operations,
                 waited: says.waited_until(self.edge.at),
             });

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_a_pipe_is_found_by_the_next() {
+    fn bytes_that_have_left_a_pipe_are_found_by_the_next_daemon() {
         let spool = Spool::make(4).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
         let nothing = spool.take(OUT, reader.as_fd(), 100).expect_err("it is empty");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_and_not_yet_counted_is_found() {
+    fn bytes_that_were_read_and_not_counted_are_found() {
         let spool = Spool::make(4).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
         write(&writer, b"text").unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_goes_and_its_length_is_known() {
+    fn old_bytes_go_and_their_length_is_known() {
         let spool = Spool::make(1).unwrap();
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
         write(&writer, b"first").unwrap();

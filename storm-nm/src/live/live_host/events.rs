@@ -32,7 +32,14 @@ impl LiveHost {
             }
             Event::Launched { pad, pl } => {
                 let (job, rank) = self.find(pad, pl)?;
-                return Some(HostEvent::Launched { job: job.task.key(), rank });
+                let launched = HostEvent::Launched { job: job.task.key(), rank };
+                if job.ledger.is_some() && self.keeper.is_behind(pad) {
+                    // A job counts as started only when the next node manager would find all of
+                    // it: a job that has started is not launched again.
+                    self.untold.borrow_mut().push((pad, launched));
+                    return None;
+                }
+                return Some(launched);
             }
             Event::LaunchFailed { pad, pl, failure } => {
                 let (job, rank) = self.find(pad, pl)?;
@@ -73,6 +80,7 @@ impl LiveHost {
                 let error = std::io::Error::from_raw_os_error(errno.0);
                 of_id.into_iter().for_each(|(_, job)| self.rank_not_kept(job, &error));
             }
+            Event::ToldAll => self.tell_launches(),
             Event::KeeperGone { expected } => {
                 self.keeper_gone.set(true);
                 self.keeper_left.notify_waiters();
@@ -80,6 +88,17 @@ impl LiveHost {
             }
         }
         None
+    }
+
+    /// Tells of the launches whose keepers are no longer behind.
+    fn tell_launches(&self) {
+        let untold = self.untold.take();
+        for (pad, launched) in untold {
+            match self.keeper.is_behind(pad) {
+                true => self.untold.borrow_mut().push((pad, launched)),
+                false => self.tell(launched),
+            }
+        }
     }
 
     /// Closes the books of a rank that has ended. The job's use of too much memory is told instead

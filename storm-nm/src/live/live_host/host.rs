@@ -5,7 +5,7 @@ use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::{check_placement, credentials, job_files};
-use crate::live::ledger::Told;
+use crate::live::ledger::LaunchProgress;
 use crate::live::{CacheSink, job_directory, node_facts};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
@@ -184,7 +184,7 @@ impl Host for LiveHost {
             }
         }
         job.shared_files.iter().for_each(|files| files.begin(&self.keeper));
-        job.ledger.iter().for_each(|ledger| self.note_told(key, ledger, Told::All));
+        job.ledger.iter().for_each(|ledger| self.note_told(key, ledger, LaunchProgress::All));
     }
 
     fn inherit(&self) -> Vec<Inherited> {
@@ -197,7 +197,11 @@ impl Host for LiveHost {
     }
 
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        self.first_run.set(first);
+        if self.first_run.replace(first) != first
+            && let Some(first) = first
+        {
+            self.note_first_run(first);
+        }
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {

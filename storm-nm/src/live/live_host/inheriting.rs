@@ -2,11 +2,11 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, Ledger, OpenRequest, Spooled, Told};
+use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
 use crate::live::shared_files::SharedFiles;
-use crate::{HostEvent, Inherited, InheritedInput, JobKey, JobTask};
+use crate::{Flaw, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use nix::fcntl::Flock;
 use nix::sys::signal::Signal;
 use std::cell::{Cell, RefCell};
@@ -23,13 +23,10 @@ use storm_pl::{
     ExitStatus, InheritedJob, InheritedLaunch, InheritedRank, KeptId, OwnEnds, PadId, PlIndex,
     Usage,
 };
-use storm_rm::message::{NodeReturn, Report};
-use storm_rm::{Coscheduling, Rank};
+use storm_rm::message::{CutLaunch, NodeReturn, Report};
+use storm_rm::{Coscheduling, JobIncarnation, Rank};
 
-/// The reasons why a job that was found does not go on.
-const CUT_LAUNCH: &str = "its Node Manager ended while it launched its ranks";
-const UNKEPT: &str =
-    "its keeper could not be told of all its ranks (the log of its Node Manager says why)";
+/// The reason why a job does not go on whose Node Manager was killed in a step of two calls.
 const CUT_STREAM: &str =
     "its Node Manager was killed in the middle of a message to one of its ranks";
 
@@ -42,6 +39,7 @@ pub(super) fn kept_id(job: JobKey) -> KeptId {
 pub(super) struct Found {
     job: InheritedJob,
     entry: Entry,
+    first_run: JobIncarnation,
     ledger: Rc<Ledger>,
     page: Option<RankPage>,
     lock: Option<Flock<File>>,
@@ -56,14 +54,17 @@ impl Found {
 
 /// Reads the jobs that the former node manager left. Returns those that can be read, and the
 /// others.
-pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<InheritedJob>) {
+pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Vec<InheritedJob>) {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
-            Ok((ledger, entry, (page, lock, shared_files), told)) if told != Told::Nobody => {
+            Ok((ledger, entry, (page, lock, shared_files), (told, first_run)))
+                if told != LaunchProgress::Nobody =>
+            {
                 let ledger = Rc::new(ledger);
-                found.push((Found { job, entry, ledger, page, lock, shared_files }, told));
+                let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
+                found.push((left, told));
             }
             // No rank had been told to start: the Machine Manager launches the job anew.
             Ok(_) => unusable.push(job),
@@ -77,7 +78,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, Told)>, Vec<Inherite
 }
 
 type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
-type Read = (Ledger, Entry, Files, Told);
+type Read = (Ledger, Entry, Files, (LaunchProgress, JobIncarnation));
 
 fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
@@ -93,8 +94,8 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     // The open file already holds the lock.
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
-    let told = ledger.told()?;
-    Ok((ledger, entry, (page, lock, shared_files), told))
+    let noted = (ledger.progress()?, ledger.first_run()?);
+    Ok((ledger, entry, (page, lock, shared_files), noted))
 }
 
 impl LiveHost {
@@ -119,13 +120,13 @@ impl LiveHost {
         // A job under buffered coscheduling ends with this process, which holds the data that nodes
         // move between its ranks.
         let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
-        let mut entry = Entry::new(task, first_run);
+        let mut entry = Entry::new(task);
         program.clone_into(&mut entry.program);
         entry.memory_limit_bytes = memory_limit_bytes;
         entry.memory_kills_before = memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
         entry.has_page = has_page;
         entry.has_lock = self.shared_memory.has(task.key());
-        match Ledger::make(task.key(), &entry) {
+        match Ledger::make(task.key(), &entry, first_run) {
             Ok(ledger) => Some(Rc::new(ledger)),
             Err(error) => {
                 self.not_kept(task.key(), &error);
@@ -145,9 +146,9 @@ impl LiveHost {
     pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
         let Some(ledger) = &job.ledger else { return };
         let key = job.task.key();
-        match ledger.told() {
-            Ok(Told::Unkept) => {}
-            Ok(_) => match ledger.set_told(Told::Unkept) {
+        match ledger.progress() {
+            Ok(LaunchProgress::Unkept) => {}
+            Ok(_) => match ledger.set_progress(LaunchProgress::Unkept) {
                 Ok(()) => {
                     tracing::warn!(job = %key, %error, "this job will not outlive this node manager")
                 }
@@ -168,13 +169,23 @@ impl LiveHost {
         files.extend(lock.as_ref().map(AsFd::as_fd));
         files.extend(job.shared_files.as_ref().map(|files| files.socket().as_fd()));
         match self.keeper.keep(kept_id(key), job.pad, &files) {
-            Ok(()) => self.note_told(key, ledger, Told::Some),
+            Ok(()) => self.note_told(key, ledger, LaunchProgress::Some),
             Err(error) => self.not_kept(key, &error),
         }
     }
 
-    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: Told) {
-        if let Err(error) = ledger.set_told(told) {
+    /// Notes in all ledgers the first run that this node can have heard of.
+    pub(super) fn note_first_run(&self, first: JobIncarnation) {
+        for (key, job) in &*self.jobs.borrow() {
+            let noted = job.ledger.as_ref().map_or(Ok(()), |ledger| ledger.set_first_run(first));
+            if let Err(error) = noted {
+                self.not_kept(*key, &error);
+            }
+        }
+    }
+
+    pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: LaunchProgress) {
+        if let Err(error) = ledger.set_progress(told) {
             self.not_kept(job, &error);
         }
     }
@@ -191,7 +202,11 @@ impl LiveHost {
     }
 
     /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
-    pub(super) fn take_over(&self, left: Vec<(Found, Told)>, unusable: Vec<InheritedJob>) {
+    pub(super) fn take_over(
+        &self,
+        left: Vec<(Found, LaunchProgress)>,
+        unusable: Vec<InheritedJob>,
+    ) {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
@@ -208,17 +223,14 @@ impl LiveHost {
         self.inherited.set(inherited);
     }
 
-    fn take_over_job(&self, found: Found, told: Told) -> Inherited {
-        let (live, Found { job, entry, ledger, .. }) = self.revive(found);
+    fn take_over_job(&self, found: Found, told: LaunchProgress) -> Inherited {
+        let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
-        let is_whole = told == Told::All && job.ranks.len() == task.count as usize;
-        let mut flaw = match told {
-            Told::Unkept => Some(UNKEPT.to_owned()),
-            _ => (!is_whole).then(|| CUT_LAUNCH.to_owned()),
-        };
+        let mut flaw = cut_of(told, job.ranks.len() == task.count as usize).map(Flaw::LaunchCut);
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
-            flaw = Some(format!("what its Node Manager left of it cannot be read: {error}"));
+            let why = format!("what its Node Manager left of it cannot be read: {error}");
+            flaw.get_or_insert(Flaw::Unserviceable(why));
             Default::default()
         });
         let mut open: BTreeMap<Rank, OpenRequest> =
@@ -244,19 +256,20 @@ impl LiveHost {
                 Ok(taken_bytes) => inputs.push(InheritedInput { rank, taken_bytes }),
                 Err(_) if has_ended => {}
                 Err(why) => {
-                    flaw.get_or_insert(why);
+                    flaw.get_or_insert(Flaw::Unserviceable(why));
                 }
             }
         }
         let open_requests = unanswered(&live, open).unwrap_or_else(|| {
-            flaw.get_or_insert_with(|| CUT_STREAM.to_owned());
+            flaw.get_or_insert_with(|| Flaw::Unserviceable(CUT_STREAM.to_owned()));
             Vec::new()
         });
         let outputs = outputs(key, &ledger).unwrap_or_else(|error| {
-            flaw.get_or_insert_with(|| format!("its output cannot be read: {error}"));
+            let why = format!("its output cannot be read: {error}");
+            flaw.get_or_insert(Flaw::Unserviceable(why));
             Vec::new()
         });
-        let (first_run, stopped) = (entry.first_run(), live.stopped.get());
+        let stopped = live.stopped.get();
         self.jobs.borrow_mut().insert(key, live);
         Inherited {
             first_run,
@@ -329,7 +342,7 @@ impl LiveHost {
         request: Option<&OpenRequest>,
     ) -> Result<u64, String> {
         let (key, names) = (job.task.key(), self.names());
-        let ledger = job.ledger.clone().ok_or(CUT_LAUNCH)?;
+        let ledger = job.ledger.clone().ok_or("it has no ledger")?;
         let taken_bytes = ledger.taken(rank).map_err(|error| error.to_string())?;
         request.into_iter().for_each(|request| skip_unread(&found.ends, request.unread));
         let pl = found.pl;
@@ -366,6 +379,18 @@ impl LiveHost {
     }
 }
 
+/// What the launch of a job lacks; `None` if all its ranks were told to start and the keeper has
+/// them.
+fn cut_of(told: LaunchProgress, has_all_ranks: bool) -> Option<CutLaunch> {
+    match told {
+        LaunchProgress::Unkept => Some(CutLaunch::NotKept),
+        LaunchProgress::All if has_all_ranks => None,
+        LaunchProgress::Nobody | LaunchProgress::Some | LaunchProgress::All => {
+            Some(CutLaunch::Interrupted)
+        }
+    }
+}
+
 /// The requests that wait for an answer. Returns `None` if it is unknown whether an answer was
 /// given.
 fn unanswered(
@@ -396,4 +421,24 @@ pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
         data: spooled.data.into(),
     };
     Ok(spool.kept()?.into_iter().map(report).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_whole_only_if_all_ranks_were_told_and_the_keeper_has_them() {
+        use CutLaunch::{Interrupted, NotKept};
+        for (told, has_all_ranks, cut) in [
+            (LaunchProgress::Nobody, false, Some(Interrupted)),
+            (LaunchProgress::Some, true, Some(Interrupted)),
+            (LaunchProgress::All, false, Some(Interrupted)),
+            (LaunchProgress::All, true, None),
+            (LaunchProgress::Unkept, true, Some(NotKept)),
+            (LaunchProgress::Unkept, false, Some(NotKept)),
+        ] {
+            assert_eq!(cut_of(told, has_all_ranks), cut, "{told:?} {has_all_ranks}");
+        }
+    }
 }

@@ -57,6 +57,10 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
         self.inner.first_run.set(first);
+        let jobs = self.inner.jobs.borrow();
+        for ledger in jobs.values().filter_map(|job| job.ledger.as_ref()) {
+            ledger.first_run.set(first.unwrap_or(ledger.first_run.get()));
+        }
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
@@ -161,6 +165,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
             switches: Cell::new(0),
             is_resuming: Cell::default(),
             ledger: self.ledger_of(task),
+            cut: Cell::default(),
             processes: RefCell::new(processes),
         };
         if task.launch.coscheduling == Coscheduling::Flexible {

@@ -5,11 +5,12 @@ use super::{ModelledHost, SIGKILL};
 use crate::modelled::HostAct;
 use crate::modelled::job::Job;
 use crate::modelled::ledger::Ledger;
-use crate::{Host, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
+use crate::{Flaw, Host, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::Runtime;
 use storm_rm::Rank;
+use storm_rm::message::CutLaunch;
 
 impl<R: Runtime> ModelledHost<R> {
     /// Begins a node manager here, so the keeper stops waiting for it.
@@ -52,6 +53,8 @@ impl<R: Runtime> ModelledHost<R> {
                 job.switches.set(job.switches.get() + 1);
                 self.observe(HostAct::Stop(key));
             }
+            // A node manager that ends before any rank executes has not told all ranks to start.
+            job.cut.set(job.processes.borrow().values().all(|one| one.known_events().is_empty()));
             if job.ledger.is_none() {
                 self.observe(HostAct::Destroy(key));
                 self.signal_all(key, SIGKILL);
@@ -126,7 +129,7 @@ impl<R: Runtime> ModelledHost<R> {
             self.observe(HostAct::Rows { job: key, rows });
         }
         let processes = job.processes.borrow();
-        for event in processes.values().flat_map(|process| process.told()) {
+        for event in processes.values().flat_map(|process| process.known_events()) {
             self.inner.events.push(event);
         }
         let asked = processes.iter().filter_map(|(rank, one)| Some((*rank, one.open_request()?)));
@@ -136,7 +139,7 @@ impl<R: Runtime> ModelledHost<R> {
         };
         Some(Inherited {
             task: ledger.task.clone(),
-            first_run: ledger.first_run,
+            first_run: ledger.first_run.get(),
             stopped: job.freezer.is_frozen(),
             pmi: ledger.pmi(),
             open_requests: asked
@@ -144,7 +147,7 @@ impl<R: Runtime> ModelledHost<R> {
                 .collect(),
             inputs: processes.iter().map(taken).collect(),
             outputs: ledger.outputs(),
-            flaw: None,
+            flaw: job.cut.get().then_some(Flaw::LaunchCut(CutLaunch::Interrupted)),
         })
     }
 }

@@ -19,9 +19,8 @@ use storm_rm::message::{
 };
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
-    Channel, ContentHash, Destination, FileSpec, Generation, GlobalPlan, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, PlanConfig, Program,
-    Rank, Row, RowSet,
+    Channel, ContentHash, Destination, FileSpec, Generation, GlobalPlan, JobId, JobIncarnation,
+    JobSlot, JobSpec, OsBytes, Owner, PartitionId, PlanConfig, Program, Rank, Row, RowSet,
 };
 
 /// The virtual time after which a test counts as hanging.
@@ -345,28 +344,8 @@ pub(crate) fn launch_on(on: &NodeSet, job: u64, rows: RowSet) -> LaunchJob {
 }
 
 pub(crate) fn spec(procs: u32) -> JobSpec {
-    JobSpec {
-        name: "test".to_owned(),
-        owner: OWNER,
-        procs,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: Program::OnNodes("/bin/true".into()),
-        argv: vec!["true".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0o022,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue: false,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
-    }
+    let plain = JobSpec::plain("true", Program::OnNodes("/bin/true".into()));
+    JobSpec { owner: OWNER, procs, ..plain }
 }
 
 pub(crate) fn file(name: &str, content: &[u8]) -> FileSpec {

@@ -2,8 +2,8 @@
 //! after, all or nothing (paper, section 2.4.1, point 2).
 
 use super::Trial;
+use crate::conformance::bench::Death;
 use crate::conformance::doom::Doomed;
-use crate::conformance::suite::Death;
 use crate::conformance::trial::{nodes, put};
 use crate::conformance::{Failure, Op, Pattern, Payload, Read, Seen};
 use crate::{CompareAndWrite, NodeId, NodeSet, Relation};

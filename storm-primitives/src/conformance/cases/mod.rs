@@ -2,7 +2,7 @@
 //! dispatch and a backend's `#[test]` functions.
 
 use super::Trial;
-use super::suite::{Bench, Verdict};
+use super::bench::{Bench, Verdict};
 
 mod caw;
 mod concurrency;
@@ -148,47 +148,6 @@ macro_rules! __conformance_list {
                 owes_nothing(4, if rejoin),
             }
         }
-    };
-}
-
-/// Makes one `#[test]` for every case of the suite, named `theme::case`, on clusters of the factory
-/// that the expression makes. The expression is put into submodules of the caller's module, where
-/// everything of that module is in scope.
-#[macro_export]
-macro_rules! conformance_tests {
-    ($factory:expr) => {
-        $crate::__conformance_list! { { $crate::__conformance_tests } $factory }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance_tests {
-    (
-        { $factory:expr }
-        $($module:ident { $($name:ident ($($how:tt)*),)* })*
-    ) => {
-        $crate::__conformance_modules! { { $factory } $($module { $($name)* })* }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance_modules {
-    ({ $factory:expr }) => {};
-    ({ $factory:expr } $module:ident { $($name:ident)* } $($rest:tt)*) => {
-        mod $module {
-            #[allow(unused_imports, clippy::wildcard_imports)]
-            use super::*;
-            $(
-                #[test]
-                fn $name() {
-                    let name = concat!(stringify!($module), "::", stringify!($name));
-                    $crate::conformance::suite::check(&$factory, name, env!("CARGO_PKG_NAME"));
-                }
-            )*
-        }
-        $crate::__conformance_modules! { { $factory } $($rest)* }
     };
 }
 

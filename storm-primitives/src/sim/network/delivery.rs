@@ -4,10 +4,9 @@
 //! All nodes that an operation reaches at one instant are one event, and so are their
 //! answers.
 
-use super::Network;
 use super::operations::ONE_AFTER_THE_OTHER;
-use crate::sim::fabric::Spread;
-use crate::sim::node::SimPrimitives;
+use super::state::{Network, Seat};
+use crate::sim::fabric::Arrivals;
 use crate::sim::operation::{Message, OpId};
 use crate::{Instant, NodeId, NodeSet};
 use std::rc::Rc;
@@ -63,19 +62,19 @@ impl Network {
             if !self.step(node, life) {
                 continue;
             }
-            let handle = {
+            let seat = {
                 let mut state = self.state.borrow_mut();
                 let entry = &mut state.nodes[node.index()];
                 if entry.is_silent() || !entry.inbox.is_empty() {
                     entry.inbox.push_back((op, message.clone()));
                     None
                 } else {
-                    entry.handle.clone()
+                    entry.seat.clone()
                 }
             };
-            match handle {
-                Some(handle) => {
-                    self.apply(&handle, op, message, &mut done);
+            match seat {
+                Some(seat) => {
+                    self.apply(&seat, op, message, &mut done);
                 }
                 None => self.work_off(node, &mut done),
             }
@@ -92,41 +91,41 @@ impl Network {
 
     fn work_off(&self, node: NodeId, done: &mut Done) {
         loop {
-            let (op, message, handle) = {
+            let (op, message, seat) = {
                 let mut state = self.state.borrow_mut();
                 let entry = &mut state.nodes[node.index()];
                 if entry.is_silent() || !entry.up {
                     return;
                 }
                 let Some((op, message)) = entry.inbox.pop_front() else { return };
-                let Some(handle) = entry.handle.clone() else { return };
-                (op, message, handle)
+                let Some(seat) = entry.seat.clone() else { return };
+                (op, message, seat)
             };
-            self.apply(&handle, op, &message, done);
+            self.apply(&seat, op, &message, done);
         }
     }
 
     /// Carries out a message on a node.
-    fn apply(&self, handle: &SimPrimitives, op: OpId, message: &Message, done: &mut Done) {
+    fn apply(&self, seat: &Seat, op: OpId, message: &Message, done: &mut Done) {
         let trace = self.core.trace();
-        trace.record_with(self.core.now(), handle.node, || describe(op, message));
+        trace.record_with(self.core.now(), seat.node, || describe(op, message));
         // Bounds were checked when the operation was issued.
         let verdict = match message {
             Message::Put { addr, data, event } => {
-                let _ = handle.memory.write_shared(*addr, data);
+                let _ = seat.memory.write_shared(*addr, data);
                 if let Some(event) = event {
-                    for waiter in handle.events.signal_quietly(*event, Ok(())) {
-                        done.woken.push((self.wake_time(handle.node), waiter));
+                    for waiter in seat.events.signal_quietly(*event, Ok(())) {
+                        done.woken.push((self.wake_time(seat.node), waiter));
                     }
                 }
                 true
             }
             Message::Compare { var, relation, value } => {
-                handle.memory.load_word(*var).is_ok_and(|word| relation.holds(word, *value))
+                seat.memory.load_word(*var).is_ok_and(|word| relation.holds(word, *value))
             }
-            Message::Write { addr, value } => handle.memory.store_word(*addr, *value).is_ok(),
+            Message::Write { addr, value } => seat.memory.store_word(*addr, *value).is_ok(),
         };
-        done.answers.push(Answer { op, by: (handle.node, handle.life), verdict });
+        done.answers.push(Answer { op, by: (seat.node, seat.life), verdict });
     }
 
     /// The time at which a waiter notices a signal that arrives now: when the node's operating
@@ -211,11 +210,14 @@ impl Network {
 }
 
 /// The nodes of a set with the time of each.
-pub(super) fn times_of(spread: &Spread, set: &NodeSet) -> impl Iterator<Item = (NodeId, Duration)> {
+pub(super) fn times_of(
+    spread: &Arrivals,
+    set: &NodeSet,
+) -> impl Iterator<Item = (NodeId, Duration)> {
     set.iter().enumerate().map(move |(index, node)| match spread {
-        Spread::Together(time) => (node, *time),
+        Arrivals::Together(time) => (node, *time),
         // A fabric that names too few times leaves the last for the others.
-        Spread::Each(times) => {
+        Arrivals::Each(times) => {
             let time = times.get(index).or(times.last());
             (node, time.copied().unwrap_or_default())
         }

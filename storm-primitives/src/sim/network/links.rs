@@ -1,6 +1,6 @@
 //! Faults of nodes and links, and the messages that wait while a link is cut.
 
-use super::Network;
+use super::state::Network;
 use crate::NodeId;
 use crate::sim::NodeFault;
 use crate::sim::link::Link;

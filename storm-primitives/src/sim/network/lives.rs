@@ -1,11 +1,10 @@
 //! Lives of nodes: deaths, freezes and rejoins, and how the other nodes learn of them.
 
 use super::delivery::{by_instant, times_of};
-use super::{Network, Node, State};
+use super::state::{Network, Node, Seat, State};
 use crate::membership::Roster;
-use crate::sim::executor::Group;
+use crate::sim::group::Group;
 use crate::sim::link::Link;
-use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{OpId, Phase, Request};
 use crate::sim::runtime::SimRuntime;
 use crate::{EventTable, GlobalMemory, Incarnation, Membership, NodeId, NodeSet, PrimitiveError};
@@ -87,7 +86,7 @@ impl Network {
     pub(super) fn tell_of_end(&self, node: NodeId, end: End) {
         let state = self.state.borrow();
         let ending = &state.nodes[node.index()];
-        let mm = state.nodes[NodeId::MM.index()].handle.as_ref();
+        let mm = state.nodes[NodeId::MM.index()].seat.as_ref();
         let Some(mm) = mm.filter(|_| !ending.link.cut) else { return };
         match end {
             End::OfProcess => mm.membership.process_ended(node, Incarnation(ending.life)),
@@ -227,9 +226,9 @@ impl Network {
 
     /// A node finds itself alone: its operations fail, and its view is empty.
     fn disconnect(self: &Rc<Self>, node: NodeId) {
-        let (handle, requests, held) = {
+        let (seat, requests, held) = {
             let mut state = self.state.borrow_mut();
-            let handle = state.nodes[node.index()].handle.clone();
+            let seat = state.nodes[node.index()].seat.clone();
             let life = state.nodes[node.index()].life;
             let own = |pending: &crate::sim::operation::Pending| {
                 pending.initiator == node && pending.life == life
@@ -244,14 +243,14 @@ impl Network {
             requests.extend(queued.map(|(_, _, request)| request.clone()));
             state.queue.retain(|(by, l, _)| *by != node || *l != life);
             // The node will find that it is cut off, and fail.
-            (handle, requests, std::mem::take(&mut state.nodes[node.index()].held))
+            (seat, requests, std::mem::take(&mut state.nodes[node.index()].held))
         };
-        let Some(handle) = handle else { return };
+        let Some(seat) = seat else { return };
         for request in requests {
-            request.conclude(&handle.events, Err(PrimitiveError::Disconnected));
+            request.conclude(&seat.events, Err(PrimitiveError::Disconnected));
         }
         held.into_iter().for_each(|action| action(self));
-        handle.membership.lost_everyone();
+        seat.membership.lost_everyone();
     }
 
     pub(super) fn join(self: &Rc<Self>, node: NodeId) {
@@ -270,8 +269,7 @@ impl Network {
             *entry = Node { life, group, up: true, known_dead: false, link, ..Node::absent() };
             (life, Membership::new())
         };
-        let handle = SimPrimitives {
-            network: self.clone(),
+        let seat = Seat {
             runtime: SimRuntime::new(self.core.clone(), Some(group)),
             node,
             life,
@@ -279,14 +277,14 @@ impl Network {
             events: EventTable::new(&self.layout),
             membership,
         };
-        self.state.borrow_mut().nodes[node.index()].handle = Some(handle);
+        self.state.borrow_mut().nodes[node.index()].seat = Some(seat);
     }
 
     pub(super) fn everyone_knows_everyone(&self) {
         let state = self.state.borrow();
         let roster = roster_of(&state, |node| node.up);
-        for handle in state.nodes.iter().filter_map(|node| node.handle.as_ref()) {
-            handle.membership.adopt(&roster);
+        for seat in state.nodes.iter().filter_map(|node| node.seat.as_ref()) {
+            seat.membership.adopt(&roster);
         }
     }
 
@@ -295,8 +293,8 @@ impl Network {
         let life = {
             let state = self.state.borrow();
             let newcomer = &state.nodes[node.index()];
-            if let Some(handle) = &newcomer.handle {
-                handle.membership.adopt(&roster_of(&state, |node| !node.known_dead));
+            if let Some(seat) = &newcomer.seat {
+                seat.membership.adopt(&roster_of(&state, |node| !node.known_dead));
             }
             newcomer.life
         };
@@ -337,16 +335,16 @@ impl Network {
     fn change_membership(self: &Rc<Self>, node: NodeId, change: Change) {
         let life = self.state.borrow().nodes[node.index()].life;
         self.over_link(node, life, move |network| {
-            let handle = {
+            let seat = {
                 let state = network.state.borrow();
                 let known = network.is_known_in(&state, node, life);
-                state.nodes[node.index()].handle.clone().filter(|_| known)
+                state.nodes[node.index()].seat.clone().filter(|_| known)
             };
-            match (handle, change) {
-                (Some(handle), Change::Joined(other, life)) => {
-                    handle.membership.joined(other, life);
+            match (seat, change) {
+                (Some(seat), Change::Joined(other, life)) => {
+                    seat.membership.joined(other, life);
                 }
-                (Some(handle), Change::Lost(other)) => handle.membership.lost(other),
+                (Some(seat), Change::Lost(other)) => seat.membership.lost(other),
                 (None, _) => {}
             }
         });

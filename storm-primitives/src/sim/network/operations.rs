@@ -1,7 +1,7 @@
 //! Operations from issue to outcome: the order, the two rounds of a COMPARE-AND-WRITE, and
 //! the report to the initiator.
 
-use super::Network;
+use super::state::Network;
 use crate::sim::operation::{Message, OpId, Pending, Phase, Request, Waiting};
 use crate::{GlobalAddr, NodeId, NodeSet, OutOfBounds, PrimitiveError};
 use std::rc::Rc;
@@ -50,9 +50,9 @@ impl Network {
 
     /// Tells the issuer of an operation that never got its place in the order.
     pub(super) fn refuse(&self, initiator: NodeId, life: u64, request: &Request) {
-        let handle = self.state.borrow().nodes[initiator.index()].handle.clone();
-        if let Some(handle) = handle.filter(|handle| handle.life == life) {
-            request.conclude(&handle.events, Err(PrimitiveError::Disconnected));
+        let seat = self.state.borrow().nodes[initiator.index()].seat.clone();
+        if let Some(seat) = seat.filter(|seat| seat.life == life) {
+            request.conclude(&seat.events, Err(PrimitiveError::Disconnected));
         }
     }
 
@@ -200,9 +200,9 @@ impl Network {
         if !self.is_known(initiator, life) {
             return;
         }
-        let handle = self.state.borrow().nodes[initiator.index()].handle.clone();
-        if let Some(handle) = handle {
-            request.conclude(&handle.events, answer);
+        let seat = self.state.borrow().nodes[initiator.index()].seat.clone();
+        if let Some(seat) = seat {
+            request.conclude(&seat.events, answer);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::CODE;
 use crate::attach::Interrupts;
 use crate::cli::{JobOptions, ReplayOptions};
 use crate::command::choices;
-use crate::command::listing::misunderstood;
+use crate::command::misunderstood::misunderstood;
 use crate::command::note;
 use crate::command::on_cluster::on_cluster;
 use crate::command::progress::Counter;
@@ -28,7 +28,7 @@ use storm_mm::api::{Client, JobFilter, JobView, ManagerRequest, PartitionView, R
 use storm_replay::{JobIndex, Trace, TraceJob};
 use storm_rm::JobId;
 use storm_sched::metrics::JobOutcome;
-use storm_sched::{DEFAULT_QUANTUM_US, SchedTime};
+use storm_sched::{DEFAULT_QUANTUM, SchedTime};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Most jobs that are submitted to a cluster; a single request asks about all of them.
@@ -118,7 +118,7 @@ fn shape(options: &ReplayOptions, trace: &Trace) -> Result<LocalClusterShape, Fa
         nodes,
         pes: each,
         sched: vec![options.sched.clone()],
-        quantum: options.quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US)),
+        quantum: options.quantum.unwrap_or(DEFAULT_QUANTUM),
         params: options.params.clone(),
         switch_log: None,
         backend: None,

@@ -12,7 +12,7 @@ mod starts;
 use super::progress::Patient;
 use super::{note, print};
 use crate::cli::{EventOrderArgument, ReplayOptions};
-use crate::config::{Idle, policies, refuse_beside, with_params};
+use crate::config::{Idle, policies, refuse_both, with_params};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::output::{Output, Sheet};
 use log::Log;
@@ -23,14 +23,13 @@ use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
 use storm_sched::{
-    DEFAULT_QUANTUM_US, MAX_QUANTUM_US, Machine, MachineError, MplLimit, ParamError, Policy,
+    DEFAULT_QUANTUM, MAX_QUANTUM_US, Machine, MachineError, MplLimit, ParamError, Policy,
     PolicyParams, Quantum,
 };
 
 /// The failure's word for programs.
 const CODE: &str = "replay";
 /// The default length of a slice.
-const DEFAULT_QUANTUM: Duration = Duration::from_micros(DEFAULT_QUANTUM_US);
 /// Most users that people see.
 const SHOWN_USERS: usize = 50;
 
@@ -204,7 +203,7 @@ fn refuse_twice(options: &ReplayOptions) -> Result<(), Failure> {
         ("--repack", "repack", options.repack),
     ];
     for (option, name, _) in same.iter().filter(|(.., given)| *given) {
-        refuse_beside(option, name, &options.params)
+        refuse_both(option, name, &options.params)
             .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
     }
     Ok(())

@@ -77,7 +77,7 @@ fn draw(title: &str, trace: &Trace, schedule: &Schedule) -> Drawn<String> {
         curve(&above, title, ("processors busy", pes), BLUE, &time, &busy)?;
         curve(&middle, "", ("jobs waiting", longest), RED, &time, &waiting)?;
         if jobs {
-            who_ran_where(&below, trace, schedule, &time)?;
+            draw_placements(&below, trace, schedule, &time)?;
         }
         area.present()?;
     }
@@ -172,7 +172,7 @@ fn curve(
     Ok(())
 }
 
-fn who_ran_where(area: &Area<'_>, trace: &Trace, schedule: &Schedule, time: &Time) -> Drawn<()> {
+fn draw_placements(area: &Area<'_>, trace: &Trace, schedule: &Schedule, time: &Time) -> Drawn<()> {
     let mut canvas = ChartBuilder::on(area)
         .margin(MARGIN)
         .x_label_area_size(LABELS.0)

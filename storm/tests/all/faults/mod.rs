@@ -8,6 +8,6 @@ mod disk;
 mod leases;
 mod network;
 mod nodes;
-mod phase;
+pub(crate) mod phase;
 mod strangers;
 mod work_dir;

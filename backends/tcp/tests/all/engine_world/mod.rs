@@ -2,8 +2,8 @@
 //! the next queue, who dies when, and when the root learns of it.
 
 use bytes::Bytes;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::rngs::ChaCha12Rng;
+use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use storm_backend_tcp::NameTable;
@@ -61,7 +61,7 @@ enum Message {
 
 /// The whole cluster.
 pub(crate) struct World {
-    rng: StdRng,
+    rng: ChaCha12Rng,
     /// The host of members that can open the root's memory, if there are any.
     host: Option<HostId>,
     layout: Layout,
@@ -91,7 +91,7 @@ impl World {
         let sequencer = Sequencer::new(limits, layout.clone(), names, FANOUT, root);
         let sequencer = sequencer.at_host(host.clone());
         let mut world = World {
-            rng: StdRng::seed_from_u64(seed),
+            rng: ChaCha12Rng::seed_from_u64(seed),
             host,
             layout,
             sequencer,
@@ -110,7 +110,7 @@ impl World {
         world
     }
 
-    pub(crate) fn rng(&mut self) -> &mut StdRng {
+    pub(crate) fn rng(&mut self) -> &mut ChaCha12Rng {
         &mut self.rng
     }
 

@@ -10,25 +10,9 @@ use storm_bcs::{
     Action, ActionId, BcsConfig, BcsError, Collective, Completion, Engine, Group, JobKey, Member,
     Outcome, Phase, Plan, Post, Reply, RequestId, Strobe,
 };
+use storm_mpi::testing::SplitMix64;
 use storm_mpi::{Address, Context, Pattern, Rank, Source, Tag, TagPattern};
 use storm_primitives::{GlobalMemory, Layout, NodeId};
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    pub(crate) fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-}
 
 enum Pending {
     Strobe(usize),
@@ -39,7 +23,7 @@ pub(crate) struct Lockstep {
     pub(crate) engines: Vec<Engine>,
     memories: Vec<GlobalMemory>,
     pub(crate) slice: u64,
-    dice: Dice,
+    dice: SplitMix64,
     seed: u64,
     link_bytes: u64,
     /// Transfers take effect before the next strobe without waiting.
@@ -61,10 +45,10 @@ impl Lockstep {
             engines: (1..=nodes).map(|node| Engine::new(NodeId(node), plan)).collect(),
             memories: (1..=nodes).map(|_| GlobalMemory::new(&layout)).collect(),
             slice: 0,
-            dice: Dice(seed),
+            dice: SplitMix64(seed),
             seed,
             link_bytes: config.link_bytes,
-            in_order: Dice(seed ^ 0x96).chance(50),
+            in_order: SplitMix64(seed ^ 0x96).chance(50),
             late: Vec::new(),
             heard: BTreeMap::new(),
             payload_bytes: 0,

@@ -2,12 +2,13 @@
 
 use super::do_nothing::DoNothing;
 use super::{Measured, strobe_log};
-use crate::attach::{Interrupts, Outcome};
+use crate::attach::Interrupts;
 use crate::cli::{CalibrateOptions, JobOptions};
 use crate::command::on_cluster::{on_cluster, run_well};
 use crate::command::progress::Steps;
 use crate::failure::Failure;
 use crate::local_cluster::LocalClusterShape;
+use crate::outcome::Outcome;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;

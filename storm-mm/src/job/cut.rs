@@ -1,0 +1,57 @@
+//! Launches that the end of a Node Manager cuts off
+//! (`docs/decisions/0141-cut-launches-are-done-again.md`).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use storm_rm::message::CutLaunch;
+
+/// The most launches of a job in a row, if Node Managers end during each. A node whose Node Manager
+/// dies of a launch would otherwise be given the same job for ever. An upgrade of the nodes, one
+/// after the other, meets a launch once or twice.
+pub const MAX_LAUNCHES: u32 = 5;
+
+/// What a Node Manager did when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cut {
+    /// It was being sent files.
+    Staging,
+    /// It started the ranks.
+    Launch,
+    /// It had started the ranks, and its keeper could not be told of all of them.
+    NotKept,
+    /// It moved the messages of the ranks in slices: nothing of the job outlives it.
+    Slices,
+}
+
+impl From<CutLaunch> for Cut {
+    fn from(cut: CutLaunch) -> Cut {
+        match cut {
+            CutLaunch::Interrupted => Cut::Launch,
+            CutLaunch::NotKept => Cut::NotKept,
+        }
+    }
+}
+
+impl Cut {
+    /// Writes what happened, for users.
+    pub(super) fn write(self, node: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cut::Staging => {
+                write!(f, "the Node Manager of {node} ended while the job's files were sent to it")
+            }
+            Cut::Launch => {
+                write!(f, "the Node Manager of {node} ended while it launched the ranks")
+            }
+            Cut::Slices => write!(
+                f,
+                "the Node Manager of {node}, which moved the messages of the job's ranks in \
+                 slices, has ended or lost its link"
+            ),
+            Cut::NotKept => write!(
+                f,
+                "the Node Manager of {node} ended, and its keeper could not be told of all ranks \
+                 (the log of that Node Manager says why)"
+            ),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Jobs whose launch is cut off by the end of a Node Manager. Their run is ended, and they are
+//! launched again (`docs/decisions/0141-cut-launches-are-done-again.md`).
+
+use super::Core;
+use super::away::Going;
+use super::live_job::Launch;
+use crate::api::JobState;
+use crate::job::{Cut, EndCause, Phase};
+use storm_primitives::{Instant, NodeId};
+use storm_rm::{JobId, PartitionId};
+use storm_sched::Event;
+
+impl Core {
+    /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
+    /// No rank of the run has been told to start anywhere.
+    pub(super) fn is_staged_to(&self, job: JobId, node: NodeId, going: Going) -> bool {
+        let launch = self.live.get(&job).map(|live| live.launch);
+        let is_staged = matches!(launch, Some(Launch::Staging | Launch::Staged));
+        is_staged && self.leaves_keeper(node, going)
+    }
+
+    /// Whether the Node Manager of a node, which has ended, moved the messages of a job's ranks.
+    pub(super) fn is_moved_by(&self, job: JobId, node: NodeId, going: Going) -> bool {
+        let slices = self.live.get(&job).is_some_and(|live| {
+            let partition = &self.partitions[usize::from(live.partition.0)];
+            partition.policy.communication_slice().is_some()
+        });
+        slices && self.leaves_keeper(node, going)
+    }
+
+    /// Whether a node that went in this way lives, and keeps other jobs.
+    fn leaves_keeper(&self, node: NodeId, going: Going) -> bool {
+        let lives = match going {
+            Going::Lost => false,
+            Going::LinkClosed | Going::ProcessEnded => !self.shutting_down,
+        };
+        let info = self.nodes.get(node).and_then(|entry| entry.info.as_ref());
+        lives && info.is_some_and(|info| info.returns.is_some())
+    }
+
+    /// The Node Manager of a node ended while a run began: the run is ended on all nodes. When no
+    /// rank is left, [`finish`](Self::finish) decides whether the job is launched again.
+    pub(super) fn launch_cut(&mut self, now: Instant, job: JobId, node: NodeId, cut: Cut) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let launches = record.cut_launches.saturating_add(1);
+        let node = self.node_name(node);
+        tracing::warn!(%job, %node, ?cut, launches, "its launch was cut off");
+        self.end_job(now, job, EndCause::LaunchCut { node, cut, launches });
+    }
+
+    /// A run is over and the job waits again. Its policy hears of both together, so no job that
+    /// waits behind this job gets its elements.
+    pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
+        self.together(now, |core| {
+            let finished = Event::Finished(storm_sched::JobId(job.0));
+            core.partition(partition).untold.push(finished);
+            let why = core.jobs.get(&job).and_then(|record| record.log.last());
+            let why = why.map(|entry| entry.text.clone());
+            core.notify_state(job, JobState::Pending, why);
+            core.queue_again(now, job);
+        });
+        self.try_switch(now, partition);
+    }
+
+    /// Whether the elements of a job stay its own until its run is over everywhere, since the job
+    /// may be launched again.
+    pub(super) fn keeps_elements(&self, job: JobId) -> bool {
+        let phase = self.jobs.get(&job).map(|record| &record.phase);
+        matches!(phase, Some(Phase::Ending(EndCause::LaunchCut { .. })))
+    }
+}

@@ -1,0 +1,173 @@
+//! Jobs whose launch is cut off by the end of a Node Manager.
+
+use super::invariants::check_all;
+use super::world::{NODES, PES, World, spec};
+use crate::api::JobState;
+use crate::job::{MAX_LAUNCHES, Phase};
+use storm_primitives::NodeId;
+use storm_rm::message::{CutLaunch, ExitStatus, NodeInfo, NodeReturn, Report};
+use storm_rm::{JobId, JobIncarnation};
+
+const CUT: NodeId = NodeId(1);
+const ALL: u32 = NODES * PES;
+
+/// The node reports that its part of the job is not whole, and the parts end.
+fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
+    let run = world.record(job).incarnation;
+    tell_cut(world, job, cut);
+    end_run(world, job, run);
+}
+
+/// All parts of a run end, and none of the next run, which may begin meanwhile.
+fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
+    let parts: Vec<_> = world.parts.keys().copied().collect();
+    for part in parts.into_iter().filter(|part| (part.1, part.2) == (job, run)) {
+        world.part_over(part, ExitStatus::Signal(9));
+        check_all(world);
+    }
+}
+
+fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
+    let incarnation = world.record(job).incarnation;
+    world.report(CUT, Report::LaunchCut { job, incarnation, cut });
+    world.starts.clear();
+}
+
+/// The node tells that its keeper keeps jobs.
+fn keeps_jobs(world: &mut World, node: NodeId) {
+    let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
+    let info = world.core.nodes.get(node).and_then(|entry| entry.info.clone());
+    let info = NodeInfo { returns: Some(returns), ..info.expect("it has joined") };
+    world.report(node, Report::Joined(info));
+}
+
+fn reason(world: &World, job: JobId) -> (JobState, String) {
+    match &world.record(job).phase {
+        Phase::Ended(outcome) => (outcome.state, outcome.reason.clone().unwrap_or_default()),
+        phase => panic!("it has not ended: {phase:?}"),
+    }
+}
+
+#[test]
+fn a_cut_launch_is_done_again_before_waiting_jobs_and_not_for_ever() {
+    for restarts in [false, true] {
+        let mut world = World::joined("fcfs", 4);
+        let (first, waits) =
+            (world.submit(spec(ALL, false, false)), world.submit(spec(1, false, false)));
+        for launch in 1..MAX_LAUNCHES {
+            assert_eq!(world.record(first).phase, Phase::Starting);
+            assert_eq!(world.record(first).runs, launch);
+            cut(&mut world, first, CutLaunch::Interrupted);
+            assert_eq!(world.record(waits).phase, Phase::Pending, "it does not pass the first");
+            if restarts {
+                world.restart(|_| false, |_| false);
+            }
+        }
+        cut(&mut world, first, CutLaunch::Interrupted);
+        let (state, why) = reason(&world, first);
+        assert_eq!(state, JobState::NodeFail);
+        let told = "ended while it launched the ranks, launch 5 of at most 5";
+        assert!(why.contains(told), "{why}");
+        world.begin_all();
+        assert_eq!(world.record(waits).phase, Phase::Running);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_launch_that_succeeds_begins_the_count_anew() {
+    let mut world = World::joined("fcfs", 4);
+    let job = world.submit(spec(ALL, false, true));
+    for launch in 1..=2 * MAX_LAUNCHES {
+        assert_eq!(world.record(job).runs, launch);
+        if launch % 2 == 0 {
+            world.begin_all();
+        }
+        cut(&mut world, job, CutLaunch::Interrupted);
+    }
+    world.finish();
+    assert_eq!(reason(&world, job).0, JobState::Completed);
+}
+
+#[test]
+fn a_running_job_that_its_keeper_does_not_have_runs_again_only_if_it_may() {
+    for requeue in [false, true] {
+        let mut world = World::joined("fcfs", 4);
+        let job = world.submit(spec(ALL, false, requeue));
+        world.begin_all();
+        cut(&mut world, job, CutLaunch::NotKept);
+        if requeue {
+            assert_eq!(world.record(job).runs, 2);
+        } else {
+            let (state, why) = reason(&world, job);
+            assert_eq!(state, JobState::NodeFail);
+            assert!(why.contains("its keeper could not be told of all ranks"), "{why}");
+        }
+        world.finish();
+    }
+}
+
+/// A node that was cut off may run such a job for minutes.
+#[test]
+fn a_cut_launch_is_not_done_again_while_a_lost_node_may_run_the_job() {
+    let mut world = World::joined("fcfs", 4);
+    let job = world.submit(spec(ALL, false, false));
+    tell_cut(&mut world, job, CutLaunch::Interrupted);
+    world.node_down(NodeId(2));
+    world.end_job(job, 137);
+    let (state, why) = reason(&world, job);
+    assert_eq!((state, &*why), (JobState::NodeFail, "node n2 died or was cut off"));
+    world.finish();
+}
+
+#[test]
+fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
+    for has_files in [false, true] {
+        let mut world = World::joined("gang", 4);
+        keeps_jobs(&mut world, CUT);
+        let job = world.submit(spec(ALL, true, false));
+        if has_files {
+            // Its row is not active: it waits for an edge.
+            let other = world.submit(spec(ALL, true, false));
+            world.staged(0, Ok(Default::default()));
+            world.begin_all();
+            world.staged(0, Ok(Default::default()));
+            assert_eq!(world.record(other).phase, Phase::Starting);
+        }
+        world.joined.remove(&CUT);
+        world.act(|core, now| core.node_left(now, CUT));
+        let waits = if has_files { JobId(job.0 + 1) } else { job };
+        let record = world.record(waits);
+        assert_eq!(record.phase, Phase::Pending);
+        let told = &record.log.last().expect("a log").text;
+        assert_eq!(told, "the Node Manager of n1 ended while the job's files were sent to it");
+        if has_files {
+            return;
+        }
+        world.finish();
+        assert_eq!((reason(&world, job).0, world.record(job).runs), (JobState::Completed, 2));
+    }
+}
+
+#[test]
+fn a_job_whose_messages_the_node_manager_moved_ends_with_that_reason_or_runs_again() {
+    for requeue in [false, true] {
+        let mut world = World::joined("bcs", 4);
+        keeps_jobs(&mut world, CUT);
+        let job = world.submit(spec(ALL, false, requeue));
+        world.begin_all();
+        let run = world.record(job).incarnation;
+        world.joined.remove(&CUT);
+        world.parts.retain(|part, _| part.0 != CUT);
+        world.act(|core, now| core.node_died(now, CUT));
+        end_run(&mut world, job, run);
+        if requeue {
+            assert_eq!(world.record(job).phase, Phase::Pending);
+        } else {
+            let (state, why) = reason(&world, job);
+            assert_eq!(state, JobState::NodeFail);
+            assert!(why.contains("which moved the messages of the job's ranks"), "{why}");
+        }
+        world.finish();
+    }
+}

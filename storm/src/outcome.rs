@@ -1,0 +1,25 @@
+//! The end of a job, as a command reports it.
+
+use storm_mm::api::{JobState, LaunchBreakdown};
+use storm_rm::JobId;
+
+/// How a followed job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// The job.
+    pub(crate) job: JobId,
+    /// Its final state.
+    pub(crate) state: JobState,
+    /// Its exit status.
+    pub(crate) exit_code: u8,
+    /// Our exit status, if we cancelled it.
+    pub(crate) interrupted: Option<u8>,
+    /// The reason of its end.
+    pub(crate) reason: Option<String>,
+    /// How long its launch took.
+    pub(crate) breakdown: Option<LaunchBreakdown>,
+    /// The nodes on which it ran.
+    pub(crate) node_list: Option<String>,
+    /// Whether a rank of Open MPI reported that it found no PMIx server.
+    pub(crate) without_pmix: bool,
+}
