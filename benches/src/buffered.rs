@@ -75,7 +75,7 @@ pub struct TwoJobs {
     pub one_ms: f64,
     /// The time of both at once.
     pub both_ms: f64,
-    /// Both at once over one after the other.
+    /// Both at once, divided by one after the other.
     pub ratio: f64,
 }
 

@@ -41,7 +41,7 @@ pub struct Breakdown {
 /// A job that ended well.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// Its number.
+    /// The number.
     pub job: u64,
     /// The user's waiting time: the whole `storm run` command.
     pub wall: Duration,
@@ -94,7 +94,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Its runtime directory, which all its processes have in their environment.
+    /// The runtime directory, which all processes of the cluster have in their environment.
     pub fn runtime_dir(&self) -> &Path {
         self.dir.path()
     }
@@ -202,8 +202,8 @@ impl Running {
     }
 }
 
-/// The program `name` in the directory of this one. `STORM_BIN` names `storm` itself; other
-/// programs are then in its directory.
+/// The program `name` in this program's directory. If `STORM_BIN` names `storm`, the other programs
+/// are in its directory.
 ///
 /// # Errors
 /// The program is not there.

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Questions to a cluster that starts before it is given up, and the pause
-/// between two: ten seconds.
+/// The number of questions to a starting cluster before it is given up, and the pause between two
+/// questions: ten seconds in all.
 const START_ATTEMPTS: u32 = 200;
 const START_PAUSE: Duration = Duration::from_millis(50);
 
@@ -27,8 +27,8 @@ pub struct ConfiguredCluster {
 }
 
 impl ConfiguredCluster {
-    /// Starts `nodes` nodes of one processing element; `network` is the content of the section of
-    /// that name.
+    /// Starts `nodes` nodes of one processing element. `network` is the content of the
+    /// configuration's section of this name.
     ///
     /// # Errors
     /// A daemon could not be started, or the cluster was not complete in time.

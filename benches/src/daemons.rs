@@ -2,7 +2,7 @@
 //! kernel counts them.
 //!
 //! A process belongs to the cluster whose runtime directory is in its environment. Times of ended
-//! processes are not seen, except in the floor.
+//! processes are not included, except in the floor.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result};
@@ -55,11 +55,11 @@ impl Resident {
 /// One process.
 #[derive(Clone, Copy, Debug)]
 pub struct Daemon {
-    /// Its number.
+    /// The number.
     pub pid: i32,
-    /// Its role.
+    /// The role.
     pub role: Role,
-    /// Its memory.
+    /// The memory.
     pub resident: Resident,
     /// Processor time of its threads, milliseconds.
     pub cpu_ms: f64,
@@ -177,8 +177,8 @@ fn daemon(process: &Process) -> procfs::ProcResult<Option<Daemon>> {
     }))
 }
 
-/// A Node Manager's keeper and launchers are forked from it and have its command
-/// line; their parent is one of its kind.
+/// A Node Manager's keeper and launchers are forked from it and have its command line. They are
+/// recognised by their parent, which has it too.
 fn node_role(process: &Process) -> procfs::ProcResult<Role> {
     let parent = Process::new(process.stat()?.ppid).and_then(|parent| parent.cmdline());
     let forked = parent.is_ok_and(|line| line.get(1).is_some_and(|verb| verb == "nm"));

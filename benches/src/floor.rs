@@ -1,6 +1,6 @@
 //! The least that this machine needs for a launch, without any resource manager: writing every
-//! node's copy to memory, and spawning and reaping every process. Nothing is sent: that part of a
-//! launch has no floor here.
+//! node's copy to memory, and spawning and reaping every process. Nothing is sent, so this floor
+//! does not cover the transfer.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -40,8 +40,8 @@ pub fn write_copies(program: &Path, copies: u32) -> Result<Duration> {
     Ok(since.elapsed())
 }
 
-/// Time to spawn `processes` of `program` one after the other and then reap them
-/// all (`std` uses `posix_spawn` for such a plain command).
+/// Time to spawn `processes` of `program` one after the other and then reap all of them (`std` uses
+/// `posix_spawn` for such a plain command).
 ///
 /// # Errors
 /// A process could not be started or failed.

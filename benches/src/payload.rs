@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes programs in one directory, each of other content than all before, so
-/// that no node can have it already.
+/// Makes programs in one directory. Each has different content from all before, so no node can have
+/// it already.
 #[derive(Debug)]
 pub struct Payloads {
     dir: PathBuf,

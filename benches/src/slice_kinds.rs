@@ -68,7 +68,7 @@ impl SliceKind {
     }
 }
 
-/// A message to the next rank, and one from the one before.
+/// Begins to send a message to the next rank, and to receive one from the previous rank.
 fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsError> {
     let other = |by: u32| Rank((rank.rank().0 + by) % ranks);
     let receive = rank.irecv(other(ranks - 1), 8)?;
@@ -80,11 +80,11 @@ fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsE
 pub struct SliceTime {
     /// Compute nodes, a rank on each.
     pub nodes: u32,
-    /// Its work.
+    /// The work.
     pub kind: SliceKind,
-    /// From the first strobe until the network is known to be empty. The value is the upper
-    /// quartile of the slices: ranks that wait for an operation in one slice do nothing in the
-    /// next.
+    /// The time from the first strobe until the network is known to be empty. The value is the
+    /// upper quartile of the slices: ranks that wait for an operation in one slice do nothing in
+    /// the next.
     pub took_us: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The median of a few measurements and their spread. There is no mean: one disturbed run of three
-//! would move it.
+//! The median of a few measurements and their spread. There is no mean, because one disturbed run
+//! of three would distort it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

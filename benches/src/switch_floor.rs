@@ -43,7 +43,7 @@ pub fn slowdown_percent(
     for _ in 0..runs {
         let alone = on_each(processors, |_| one_after_the_other(argv))?;
         let longer = |than: Duration| (than.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0;
-        wakes.push(longer(on_each(processors, |_| beside_a_waker(argv, quantum))?));
+        wakes.push(longer(on_each(processors, |_| with_a_waker(argv, quantum))?));
         turns.push(longer(on_each(processors, |_| take_turns(argv, quantum))?));
     }
     Ok(SwitchFloor { turns: Spread::of(turns), wakes: Spread::of(wakes) })
@@ -53,8 +53,8 @@ fn one_after_the_other(argv: &[String]) -> Result<()> {
     (0..2).try_for_each(|_| wait(Spinner::start(argv)?.child))
 }
 
-/// The same, while a real-time thread wakes at each quantum on their processor.
-fn beside_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
+/// Runs them one after the other while a real-time thread wakes at each quantum on their processor.
+fn with_a_waker(argv: &[String], quantum: Duration) -> Result<()> {
     let (going_on, ends) = mpsc::channel();
     thread::scope(|scope| {
         let waker = scope.spawn(move || wake(quantum, &ends));
@@ -86,7 +86,7 @@ fn on_each(processors: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Resu
             move || {
                 let mut cpus = CpuSet::new();
                 cpus.set(cpu)?;
-                // A child of this thread is bound as it is.
+                // A child inherits the binding of this thread.
                 sched_setaffinity(Pid::from_raw(0), &cpus)?;
                 work(cpu)
             }
@@ -112,14 +112,14 @@ impl Spinner {
         let child = Command::new(program).args(arguments).stdin(Stdio::null()).spawn()?;
         let (freezer, cgroup) = match Cgroup::of(&child) {
             Ok(cgroup) => (Freezer::Cgroup(CgroupFreezer::open(&cgroup.0)?), Some(cgroup)),
-            // As on nodes without cgroup v2.
+            // Without cgroup v2 a process is stopped by a signal, as on the nodes.
             Err(_) => (Freezer::Signal(SignalFreezer::new(ProcessId(child.id() as i32))), None),
         };
         Ok(Spinner { child, freezer, cgroup })
     }
 }
 
-/// A control group with one process; removed when the process is over.
+/// A control group with one process. It is removed when the process has ended.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -136,7 +136,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Fails while its process is there, left behind by another failure.
+        // Fails if an earlier failure left its process there.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -148,7 +148,7 @@ fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
     thread::scope(|scope| {
         let freezers = [&one.freezer, &other.freezer];
         let switcher = scope.spawn(move || alternate(freezers, quantum, &ends));
-        // They may end in either order: each reports its own end.
+        // The processes may end in either order: each reports its own end.
         let waiters = [one.child, other.child].map(|child| {
             let ended = ended.clone();
             scope.spawn(move || {
@@ -167,7 +167,7 @@ fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Alternates until one of them has ended; the other then goes on alone.
+/// Alternates until one of the two has ended. The other then goes on alone.
 fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     become_realtime(DEFAULT_PRIORITY)?;
     let mut due = Instant::now();
@@ -176,7 +176,7 @@ fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<(
         switch([freezers[1 - runs]], [freezers[runs]])?;
         due += quantum;
         if ends.recv_timeout(due - Instant::now()).is_ok() {
-            // Thaw the one that is left; thawing the other fails.
+            // Thaw the process that is left. Thawing the other one fails.
             freezers.iter().for_each(|freezer| drop(freezer.resume()));
             return Ok(());
         }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_switch_is_an_error() {
+    fn an_invalid_line_of_a_switch_log_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("n1.csv"), format!("{HEAD}1,2,3\n")).unwrap();
         assert!(Switches::read(dir.path()).is_err());

@@ -48,7 +48,7 @@ fn the_memory_of_all_daemons_is_found() {
 }
 
 #[test]
-fn a_launch_tells_what_the_daemons_worked_for_it() {
+fn a_launch_reports_the_work_of_the_daemons() {
     let cases = measured(env!("CARGO_BIN_EXE_launch"), &["--sizes", "0"]);
     for launch in ["first", "again"] {
         let work = &cases[0][launch]["costs"]["node-manager"]["cpu_ms"];
@@ -68,7 +68,7 @@ fn pingpong(words: &str) -> Vec<Value> {
 }
 
 #[test]
-fn messages_of_all_sizes_go_to_and_fro() {
+fn ping_pong_measures_all_sizes() {
     let cases = pingpong("--sizes 1,100000 --waits block,spin-block");
     for (way, wait) in [("node", "block"), ("node", "spin-block"), ("tcp", "spin-block")] {
         let of =
@@ -113,7 +113,7 @@ fn buffered_coscheduling_is_simulated_beside_direct_messages() {
 
 /// Daemons that are killed and stopped at random recover, and nothing is lost or done twice.
 #[test]
-fn daemons_that_die_at_random_keep_what_was_promised() {
+fn random_deaths_of_daemons_break_no_promise() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
     command.args(["--seed", "1", "--seconds", "4", "--nodes", "3", "--json"]);
     let output = command.stdin(Stdio::null()).output().expect("it starts");

@@ -1,6 +1,6 @@
 //! Equations 1 to 9 of the paper (section 4.4), one function each, under the paper's number.
 //!
-//! They describe the hardware broadcast of QsNet, and do not apply to trees of messages.
+//! The equations describe the hardware broadcast of QsNet. They do not apply to trees of messages.
 
 use crate::{Es40, Metres, Mib, MibPerS, NodeCount, QsNet, Switches};
 
@@ -25,8 +25,8 @@ pub fn eq3_bandwidth(network: &QsNet, cable: Metres, switches: Switches) -> MibP
     MibPerS::of_bytes_per_ns(f64::from(network.packet_bytes), network.packet_ns.max(round_ns))
 }
 
-/// Equation 4: the diameter of the floor plan, a square of 1 m² per node, which
-/// stands for the longest cable.
+/// Equation 4: the diameter of the floor plan, a square of 1 m² per node. It stands for the longest
+/// cable.
 pub fn eq4_diameter(nodes: NodeCount) -> Metres {
     Metres((2.0 * nodes.as_f64()).sqrt())
 }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_launch_times_come_out() {
+    fn the_launch_times_of_the_text_are_reproduced() {
         let launch = |nodes| {
             let nodes = NodeCount::new(nodes).unwrap();
             let transfer = eq8_transfer_es40(eq6_bandwidth_of_nodes(&QsNet::PAPER, nodes));

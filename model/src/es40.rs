@@ -26,7 +26,7 @@ impl Es40 {
     /// Hardware broadcast on 64 nodes, buffers in main memory: the PCI bus
     /// limits it (section 4.4.1, broadcast time).
     pub const BROADCAST_HOST_BUFFERS: MibPerS = MibPerS(175.0);
-    /// The same with buffers in the NIC (section 4.4.1, broadcast time).
+    /// The broadcast bandwidth with buffers in the NIC (section 4.4.1, broadcast time).
     pub const BROADCAST_NIC_BUFFERS: MibPerS = MibPerS(312.0);
     /// The rate of the file transfer protocol, instead of 175 MB/s: the host process that serves
     /// the NIC is slow to answer (section 4.4.1).

@@ -1,4 +1,4 @@
-//! Input that makes no sense: the fault, the reason, and advice.
+//! Invalid input: the fault, the reason, and advice.
 
 use crate::KeyRange;
 use thiserror::Error;
@@ -28,7 +28,7 @@ pub enum InputError {
         /// The bound.
         max: u32,
     },
-    /// The next strobe would leave before the nodes have done with this one.
+    /// The next strobe would be sent before the nodes have switched.
     #[error(
         "a time slice of {quantum_us} us is over before the nodes have switched: the strobe takes \
          {strobe_us:.1} us and the switch {switch_us:.1} us"
@@ -41,14 +41,14 @@ pub enum InputError {
         /// The switch, in us.
         switch_us: f64,
     },
-    /// The Node Managers of this machine cannot keep up.
+    /// The Node Managers of this machine cannot keep up with time slices this short.
     #[error("a time slice of {quantum_us} us is shorter than this machine handles ({known_from})")]
     QuantumUnderShortest {
         /// The quantum asked for, in us.
         quantum_us: f64,
         /// The shortest, in us.
         shortest_us: f64,
-        /// The source of that fact.
+        /// The source of the shortest quantum.
         known_from: String,
     },
     /// A setting that the machine does not have.
@@ -66,7 +66,7 @@ pub enum InputError {
         key: &'static str,
         /// The value given.
         value: f64,
-        /// Its unit.
+        /// The unit.
         unit: &'static str,
         /// The valid values.
         range: KeyRange,
@@ -82,11 +82,11 @@ pub enum InputError {
     /// A number that is not finite, or out of range.
     #[error("{name} is {} {unit}: it must be {wanted}", short(*value))]
     OutOfRange {
-        /// Its name.
+        /// The name.
         name: &'static str,
         /// The value given.
         value: f64,
-        /// Its unit.
+        /// The unit.
         unit: &'static str,
         /// The valid values.
         wanted: &'static str,
@@ -143,7 +143,7 @@ impl InputError {
     }
 }
 
-/// A number as short as it can be written.
+/// A number in its shortest notation.
 fn short(value: f64) -> String {
     let usual = value == 0.0 || !value.is_finite() || (1e-6..1e15).contains(&value.abs());
     if usual { value.to_string() } else { format!("{value:e}") }

@@ -17,7 +17,7 @@ pub enum Limit {
     Bandwidth,
     /// Messages on the network, independent of their length.
     Latency,
-    /// Slots of the remote queue: chunks wait until all nodes have released one.
+    /// Slots of the remote queue: a chunk waits until all nodes have freed a slot.
     Slots,
     /// Writing the file on the nodes.
     Write,

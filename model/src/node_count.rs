@@ -41,7 +41,7 @@ impl NodeCount {
         NodeCount::power_of_2(stages.saturating_mul(2))
     }
 
-    /// A number in the middle of both, if there is one between them.
+    /// A number about halfway between the two, if there is a number between them.
     pub fn between(self, above: NodeCount) -> Option<NodeCount> {
         let middle = self.0.midpoint(above.0);
         (self.0 < middle && middle < above.0).then_some(NodeCount(middle))
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_a_node_and_a_bound() {
+    fn a_machine_has_at_least_one_node_and_at_most_the_bound() {
         assert_eq!(NodeCount::new(0), Err(InputError::NoNodes));
         assert_eq!(NodeCount::new(1), Ok(NodeCount::ONE));
         assert!(NodeCount::new(MAX_NODES).is_ok());

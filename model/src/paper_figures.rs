@@ -62,7 +62,8 @@ pub struct RivalLaunch {
 pub struct Crossover {
     /// The rival.
     pub rival: Rival,
-    /// The number of nodes from which it is faster; `None` if beyond the model's range.
+    /// The number of nodes from which the rival is faster. `None` if it is beyond the model's
+    /// range.
     pub nodes: Option<NodeCount>,
     /// The paper's value, in nodes; `None` if the paper gives none.
     pub paper_nodes: Option<u64>,

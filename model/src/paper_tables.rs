@@ -16,11 +16,11 @@ const TABLE_5_LOG2_NODES: u32 = 12;
 /// A component of Equation 3 (Table 2).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table2Row {
-    /// Its name in the paper.
+    /// The name in the paper.
     pub component: &'static str,
-    /// Its meaning.
+    /// The meaning.
     pub description: &'static str,
-    /// Its value; `None` if the user gives it.
+    /// The value; `None` if the user gives it.
     pub value: Option<f64>,
     /// The unit.
     pub unit: &'static str,
@@ -44,7 +44,7 @@ pub struct Table3Row {
 /// A launcher of Table 5, extrapolated to 4,096 nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table5Row {
-    /// Its name.
+    /// The name.
     pub manager: String,
     /// Size of the binary in the paper's MB.
     pub binary_mib: u32,
@@ -52,7 +52,7 @@ pub struct Table5Row {
     pub launch_s: f64,
     /// Seconds as the paper prints them.
     pub paper_s: f64,
-    /// Its law of growth.
+    /// The law of growth.
     pub law: String,
 }
 

@@ -18,8 +18,8 @@ pub struct QsNet {
     pub packet_ns: f64,
     /// T_base: processing of a packet for any distance, in ns.
     pub base_ns: f64,
-    /// T_cable: delay of the cable one way, in ns per metre. Equation 3 counts
-    /// it twice, for the packet and for its acknowledgement.
+    /// T_cable: delay of the cable one way, in ns per metre. Equation 3 counts the cable twice, for
+    /// the packet and for its acknowledgement.
     pub cable_ns_per_m: f64,
     /// T_switch: delay of a switch, the way back included, in ns.
     pub switch_ns: f64,

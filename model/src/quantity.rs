@@ -1,4 +1,4 @@
-//! Sizes, bandwidths, lengths: numbers that cannot be taken for one another.
+//! Sizes, bandwidths and lengths as types, so that they cannot be confused.
 
 use crate::InputError;
 use crate::input_error::{not_negative, positive};
@@ -118,7 +118,7 @@ impl Metres {
 pub struct Switches(pub(crate) f64);
 
 impl Switches {
-    /// A whole number of them.
+    /// A whole number of switches.
     pub fn new(switches: u32) -> Switches {
         Switches(f64::from(switches))
     }

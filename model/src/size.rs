@@ -42,27 +42,27 @@ pub struct Goal {
 pub struct Sizing {
     /// The kind of machine.
     pub profile: String,
-    /// Its number of nodes and its settings; `None` if not even one node meets the goal.
+    /// The machine's number of nodes and its settings. `None` if not even one node meets the goal.
     pub largest: Option<Setting>,
-    /// The requirement that one node more would break.
+    /// The requirement that one more node would break.
     pub limit: SizeLimit,
-    /// The machine with one node more, with its best settings; `None` if the goal asks for no more.
+    /// The machine with one more node, with its best settings. `None` if the goal asks for no more
+    /// nodes.
     pub beyond: Option<Setting>,
-    /// Settings of the goal that this kind of machine does not have: it is
-    /// answered for without them.
+    /// Settings of the goal that this kind of machine does not have. The answer ignores them.
     pub not_applicable: Vec<&'static str>,
 }
 
 /// A machine that meets a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its nodes.
+    /// The nodes.
     pub nodes: NodeCount,
-    /// Children of each node of its tree, if it has one.
+    /// The number of children of each node of the tree, if there is a tree.
     pub fan_out: Option<FanOut>,
     /// Bytes of a chunk, where that matters.
     pub chunk_bytes: Option<u32>,
-    /// Its launch, in ms.
+    /// The launch, in ms.
     pub launch_ms: f64,
     /// The cost of a time slice, in percent.
     pub cost_percent: f64,
@@ -75,8 +75,7 @@ pub enum SizeLimit {
     /// The launch would take too long, most of it because of this limit.
     Launch(Limit),
     /// No tree meets both requirements. Trees whose time slice is cheap enough launch too slowly,
-    /// most of it because of this limit. Trees that launch in time have a more expensive time
-    /// slice.
+    /// most of it because of this limit. Trees that launch in time have too expensive a time slice.
     Both(Limit),
     /// The time slice would cost too much, most of it because of this limit.
     Quantum(Limit),
@@ -101,7 +100,7 @@ struct Candidate {
 /// Finds the largest machine of one kind that meets the goal.
 ///
 /// # Errors
-/// The profile or the goal makes no sense, or the time slice is too short for even one node of this
+/// The profile or the goal is invalid, or the time slice is too short even for one node of this
 /// kind.
 pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     profile.check()?;
@@ -125,7 +124,7 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
         return Ok(sizing(None, miss));
     }
     // For any tree, a smaller machine does better than a larger one. The machines that fit are
-    // therefore those up to some size.
+    // therefore all those up to some size.
     let (mut fitting, mut failing) = (NodeCount::ONE, goal.most_nodes);
     while let Some(middle) = fitting.between(failing) {
         if fits(middle) {
@@ -138,13 +137,13 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     Ok(sizing(Some(fitting), miss))
 }
 
-/// The candidate with the shortest launch of those that meet the goal, or the obstacle that all of
-/// them have.
+/// The candidate with the shortest launch of those that meet the goal. If none does, the obstacle
+/// that all have.
 fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, Miss> {
     let all = candidates(profile, goal, nodes);
     let lost = |candidate: &Candidate| candidate.strobe.lost_us();
     let cheapest = all.iter().min_by(|a, b| lost(a).total_cmp(&lost(b)));
-    // There is one fan-out and one chunk at least.
+    // At least one fan-out and one chunk exist.
     let quantum = Miss {
         limit: SizeLimit::Quantum(cheapest.map_or(Limit::Switch, |one| one.strobe.limit())),
         nearest: cheapest.map(|one| one.setting(goal, nodes)),
@@ -208,8 +207,8 @@ fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate
 }
 
 impl Goal {
-    /// The same goal for a machine of this kind, and the settings that are left out because it does
-    /// not have them.
+    /// The goal without the settings that a machine of this kind does not have, and the names of
+    /// those settings.
     fn on(&self, profile: &Profile) -> (Goal, Vec<&'static str>) {
         match &profile.network {
             Network::Tree(_) => (*self, Vec::new()),

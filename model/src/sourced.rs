@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Sourced {
     /// The value.
     pub value: f64,
-    /// Lower end of its 95 % confidence interval, if it was fitted.
+    /// The lower end of the value's 95 % confidence interval, if it was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Upper end of the confidence interval.

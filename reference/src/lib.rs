@@ -1,8 +1,8 @@
 //! The expected values and golden logs that tests compare with. They lie outside this repository:
 //! in the directory `STORM_SHARED`, or by default in `shared` beside the repository.
 //!
-//! A test without them is skipped, and says so visibly. If `STORM_SHARED` is set, as in CI, no test
-//! is skipped: a missing file is a failure.
+//! Without them a test is skipped, with a visible notice. If `STORM_SHARED` is set, as in CI, no
+//! test is skipped: a missing file is a failure.
 //!
 //! This crate does not interpret the files.
 
@@ -34,8 +34,8 @@ pub fn read_bytes(name: &str) -> Option<Vec<u8>> {
     match look(name, told) {
         Ok(bytes) => Some(bytes),
         Err(notice) => {
-            // Written to standard error directly, because the test harness captures `eprintln!`. If
-            // the write fails, nobody could read the notice anyway.
+            // Written to standard error directly, because the test harness captures `eprintln!`. A
+            // failed write is ignored: there is no other place for the notice.
             let _ = std::io::stderr().write_all(notice.as_bytes());
             None
         }

@@ -55,9 +55,9 @@ pub(crate) fn without_other_servers(program: &mut Command) {
     }
 }
 
-/// Sets libpmix for a server, unless its user has set it. Among its ways to keep data in shared
-/// memory for ranks, `ds21` has only one place for each rank. A second program of a rank then fails
-/// in `MPI_Init` (4.2). An excluded way need not exist.
+/// Sets libpmix for a server, unless its user has set it. One of its ways to keep data in shared
+/// memory for ranks, `ds21`, has only one place for each rank. With it, a second program of a rank
+/// fails in `MPI_Init` (4.2). An excluded way need not exist.
 pub(crate) fn set_server(server: &mut Command) {
     const STORAGE: &str = "PMIX_MCA_gds";
     if env::var_os(STORAGE).is_none() {
@@ -92,10 +92,10 @@ pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_serve
     program.env(defaults::VARIABLE, given.encode());
 }
 
-/// The settings of Open MPI. Version 4.x takes itself for a process without a job, except under
-/// `mpirun` and resource managers that it knows. It names files in shared memory by the host and
-/// the place on the node, which nodes of one host share. It leaves loopback out, which may be the
-/// nodes' only way to each other. Unknown names are ignored.
+/// The settings of Open MPI. Except under `mpirun` and resource managers that it knows, version 4.x
+/// assumes a process without a job. It names files in shared memory by the host and the place on
+/// the node, which nodes of one host share. It excludes loopback, which may be the nodes' only
+/// connection. Unknown names are ignored.
 fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsString)> {
     let mut settings = vec![("schizo", "^orte".into()), ("ess", "pmi".into())];
     let directories = [
@@ -106,7 +106,7 @@ fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsStri
     ];
     settings.extend(directories.map(|name| (name, shared_memory.into())));
     let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
-    // Open MPI takes only one of the two.
+    // Open MPI accepts only one of the two.
     const EXCLUDES: &str = "btl_tcp_if_exclude";
     let excludes = env::var_os(format!("{PARAMETER}{EXCLUDES}")).is_some()
         || users.iter().any(|name| name == EXCLUDES);
@@ -116,7 +116,7 @@ fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsStri
     settings
 }
 
-/// The parameters that this user's file sets; none without one.
+/// The parameters that this user's file sets. Empty without a file.
 fn users_parameters() -> Vec<String> {
     let file = env::var_os("HOME").map(|home| PathBuf::from(home).join(USERS_FILE));
     let Some(file) = file.and_then(|file| File::open(file).ok()) else { return Vec::new() };

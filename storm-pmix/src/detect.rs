@@ -1,5 +1,5 @@
-//! The libraries that a program is linked with. They tell whether it joins its job through PMIx,
-//! and whether it needs libraries from its own directory.
+//! The libraries that a program is linked with. They show whether the program joins its job through
+//! PMIx, and whether it needs libraries from its own directory.
 
 use crate::libraries::Search;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
@@ -44,8 +44,8 @@ pub struct Linkage {
 
 impl Linkage {
     /// The linkage of a program at `path`. A file that is not ELF, or is statically linked, counts
-    /// as linked with nothing. Only the tables of the files that tell it are read. Libraries are
-    /// read only until the program or one of them is linked with an MPI.
+    /// as linked with nothing. Only the tables that list the libraries are read. Libraries are read
+    /// only until the program or one of them is linked with an MPI.
     pub fn of(program: &File, path: &Path) -> Linkage {
         match Needs::of(program) {
             Some(needs) => {
@@ -63,8 +63,8 @@ pub(crate) struct Needs {
     pub(crate) kind: (u8, u8, u16),
     /// Names of libraries.
     pub(crate) libraries: Vec<Vec<u8>>,
-    /// Lists of directories for the search: one that also counts for the libraries' libraries, and
-    /// one that does not.
+    /// Lists of directories for the search. This list also counts for the libraries' own libraries;
+    /// `runpath` does not.
     pub(crate) rpath: Vec<u8>,
     pub(crate) runpath: Vec<u8>,
 }
@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn neither_this_program_nor_text_is_linked_with_any() {
+    fn this_program_and_text_files_are_not_linked_with_mpi() {
         let path = std::env::current_exe().expect("it runs");
         let own = File::open(&path).expect("readable");
         assert_eq!(Linkage::of(&own, &path), Linkage::default());
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_programs_are_no_trouble(
+        fn damaged_programs_count_as_linked_with_nothing(
             at in any::<prop::sample::Index>(),
             byte in any::<u8>(),
             cut in any::<prop::sample::Index>(),

@@ -1,6 +1,6 @@
 //! Exchange of a blob from each node to all nodes, through the job's PMI key-value space. It takes
-//! rounds, because the nodes' values at one PMI barrier must fit one report of a node and one
-//! heartbeat of the manager.
+//! several rounds, because the nodes' values at one PMI barrier must fit one report of a node and
+//! one heartbeat of the manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -14,20 +14,20 @@ const HEAD_BYTES: usize = 80;
 /// Longest text of a value. The number of the exchange, the round and the length of all come before
 /// it.
 const TEXT_MAX_BYTES: usize = VALLEN_MAX_BYTES - 64;
-/// Smallest portion of a node in its turn, if a heartbeat is long enough. Otherwise more nodes
-/// would send less at once, and keys would be most of it.
+/// Smallest portion of a node in its turn, if a heartbeat is long enough. With smaller portions,
+/// keys would be most of the data.
 const LEAST_BYTES: usize = 4 * HEAD_BYTES;
 /// Limit of bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
-/// The values of other nodes make no sense.
+/// The values of other nodes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ExchangeError {
     /// A node's value is missing, or belongs elsewhere.
-    #[error("node {node} of the job did not say what it has for the others")]
+    #[error("node {node} of the job did not send its data for the others")]
     Missing { node: usize },
     /// The values are more than any node can keep.
-    #[error("the nodes of the job have more than {GATHERED_MAX_BYTES} bytes for each other")]
+    #[error("the nodes of the job exchange more than {GATHERED_MAX_BYTES} bytes in one fence")]
     TooMuch,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Portion {
 impl Portion {
     /// The portion for `nodes` nodes with heartbeats of `heartbeat_bytes` bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
-        // Half of it is used, because others have something to send as well.
+        // Half of the heartbeat is used, because other data needs room too.
         let share = heartbeat_bytes / 2;
         let nodes = nodes.max(1);
         let at_once = (share / LEAST_BYTES).clamp(1, nodes);
@@ -61,11 +61,12 @@ impl Portion {
 }
 
 /// One exchange, from the view of one node. In each round the nodes whose turn it is send a
-/// portion. A node that has sent everything is left out once all have told their lengths.
+/// portion. Once all nodes have announced their lengths, a node that has sent everything is left
+/// out.
 ///
-/// Keys are used again and again, so that the space does not grow with the fences of a job. A
-/// node's put is only visible elsewhere after a barrier. The node enters the barrier only when it
-/// has read the earlier values.
+/// Keys are reused, so that the space does not grow with the fences of a job. Reuse is safe: a
+/// node's put is visible to others only after a barrier, which each node enters only when it has
+/// read the earlier values.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     number: u64,
@@ -136,8 +137,8 @@ impl Exchange {
         puts
     }
 
-    /// To be called after the barrier: takes the values of the nodes whose turn it was, as found by
-    /// `get`. Returns the blobs one after the other once they are complete; until then another
+    /// Call it after the barrier. Takes the values of the nodes whose turn it was, as found by
+    /// `get`. Returns the blobs one after the other once they are complete. Before that, another
     /// round follows.
     pub(crate) fn take<E: From<ExchangeError>>(
         &mut self,
@@ -209,7 +210,8 @@ impl Exchange {
         self.lap == 0 && value == 0
     }
 
-    /// The head of each value of this round, so that an older value of the key is not taken for it.
+    /// The head of each value of this round. It distinguishes the value from an older one under the
+    /// same key.
     pub(crate) fn head(&self) -> String {
         format!("{}.{} ", self.number, self.round)
     }
@@ -283,7 +285,7 @@ mod tests {
         let blobs: Vec<Vec<u8>> = (0..5000_u32).map(|node| node.to_le_bytes().repeat(50)).collect();
         let few = &blobs[..100];
         assert_eq!(exchange(1, few, 256 << 10, &mut HashMap::new()), 1);
-        // It would be too slow for each node to read all values, so one node reads them for all.
+        // It would be too slow if each node read all values, so one node reads them for all.
         let (nodes, portion) = (blobs.len(), Portion::of(blobs.len(), 256 << 10));
         let of = |(own, blob): (usize, &Vec<u8>)| Exchange::new(2, portion, (own, nodes), blob);
         let mut all: Vec<Exchange> = blobs.iter().enumerate().map(of).collect();
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_nothing_or_what_was_before_is_named() {
+    fn a_node_with_a_missing_or_stale_value_is_named() {
         let mut exchange = Exchange::new(1, Portion::of(2, 1 << 16), (0, 2), b"own");
         let mut puts: HashMap<_, _> = exchange.puts().into_iter().collect();
         let taken = exchange.take(|key| Ok::<_, ExchangeError>(puts.get(key).cloned()));

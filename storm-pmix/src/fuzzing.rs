@@ -1,5 +1,5 @@
-//! Entry points for `fuzz/` into private decoders of this crate, for data of ranks, peers, users
-//! and submitted programs. Compiled by cargo-fuzz only.
+//! Entry points for `fuzz/` into private decoders of this crate, for data from ranks, peers, users
+//! and submitted programs. Only cargo-fuzz compiles them.
 
 use crate::client_environment::parameters;
 use crate::detect::needs;

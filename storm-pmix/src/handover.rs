@@ -1,6 +1,6 @@
 //! The dialogue of a rank and the server of its node, before the rank executes its program. The
-//! rank tells its number, with its PMI connection. The server answers with the rank's environment,
-//! or a refusal.
+//! rank sends its number and its PMI connection. The server answers with the rank's environment, or
+//! a refusal.
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -34,7 +34,7 @@ pub(crate) fn ask(
     understood(&answer).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// The meaning of a server's answer; `None` if it is not valid.
+/// The meaning of a server's answer. `None` if it is not valid.
 pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
     match answer.split_first()? {
         (&GRANTED, text) => Some(Ok(text.split(|byte| *byte == 0).filter_map(variable).collect())),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_told_what_the_server_says_and_its_connection_stays_open() {
+    fn a_rank_gets_the_servers_answer_and_its_connection_stays_open() {
         let (mut rank, mut server) = UnixStream::pair().expect("a pair");
         let (pmi, mut node) = UnixStream::pair().expect("a pair");
         let environment: Environment = vec![("A".into(), "b=c".into()), ("D".into(), "".into())];

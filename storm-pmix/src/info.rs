@@ -1,5 +1,5 @@
 //! Lists of `pmix_info_t`. Their strings and arrays live as long as the process: a server makes a
-//! handful of them, once.
+//! handful of lists, once.
 
 use crate::abi::{
     BOOL, ByteObject, DATA_ARRAY, Data, DataArray, INFO, Info, KEY_BYTES, NSPACE_BYTES, PROC_RANK,
@@ -21,8 +21,8 @@ pub(crate) enum InfoValue {
 }
 
 /// One key and its value.
-pub(crate) fn info(key: &str, said: InfoValue) -> Info {
-    let (kind, data) = match said {
+pub(crate) fn info(key: &str, value: InfoValue) -> Info {
+    let (kind, data) = match value {
         InfoValue::Bool(flag) => (BOOL, Data { flag }),
         InfoValue::Text(text) => (STRING, Data { string: lasting(text) }),
         InfoValue::U16(uint16) => (UINT16, Data { uint16 }),
@@ -48,7 +48,7 @@ pub(crate) fn proc(nspace: &str, rank: u32) -> Proc {
     Proc { nspace: name::<NSPACE_BYTES>(nspace), rank }
 }
 
-/// The text is cut if it is too long; keys and namespaces of STORM are far shorter.
+/// A fixed-size name. A text that is too long is cut; keys and namespaces of STORM are far shorter.
 fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut name = [0; BYTES];
     for (to, from) in name[..BYTES - 1].iter_mut().zip(text.bytes()) {

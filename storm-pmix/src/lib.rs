@@ -1,18 +1,18 @@
 //! PMIx for programs of Open MPI, and for other programs that join their job through PMIx.
 //!
-//! A rank of such a job is started as [`start_rank`], which asks the server of its node for an
-//! environment and becomes the program. The first rank of a node that asks starts the server,
+//! A rank of such a job starts as [`start_rank`], which asks the server of its node for an
+//! environment and then executes the program. The first rank of a node that asks starts the server,
 //! [`serve`]. The server is one process per job and node that runs libpmix's server as the job's
-//! user. It lives in the job's place on the node, and stops and dies with it.
+//! user. It belongs to the job on the node, and is stopped and killed with it.
 //!
-//! Ranks hand the server their PMI-1 connections. For the Node Manager the server acts as the ranks
-//! of its node: it says `init` when they join, puts, waits in barriers, aborts and says `finalize`.
-//! The rules for ranks under PMI-1 therefore hold here too: deaths, missing ranks, restarts of
-//! managers. The Node Manager itself loads no library.
+//! Ranks hand the server their PMI-1 connections. Towards the Node Manager the server acts for the
+//! ranks of its node: it sends `init` when they join, puts, waits in barriers, aborts and sends
+//! `finalize`. The rules for ranks under PMI-1 therefore hold here too: deaths, missing ranks,
+//! restarts of managers. The Node Manager itself loads no library.
 //!
 //! Not supported are dynamic processes (MPI_Comm_spawn, MPI_Comm_connect), the name service, and
-//! fences of some ranks of several nodes; they are refused. No data is fetched from a rank that has
-//! not given it in a fence (direct modex).
+//! fences of some ranks of several nodes. All are refused. A rank gets another rank's data only
+//! from a fence, never directly (no direct modex).
 
 pub mod abi;
 mod client_environment;

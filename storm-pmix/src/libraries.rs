@@ -16,12 +16,12 @@ const CACHE: &str = "/etc/ld.so.cache";
 const CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const CACHE_HEADER_BYTES: usize = 48;
 const CACHE_ENTRY_BYTES: usize = 24;
-/// Offsets in an entry: of the name's place, and of the path's.
+/// Offsets in an entry: of the offset of the name, and of the offset of the path.
 const CACHE_NAME: usize = 4;
 const CACHE_PATH: usize = 8;
 /// Directories that the loader always searches.
 const DIRECTORIES: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Limit of libraries, more than any known program has. It bounds a list that was made to be long.
+/// Limit of libraries, more than any known program has. It bounds the work for a hostile list.
 const LIBRARIES_MAX: usize = 1024;
 /// Libraries that everything needs, and that need no others.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"libc.so.", b"libm.so.", b"ld-linux"];
@@ -29,7 +29,7 @@ const OF_THE_SYSTEM: [&[u8]; 3] = [b"libc.so.", b"libm.so.", b"ld-linux"];
 /// The places to search for libraries.
 pub(crate) struct Search {
     /// The value of `LD_LIBRARY_PATH`.
-    told: Vec<u8>,
+    library_path: Vec<u8>,
     cache: HashMap<Vec<u8>, Vec<PathBuf>>,
 }
 
@@ -38,8 +38,8 @@ struct Object {
     needs: Needs,
     /// The object's directory, for `$ORIGIN`.
     origin: PathBuf,
-    /// The paths of the objects that led to this one, the nearest first, with the directories they
-    /// are relative to.
+    /// The search paths of the objects that led to this object, the nearest first, with the
+    /// directories that the paths are relative to.
     inherited: Option<Arc<Inherited>>,
 }
 
@@ -50,11 +50,11 @@ struct Inherited {
 }
 
 impl Search {
-    /// The search for this process's own libraries.
+    /// The search for libraries as it works in this process.
     pub(crate) fn here() -> Search {
-        let told = env::var_os("LD_LIBRARY_PATH").unwrap_or_default().as_bytes().to_vec();
+        let library_path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default().as_bytes().to_vec();
         let cache = std::fs::read(CACHE).ok().and_then(|cache| cached(&cache)).unwrap_or_default();
-        Search { told, cache }
+        Search { library_path, cache }
     }
 
     /// Whether the first MPI that the loader meets is Open MPI. The loader meets all libraries of
@@ -105,7 +105,7 @@ impl Search {
             }
         }
         found
-            .or_else(|| in_any(&self.told, &by.origin))
+            .or_else(|| in_any(&self.library_path, &by.origin))
             .or_else(|| in_any(&by.needs.runpath, &by.origin))
             .or_else(|| self.cache.get(library)?.iter().find_map(|path| fits(path.clone())))
             .or_else(|| {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn nowhere() -> Search {
-        Search { told: Vec::new(), cache: HashMap::new() }
+        Search { library_path: Vec::new(), cache: HashMap::new() }
     }
 
     fn open_mpi(search: &Search, program: &Path) -> bool {
@@ -214,17 +214,17 @@ mod tests {
         assert!(open_mpi(&nowhere(), &enough));
         let plain = there(&["-lwaves"]);
         assert!(!open_mpi(&nowhere(), &plain));
-        let told = [b"/nowhere::", here.as_os_str().as_bytes()].concat();
-        assert!(open_mpi(&Search { told: told.clone(), ..nowhere() }, &plain));
+        let library_path = [b"/nowhere::", here.as_os_str().as_bytes()].concat();
+        assert!(open_mpi(&Search { library_path: library_path.clone(), ..nowhere() }, &plain));
         let known = ["libwaves.so", "libphysics.so"];
         let known =
             known.map(|name| (name.as_bytes().to_vec(), vec!["/dev/null".into(), here.join(name)]));
         assert!(open_mpi(&Search { cache: known.into(), ..nowhere() }, &plain));
-        let told = Search { told, ..nowhere() };
+        let library_path = Search { library_path, ..nowhere() };
         let nearest = there(&["-lchemistry", "-lwaves"]);
-        assert!(!open_mpi(&told, &nearest), "MPICH is met first");
+        assert!(!open_mpi(&library_path, &nearest), "MPICH is met first");
         let nearest = there(&["-lphysics", "-lchemistry"]);
-        assert!(open_mpi(&told, &nearest), "so is Open MPI");
+        assert!(open_mpi(&library_path, &nearest), "so is Open MPI");
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(crate) struct Functions {
 impl Functions {
     /// Loads the library for as long as the process lives.
     pub(crate) fn load() -> Result<Functions, LibraryError> {
-        // SAFETY: the library is the system's. Its initialisers do what every program that is
-        // linked with it lets them do.
+        // SAFETY: the library is the system's. Loading it runs the same initialisers as in any
+        // program that is linked with it.
         let library = unsafe { Library::new(SONAME) }.map_err(LibraryError::Absent)?;
         let functions = look_up(&library)?;
         // The functions must stay loaded.
@@ -63,7 +63,7 @@ impl Functions {
         if name.is_null() {
             return status.to_string();
         }
-        // SAFETY: not NULL, so it is a string that ends with NUL and is never freed.
+        // SAFETY: the pointer is not NULL, so it is a string that ends with NUL and is never freed.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::major;
 
     #[test]
-    fn the_release_is_found_in_what_it_says_of_itself() {
+    fn the_release_is_parsed_from_the_version_text() {
         assert_eq!(major("OpenPMIx 4.2.2, repo rev: gitdb1b1cd (PMIx Standard: 4.2)"), Some(4));
         assert_eq!(major("OpenPMIx 5.0.7 (PMIx Standard: 5.1)"), Some(5));
         assert_eq!(major("a strange one"), None);

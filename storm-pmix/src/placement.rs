@@ -55,7 +55,7 @@ impl Placement {
         &self.nodes[self.own]
     }
 
-    /// The name of this node. It is not its host's name, which nodes may share.
+    /// The name of this node. The host's name would not do: nodes may share a host.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }
@@ -92,7 +92,7 @@ impl Placement {
             info("pmix.spawned", InfoValue::Bool(false)),
             info("pmix.tmpdir", directory()),
             info("pmix.nsdir", directory()),
-            // The directory is the job's, and goes with it.
+            // The directory belongs to the job, and is removed with it.
             info("pmix.tdir.rmclean", InfoValue::Bool(true)),
         ];
         for (index, ranks) in self.nodes.iter().enumerate() {
@@ -106,7 +106,7 @@ fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
         InfoValue::Array(vec![
-            // The rank comes first: the rest belongs to it.
+            // The rank comes first: the other values belong to it.
             info("pmix.rank", InfoValue::Rank(rank)),
             info("pmix.grank", InfoValue::Rank(rank)),
             info("pmix.apprank", InfoValue::Rank(rank)),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_may_be_of_more_blocks_than_a_value_of_pmi_has_room_for() {
+    fn a_placement_may_exceed_one_value_of_pmi() {
         let blocks: String =
             (0..3000).map(|node| format!(",({node},1,{})", 1 + node % 2)).collect();
         let placed = Placement::new(&format!("(vector{blocks})"), 4500, 4499).expect("a mapping");

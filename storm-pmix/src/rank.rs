@@ -39,7 +39,7 @@ pub struct RankOptions {
 #[derive(Debug, Error)]
 pub enum RankError {
     /// A variable that the Node Manager gives every rank is absent.
-    #[error("{0} is not set: only ranks of a job can be started so")]
+    #[error("{0} is not set: this command starts only ranks of a job")]
     Environment(&'static str),
     /// The job's directory on the node cannot be used.
     #[error("the job's directory cannot be used for PMIx")]
@@ -64,7 +64,8 @@ pub enum RankError {
 }
 
 impl RankError {
-    /// The exit status of the rank. If the program is at fault, it is that of shells.
+    /// The exit status of the rank. If the program could not be executed, it is the status that a
+    /// shell gives.
     pub fn exit_code(&self) -> u8 {
         match self {
             RankError::Execute { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
@@ -134,8 +135,8 @@ fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankEr
     UnixStream::connect(&socket).map_err(RankError::Silent)
 }
 
-/// Starts the server, whose parent ends at once. The program that this process becomes must not
-/// find a child that it did not make.
+/// Starts the server, whose parent ends at once. The rank becomes the program, which must not find
+/// a child that it did not make.
 fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
     let mut server = Command::new("/proc/self/exe");
     // PMI_FD stays open in the server, which needs it to end the job if it dies.

@@ -15,7 +15,7 @@ type Claims = BTreeMap<&'static str, i64>;
 
 /// Directories of the headers: for Debian's `libpmix-dev`, and elsewhere.
 const INCLUDES: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/pmix2/include", "/usr/include"];
-/// If it is set, a host without the header fails this test instead of skipping it.
+/// If this variable is set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_MPI";
 
 macro_rules! offsets {

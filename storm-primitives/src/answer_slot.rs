@@ -21,7 +21,7 @@ impl AnswerSlot {
             shared.0 = Some(answer);
             shared.1.take()
         };
-        // The borrow has ended by now: the woken future may look at once.
+        // The borrow has ended here, so the woken future may look at once.
         if let Some(waker) = waker {
             waker.wake();
         }

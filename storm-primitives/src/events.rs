@@ -24,8 +24,8 @@ pub struct EventTable {
 struct Inner {
     /// The number of symmetric events.
     symmetric: u32,
-    /// The local events, and the symmetric ones that were ever touched: on a
-    /// large machine a node uses few of those that the layout has.
+    /// The local events, and the symmetric ones that were ever touched. On a large machine a node
+    /// uses few of the symmetric events.
     events: HashMap<u32, Event>,
     next_local: u32,
 }
@@ -75,8 +75,8 @@ impl EventTable {
         std::mem::take(&mut event.waiters)
     }
 
-    /// Takes one signal if there is one (TEST-EVENT, not blocking). `None` also if the event does
-    /// not exist.
+    /// Takes one signal if there is one (TEST-EVENT, not blocking). An event that does not exist
+    /// has none.
     pub fn poll(&self, event: EventId) -> Option<Signal> {
         self.inner.borrow_mut().find(event)?.pop()
     }
@@ -140,7 +140,7 @@ impl Future for AwaitEvent {
             return Poll::Ready(Err(PrimitiveError::UnknownEvent { event: self.event }));
         };
         if let Some(signal) = event.pop() {
-            // Several tasks may wait for one event: the next takes the rest.
+            // Several tasks may wait for one event. The next waiter takes the remaining signals.
             return Poll::Ready(signal);
         }
         if !event.waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -150,7 +150,7 @@ impl Future for AwaitEvent {
     }
 }
 
-/// An event of this node alone; gone when dropped. A task that waits for it then is not woken.
+/// An event of this node alone. Dropping it removes the event and wakes no task that waits for it.
 #[derive(Debug)]
 pub struct LocalEvent {
     id: EventId,

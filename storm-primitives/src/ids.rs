@@ -1,7 +1,6 @@
 //! Identifiers of the primitives: nodes, events, addresses, epochs.
 //!
-//! Each is a newtype so that no two integers of different meaning can be
-//! exchanged by mistake. They carry no behaviour.
+//! Each is a newtype, so that two integers of different meaning cannot be confused.
 
 use crate::MAX_NODES;
 use serde::{Deserialize, Serialize};
@@ -57,7 +56,7 @@ impl fmt::Display for NodeId {
 pub struct EventId(pub u32);
 
 impl EventId {
-    /// Ids from here on are local to one node.
+    /// The first id of local events. Smaller ids are symmetric.
     pub(crate) const FIRST_LOCAL: u32 = 1 << 31;
 
     /// Whether the event exists only on the node that made it.
@@ -93,8 +92,8 @@ impl fmt::Display for GlobalAddr {
 )]
 pub struct Epoch(pub u64);
 
-/// One life of a node: a node that is cut off and joins again comes back with a
-/// higher incarnation and fresh global memory.
+/// One life of a node. A node that was cut off and joins again has a higher incarnation and fresh
+/// global memory.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]

@@ -146,8 +146,8 @@ impl EventRange {
     }
 }
 
-/// Fingerprint of a layout: equal exactly when the same things were declared
-/// under the same names in the same order.
+/// Fingerprint of a layout. Two layouts have equal fingerprints exactly when they declare the same
+/// items under the same names in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayoutHash(pub [u8; 32]);
 

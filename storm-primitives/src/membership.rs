@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Fewer changes than this stay beside the roster, however short it is.
+/// A view keeps at least this many changes before it folds them into its roster.
 const MIN_CHANGES_TO_FOLD: usize = 64;
 
 /// The nodes that are alive and joined. Clones share the view.
@@ -145,27 +145,29 @@ impl Membership {
         self.change(node, None);
     }
 
-    /// Records that a life of a node ends because its process does. The Node Manager is gone
-    /// entirely. Its keeper ends what it had started, at once or when the time that it keeps jobs
-    /// is over. For backends that can tell an ended process from an unreachable node. Call it
-    /// before [`lost`](Self::lost).
+    /// Records that a node's process has ended, and with it this life of the node. The Node Manager
+    /// is gone. Its keeper ends the jobs that it had started, at once or when the time to keep them
+    /// is over.
+    ///
+    /// For backends that can tell an ended process from an unreachable node. Call it before
+    /// [`lost`](Self::lost).
     pub fn process_ended(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().ended.insert(node, incarnation);
     }
 
-    /// Whether that life of a node is known to have ended with its process. False means unknown.
+    /// Whether this life of a node is known to have ended with its process. False means unknown.
     pub fn has_process_ended(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.inner.borrow().ended.get(&node) == Some(&incarnation)
     }
 
-    /// Records that a life of a node ends with its link, which its host has closed. The host is
-    /// running. Either the Node Manager goes on without the link, or its keeper without the Node
-    /// Manager. For backends. Call it before [`lost`](Self::lost).
+    /// Records that a node's host has closed its link, which ends this life of the node. The host
+    /// is running. Either the Node Manager goes on without the link, or its keeper goes on without
+    /// the Node Manager. For backends. Call it before [`lost`](Self::lost).
     pub fn link_closed(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().closed.insert(node, incarnation);
     }
 
-    /// Whether that life of a node is known to have ended with its link. False means unknown.
+    /// Whether this life of a node is known to have ended with its link. False means unknown.
     pub fn has_link_closed(&self, node: NodeId, incarnation: Incarnation) -> bool {
         let inner = self.inner.borrow();
         [&inner.closed, &inner.ended].iter().any(|all| all.get(&node) == Some(&incarnation))

@@ -1,12 +1,12 @@
 //! One node's copy of global memory.
 //!
-//! Bytes live in atomic words, so that the network, the node's own thread and a writer thread
-//! may touch them without `unsafe`. Only an aligned word is atomic. A larger range is made
-//! consistent by the event that announces it (paper, section 2.4.1: no cache coherency is
+//! Bytes live in atomic words. The network, the node's own thread and a writer thread can therefore
+//! access them without `unsafe`. Only an aligned word is atomic. A larger range is consistent once
+//! the event that announces it has been taken (paper, section 2.4.1: no cache coherency is
 //! assumed).
 //!
-//! A simulated node's memory is sparse instead: it behaves the same, holds only the bytes
-//! that were written, and shares the bytes of a transfer with the other receivers.
+//! A simulated node's memory is sparse. It behaves the same, but holds only the bytes that were
+//! written, and shares the bytes of a transfer with the other receivers.
 
 use crate::layout::WORD_BYTES;
 use crate::sparse_memory::SparseMemory;
@@ -101,8 +101,8 @@ impl GlobalMemory {
         }
     }
 
-    /// Discards these bytes, because nobody needs them any more. Sparse memory frees them, and they
-    /// read as zero. Flat memory keeps them.
+    /// Discards bytes that are no longer needed. Sparse memory frees them, and they read as zero.
+    /// Flat memory keeps them.
     pub fn discard(&self, addr: GlobalAddr, len: u64) -> Result<(), OutOfBounds> {
         self.check(addr, len)?;
         if let Storage::Sparse(sparse) = &self.storage {
@@ -121,8 +121,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// `len` bytes at `addr`, by reference where sparse memory has them as one
-    /// block.
+    /// `len` bytes at `addr`, by reference if sparse memory has them as one block.
     pub fn read_bytes(&self, addr: GlobalAddr, len: usize) -> Result<Bytes, OutOfBounds> {
         self.check(addr, len as u64)?;
         if let Storage::Sparse(sparse) = &self.storage
@@ -208,8 +207,7 @@ fn read_within_word(words: &[AtomicU64], addr: GlobalAddr, out: &mut [u8]) {
 }
 
 fn lock(sparse: &Mutex<SparseMemory>) -> MutexGuard<'_, SparseMemory> {
-    // Every change of the maps is one insertion or removal: a panic in between
-    // leaves them usable.
+    // Every change of the maps is one insertion or removal, so a panic leaves them usable.
     sparse.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_memory_shares_what_was_transferred() {
+    fn sparse_memory_shares_transferred_bytes() {
         let [flat, sparse] = memories(4096);
         let data = Bytes::from(vec![7; 2000]);
         for memory in [&flat, &sparse] {
@@ -288,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_memory_lets_go_of_what_is_discarded_and_of_nothing_else() {
+    fn sparse_memory_frees_only_discarded_bytes() {
         let [flat, sparse] = memories(4096);
         let data = Bytes::from(vec![7; 2000]);
         for memory in [&flat, &sparse] {

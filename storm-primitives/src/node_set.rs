@@ -43,7 +43,7 @@ impl NodeSet {
         NodeSet::range(NodeId(1), NodeId(count))
     }
 
-    /// Adds a node; false when it was there.
+    /// Adds a node. Returns false if the set already had it.
     pub fn insert(&mut self, node: NodeId) -> bool {
         self.bits.grow(node.index() + 1);
         !self.bits.put(node.index())
@@ -55,7 +55,7 @@ impl NodeSet {
         self.bits.insert_range(first.index()..last.index() + 1);
     }
 
-    /// Takes a node out; false when it was not there.
+    /// Removes a node. Returns false if the set did not have it.
     pub fn remove(&mut self, node: NodeId) -> bool {
         let present = self.contains(node);
         if present {
@@ -128,8 +128,7 @@ impl NodeSet {
         self.bits.is_subset(&other.bits)
     }
 
-    /// Splits the set into two halves of nearly equal size, the smaller ids
-    /// first: one step of a bisection.
+    /// Splits the set into two halves of nearly equal size, the smaller ids first, for a bisection.
     pub fn halves(&self) -> (NodeSet, NodeSet) {
         let low: NodeSet = self.iter().take(self.len().div_ceil(2)).collect();
         let high = self.difference(&low);
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_node_list_says_why() {
+    fn a_malformed_node_list_is_refused_with_the_reason() {
         for text in
             ["n[1-", "n[3-1]", "n[1-4/0]", "4-5/00", "host7", "n99999999", "n[1-4000000000]"]
         {
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_nothing_is_seen_wherever_it_is() {
+    fn a_step_of_zero_is_found_anywhere_in_a_node_list() {
         for list in ["n[1-2/0]", "n[1-2/00]", "a[1-4/2],b[1-9/0,12]", "n[1-2/ 0 ]", "n[1-2/0"] {
             assert!(has_step_of_nothing(list), "{list}");
         }

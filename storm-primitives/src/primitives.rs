@@ -47,7 +47,7 @@ use std::future::Future;
 ///
 /// **Death of the initiator.** Its operations that are placed complete; its other operations
 /// have no effect. A COMPARE-AND-WRITE that writes is placed where it writes. If its initiator
-/// dies before, the write may or may not happen: on all survivors of the set or on none.
+/// dies before that, the write happens on all survivors of the set or on none.
 ///
 /// **Signals.** The remote event of an XFER-AND-SIGNAL is signalled on a node after the data
 /// is visible there. The local event is signalled once, with the status, after the operation
@@ -58,9 +58,9 @@ use std::future::Future;
 ///
 /// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true: node A issues
 /// operations, then stores a word. Node B sees that word by a read-only COMPARE-AND-WRITE that
-/// returns TRUE. Whatever B issues next is ordered after A's operations. FALSE, or a question
-/// that also writes, promises nothing. With this promise a node can announce that its part is
-/// done without waiting for the status of its operations.
+/// returns TRUE. The operations that B issues next are ordered after A's operations. FALSE promises
+/// nothing, nor does a question that also writes. With this promise a node can announce that its
+/// part is done without waiting for the status of its operations.
 ///
 /// **Blocking.** XFER-AND-SIGNAL never blocks. It is issued when it is called, even if the
 /// caller goes away. COMPARE-AND-WRITE blocks. It is issued when its future is first polled.

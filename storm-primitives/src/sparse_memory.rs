@@ -10,8 +10,8 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Blocks from this length on are kept by reference; shorter ones would cost
-/// more than the words that they fill.
+/// Blocks of at least this length are kept by reference. For a shorter block, the reference costs
+/// more than the words.
 const MIN_SHARED_BYTES: usize = 64;
 
 /// The bytes of one node.

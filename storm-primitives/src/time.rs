@@ -1,5 +1,5 @@
-//! The instant of a backend's clock. Not the wall clock: it counts from an
-//! origin that the backend chose, in real or in virtual time.
+//! The instant of a backend's clock. It counts from an origin that the backend chose, in real or in
+//! virtual time, and is not the wall clock.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,7 +31,7 @@ impl Instant {
         Duration::from_nanos(self.0)
     }
 
-    /// Time from `earlier` to `self`; zero when `earlier` is the later one.
+    /// Time from `earlier` to `self`. Zero if `earlier` is later than `self`.
     pub fn saturating_since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

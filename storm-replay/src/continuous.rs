@@ -9,7 +9,7 @@ use storm_sched::metrics::Capacity;
 use crate::running::{Instant, Running, Started};
 use crate::{JobIndex, TimeSharing};
 
-/// The jobs that run, by their ends, and those of one end by their starts.
+/// The running jobs by their ends; jobs with the same end by their starts.
 #[derive(Debug, Default)]
 pub(crate) struct Continuous {
     ends: BinaryHeap<Reverse<(SchedTime, u32, JobIndex, u32)>>,

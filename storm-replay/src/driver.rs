@@ -25,7 +25,7 @@ const MAX_IDLE_EDGES: u64 = 1_000_000;
 /// times overflows.
 const END_OF_TIME: SchedTime = SchedTime::from_nanos(u64::MAX / 2);
 
-/// When the policy decides about the events of one instant.
+/// When the policy decides on the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EventOrder {
     /// The policy decides after each event, as for the published values.
@@ -46,7 +46,7 @@ pub struct ReplayOptions {
     pub keep_busy: bool,
 }
 
-/// Is told now and then how many jobs have ended.
+/// A callback that gets the number of ended jobs now and then.
 pub type Watch<'a> = &'a mut dyn FnMut(u64);
 
 /// Why a replay did not come to its end.
@@ -244,7 +244,7 @@ impl<'a, R: Running> Driver<'a, R> {
         Ok(any)
     }
 
-    /// Tells the policy of an event, or keeps it for later.
+    /// Passes an event to the policy, or keeps it for later.
     fn take(
         &mut self,
         event: Event,
@@ -310,7 +310,7 @@ impl<'a, R: Running> Driver<'a, R> {
             return Err(not_waiting);
         }
         *start_of = Some(order);
-        // A position below the number of submitted jobs is one of the trace.
+        // Every index below the number of submitted jobs is a job of the trace.
         let Some(&TraceJob { run, procs, .. }) = self.trace.job(index) else {
             return Err(not_waiting);
         };

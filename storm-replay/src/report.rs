@@ -40,7 +40,7 @@ pub struct SharingReport {
     pub slices: u64,
     /// Times that other jobs went on.
     pub context_switches: u64,
-    /// The same per second of the makespan.
+    /// The context switches per second of the makespan.
     pub context_switches_per_s: f64,
 }
 

@@ -1,11 +1,11 @@
 //! The rotation of the rows, which repeats itself as long as only slices end.
 //!
-//! A policy tells the place of the running row in its own rotation
-//! ([`storm_sched::Policy::rotation`]). If a row comes to a place for the second time, with nothing
-//! but slice ends in between, its future turns are known. Each row has a cycle of its own. When all
-//! cycles are known, any number of rounds can pass at once; in a round every row runs once. The
-//! rows need not all be back at the same places, which would take the least common multiple of
-//! their cycles.
+//! A policy gives the place of the running row in its own rotation
+//! ([`storm_sched::Policy::rotation`]). If a row comes to a place for the second time, with only
+//! slice ends in between, its future turns are known. Each row has its own cycle. When all cycles
+//! are known, any number of rounds can be skipped at once. In a round every row runs once. The rows
+//! need not all be back at the same places, which would take the least common multiple of their
+//! cycles.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ struct RowCycle {
     turns: Vec<Turn>,
     /// The turn that the row has, or had last.
     at: usize,
-    /// The turn that follows the last one, once it is known.
+    /// The turn after the last recorded one, once it is known.
     begin: Option<usize>,
 }
 
@@ -61,8 +61,8 @@ impl Rotation {
         (self.running, self.whole, self.turns, self.spent) = (0, false, 0, false);
     }
 
-    /// A row runs from the end of a slice on; `switched` says whether other jobs run now. If the
-    /// policy tells no place, nothing is known of the rotation.
+    /// Records that a row runs from the end of a slice on. `switched` says whether other jobs run
+    /// now. If the policy gives no place, the rotation is unknown.
     pub(crate) fn turn(
         &mut self,
         slot: Option<Slot>,
@@ -147,7 +147,7 @@ impl Rotation {
         self.rows.get(self.running).and_then(|row| row.turns.get(row.at))
     }
 
-    /// A row runs; false if it is not its turn.
+    /// Records that a row runs. Returns false if it was not the row's turn.
     fn comes_to(&mut self, slot: Slot) -> bool {
         let next = if self.rows.is_empty() { 0 } else { self.running + 1 };
         if !self.whole && self.rows.iter().all(|row| row.slot != slot) {
@@ -188,7 +188,7 @@ fn lcm(one: u64, other: u64) -> Option<u64> {
     (one / greatest.max(1)).checked_mul(other)
 }
 
-/// The longest time there is when the nanoseconds are more.
+/// Converts nanoseconds. A value out of range becomes the longest duration.
 pub(crate) fn from_nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn common_multiples_stop_where_numbers_do() {
+    fn common_multiples_do_not_overflow() {
         assert_eq!(lcm(4, 6), Some(12));
         assert_eq!(lcm(u64::MAX, u64::MAX - 1), None);
     }

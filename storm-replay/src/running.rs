@@ -25,7 +25,7 @@ pub(crate) trait Running {
     /// The time of the next event if no job is submitted: a job or a slice ends.
     fn next(&self) -> Option<SchedTime>;
 
-    /// Time passes until `now`, which is no later than [`Running::next`].
+    /// Lets time pass until `now`, which is no later than [`Running::next`].
     fn pass(&mut self, now: SchedTime);
 
     /// Takes the jobs that end now, in the order of their starts.
@@ -51,7 +51,7 @@ pub(crate) trait Running {
 /// An instant after its events.
 pub(crate) struct Instant<'a> {
     pub(crate) now: SchedTime,
-    /// A slice ended, and the policy was told.
+    /// A slice ended, and the policy got the event.
     pub(crate) edge: bool,
     /// Other events happened.
     pub(crate) others: bool,

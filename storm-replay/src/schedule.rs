@@ -16,9 +16,9 @@ pub struct Start {
     pub start: SchedTime,
     /// When it ended.
     pub end: SchedTime,
-    /// Its processors, if they were to be kept.
+    /// The processors, if they were to be kept.
     pub columns: Option<ColumnSet>,
-    /// The processors that it was moved to later, if they were to be kept.
+    /// The processors that the job was moved to later, if the replay keeps them.
     pub moves: Vec<(SchedTime, ColumnSet)>,
 }
 

@@ -1,8 +1,8 @@
-//! Time sharing: a job progresses while its row is active, or a row in which it is a guest.
+//! Time sharing: a job progresses while its row, or a row in which it is a guest, is active.
 //!
 //! Virtual slices are exact to the nanosecond. While only slices end, the rows repeat themselves.
-//! After each row has been watched for a cycle of its own, all rounds that end before the next
-//! event pass at once ([`crate::rotation`]). A policy is therefore asked about few slice ends per
+//! After each row has been watched for its own cycle, all rounds that end before the next event are
+//! skipped at once ([`crate::rotation`]). A policy is therefore asked about few slice ends per
 //! event, however long the jobs are.
 //!
 //! Switching takes no time here.
@@ -106,8 +106,8 @@ impl Sliced {
         later
     }
 
-    /// The rounds, whole periods of the rotation, that end before any job does and
-    /// before that time is over.
+    /// The number of rounds, in whole periods of the rotation, that end before any job does and
+    /// before `left` is over.
     fn rounds_in_periods(&mut self, left: Option<Duration>) -> u64 {
         let Some(period) = self.rotation.period() else { return 0 };
         self.count(|rotation, slices| {

@@ -6,11 +6,11 @@
 //! means are taken as independent (A. M. Law, Simulation Modeling and Analysis).
 //!
 //! A mean has a least possible value: 1 for a bounded slowdown, 0 for a time. Slowdowns and waits
-//! have heavy tails, so Student's symmetric interval can reach below it. The interval is therefore
-//! Student's for the logarithm of the mean's distance from the least value, with the standard error
-//! of the delta method (W. Q. Meeker and L. A. Escobar, Statistical Methods for Reliability Data,
-//! section 3.6: intervals for positive quantities; `docs/decisions/0135`). It never reaches the
-//! least value unless the mean does, and is longer above the mean than below.
+//! have heavy tails, so Student's symmetric interval can extend below this value. The interval is
+//! therefore Student's for the logarithm of the distance between the mean and the least value, with
+//! the standard error of the delta method (W. Q. Meeker and L. A. Escobar, Statistical Methods for
+//! Reliability Data, section 3.6: intervals for positive quantities; `docs/decisions/0135`). It
+//! reaches the least value only if the mean does, and is longer above the mean than below.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -117,7 +117,7 @@ fn interval(
     let quantile = StudentsT::new(0.0, 1.0, count - 1.0).ok()?.inverse_cdf(0.5 + CONFIDENCE / 2.0);
     let half_width = quantile * deviation / count.sqrt();
     let beyond = middle - least;
-    // The distance is 0 only if all values are the least one: the interval is that point.
+    // The distance is 0 only if all values equal the least one. The interval is then a point.
     let factor = if beyond > 0.0 { (half_width / beyond).exp() } else { 1.0 };
     let (low, high) = (least + beyond / factor, least + beyond * factor);
     Some(Interval { mean: middle, low, high, half_width })
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_left_out_and_the_interval_is_students() {
+    fn the_ends_are_trimmed_and_the_interval_is_students() {
         // Of 100 jobs, the first and last 10 waited far longer. The batches in between wait 1 and 3
         // seconds in turn: mean 2, deviation sqrt(20/19), t(19) at 97.5 % 2.093.
         let wait = |i: u64| if !(10..90).contains(&i) { 999 } else { 1 + (i - 10) / 4 % 2 * 2 };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waited_the_interval_is_a_point() {
+    fn without_waits_the_interval_is_a_point() {
         let jobs: Vec<JobOutcome> = (0..100).map(|i| job(i, 0)).collect();
         let steady = SteadyState::of(&jobs, TrimPercent::default()).unwrap();
         let ends = |interval: Interval| (interval.low, interval.high);

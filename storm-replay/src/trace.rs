@@ -18,21 +18,21 @@ pub struct JobIndex(pub u32);
 /// A job to submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceJob {
-    /// Its number in the log; others may have it too.
+    /// The job's number in the log. It need not be unique.
     pub number: i64,
-    /// Its user's number in the log, or -1.
+    /// The user's number in the log, or -1.
     pub user: i64,
-    /// When it is submitted.
+    /// When the job is submitted.
     pub submit: SchedTime,
     /// The run time on its processors.
     pub run: Duration,
     /// The user's estimate of the run time; no shorter than `run`.
     pub estimate: Duration,
-    /// Its processors.
+    /// The processors.
     pub procs: u32,
 }
 
-/// The run time that a policy is told.
+/// The estimate of the run time that a policy gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Estimates {
     /// The user's estimate.
@@ -71,7 +71,7 @@ pub enum TraceError {
 pub enum LoadError {
     /// The load is not a number above 0.
     #[error(
-        "a load of {load} is none: it is a number above 0, 1 for a machine that is always busy"
+        "a load of {load} is not possible: use a number above 0; 1 keeps the machine always busy"
     )]
     OutOfRange {
         /// The load asked for.
@@ -89,8 +89,8 @@ pub enum LoadError {
 }
 
 impl Trace {
-    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs of one second keep the
-    /// order of the log.
+    /// The jobs of a cleaned log, for a machine of `pes` processors. Jobs submitted in the same
+    /// second keep the order of the log.
     ///
     /// # Errors
     /// An impossible machine, or too many jobs.
@@ -132,7 +132,7 @@ impl Trace {
         &self.jobs
     }
 
-    /// A job, if there is one.
+    /// The job at this index, if any.
     #[must_use]
     pub fn job(&self, index: JobIndex) -> Option<&TraceJob> {
         self.jobs.get(index.0 as usize)
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_cannot_be_are_refused() {
+    fn impossible_machines_are_refused() {
         for pes in [0, MAX_PES + 1] {
             let refused = Trace::new(pes, &[], Estimates::OfUsers);
             assert_eq!(refused, Err(TraceError::Machine { pes }));

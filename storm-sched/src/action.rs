@@ -11,31 +11,31 @@ pub enum Action {
     Start {
         /// The job, which no longer waits.
         job: JobId,
-        /// Its PEs, by rank.
+        /// The PEs, by rank.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
     },
     /// The job runs in these rows from now on, on its present columns. Its row was merged with
-    /// another, or its columns are idle in further rows. The change holds before an
-    /// [`Action::Activate`] of the same answer, wherever in the answer that stands.
+    /// another, or its columns are idle in further rows. The change takes effect before every
+    /// [`Action::Activate`] of the same answer, also before an earlier one.
     SetSlots {
         /// The job, which holds PEs.
         job: JobId,
-        /// Its home row.
+        /// The home row.
         home: Slot,
-        /// The other rows that it runs in, ascending.
+        /// The other rows that the job runs in, ascending.
         alternates: Vec<Slot>,
     },
-    /// The processes of a job move to other PEs, and the job moves to a row and runs in no other.
-    /// Only a driver with [`crate::Capability::Migration`] gets this action. The moves of one
-    /// answer belong together: columns are disjoint again only after all of them.
+    /// The processes of a job move to other PEs, and the job runs only in the given row. Only a
+    /// driver with [`crate::Capability::Migration`] gets this action. The moves of one answer
+    /// belong together: columns are disjoint again only after the last move.
     Migrate {
         /// The job, which holds PEs.
         job: JobId,
-        /// Its new PEs, by rank.
+        /// The new PEs, by rank.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
     },
     /// Another row runs from now on. On a slice edge, it is the row of the coming slice. Otherwise
@@ -44,8 +44,8 @@ pub enum Action {
         /// The row.
         slot: Slot,
     },
-    /// Another job gets the PEs of this job. A job to be suspended no longer holds them: its
-    /// processes are stopped, and it keeps its memory. A job to be requeued or cancelled holds them
+    /// Another job gets the PEs of this job. A suspended job gives its PEs up at once: its
+    /// processes are stopped and keep their memory. A job to be requeued or cancelled holds its PEs
     /// until [`crate::Event::Finished`]. The driver then makes it wait again or ends it for good.
     Preempt {
         /// The job, which holds PEs.
@@ -131,7 +131,7 @@ pub enum EventError {
         reservation: ReservationId,
     },
     /// Two reservations have the same number, or share a node at some time.
-    #[error("reservation {reservation} meets {other}")]
+    #[error("reservation {reservation} overlaps with {other}")]
     ReservationClash {
         /// The reservation.
         reservation: ReservationId,

@@ -12,7 +12,7 @@ use crate::{InvariantViolation, SchedTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
-    /// Negative only if more was promised than there is, which [`Availability::check`] reports.
+    /// Negative only if more PEs were promised than exist, which [`Availability::check`] reports.
     free: i64,
 }
 
@@ -59,7 +59,7 @@ impl Availability {
         self.change(from, to, i64::from(pes));
     }
 
-    /// Whether such a hole begins with the first step.
+    /// Whether the hole begins with the first step.
     pub(crate) fn has_now(&self, hole: Hole) -> bool {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_too_many_is_seen() {
+    fn overcommitted_pes_are_detected() {
         let mut profile = Availability::new(at(0), 8);
         profile.take(at(1), at(3), 5);
         profile.check().unwrap();
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holes_are_those_that_a_search_second_by_second_finds(
+        fn the_earliest_hole_equals_a_search_second_by_second(
             taken in prop::collection::vec((0..30u64, 1..10u64, 1..4u32), 0..12),
             pes in 1..9u32,
             more in 0..3u32,
@@ -257,7 +257,7 @@ mod tests {
         }
 
         #[test]
-        fn an_earlier_hole_is_the_one_found_without_the_present_one(
+        fn an_earlier_hole_equals_the_hole_without_the_present_booking(
             taken in prop::collection::vec((0..30u64, 1..10u64, 1..4u32), 0..12),
             pes in 1..9u32,
             length_s in 1..12u64,

@@ -1,15 +1,15 @@
 //! Buddy allocation over the columns of one matrix row.
 //!
 //! A request for n columns is rounded up to 2^k and gets a block aligned to 2^k. Blocks split and
-//! merge as in Knuth's buddy system: the smallest sufficient block is split, the leftmost of
-//! several. The tree is complete. If the size of the machine is no power of two, leaves are
-//! missing. If a node is down, its leaves are not free. Both are holes.
+//! merge as in Knuth's buddy system: the leftmost of the smallest sufficient blocks is split. The
+//! tree is complete. If the number of PEs is no power of two, leaves are missing. If a node is
+//! down, its leaves are not free. Both are holes.
 //!
 //! Fallback: a job that fits no single block gets a union of blocks, largest first. The last block
 //! is rounded up to 2^k if such a block is free. A job of n columns is therefore placed whenever n
 //! columns are free: 192 of 192 columns are the blocks 0-127 and 128-191.
 //!
-//! The tree does not know which job holds which columns. The row knows that.
+//! The tree does not know which job holds which columns. The row does.
 
 use std::ops::Range;
 
@@ -179,8 +179,8 @@ impl BuddyTree {
         }
     }
 
-    /// Computes the free blocks below a vertex of that height from its children. Returns whether
-    /// they changed.
+    /// Computes the free blocks below a vertex of the given height from its children. Returns
+    /// whether they changed.
     fn merge(&mut self, vertex: usize, height: u32) -> bool {
         let (left, right) = (self.orders[2 * vertex], self.orders[2 * vertex + 1]);
         // Buddies merge when both are free as a whole.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_block_that_is_large_enough_is_split_the_leftmost_of_those() {
+    fn the_leftmost_of_the_smallest_sufficient_blocks_is_split() {
         let mut tree = all_free(16);
         tree.set(8..10, false);
         // Free: 0-7, 10-11, 12-15.
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_rounded_up_unless_they_are_to_be_exact() {
+    fn pieces_are_rounded_up_unless_exact() {
         let taken = |exact| {
             let pieces = all_free(8).take_pieces(3, exact).unwrap();
             pieces.into_iter().flatten().collect::<Vec<u32>>()
@@ -272,7 +272,7 @@ mod tests {
             let size = 1 << order;
             (0..leaves / size).map(move |index| index * size..(index + 1) * size)
         };
-        // The leftmost maximal block of the smallest order that has such a block.
+        // The leftmost of the maximal blocks, among those of the smallest order.
         (order..=leaves.ilog2()).find_map(|order_found| {
             let maximal = |block: &Range<u32>| {
                 let size = block.end - block.start;

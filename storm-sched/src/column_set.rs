@@ -1,7 +1,7 @@
 //! A set of columns as ascending ranges: the columns that a job holds in its rows.
 //!
-//! A buddy block is one range however large it is. So giving and taking here costs nothing per
-//! column.
+//! A buddy block is one range, of any size. Taking and giving back a block therefore costs nothing
+//! per column.
 
 use std::ops::Range;
 
@@ -88,7 +88,7 @@ impl ColumnSet {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Whether there is no column.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The most features that one constraint may name, which limits the cost of looking at a request.
+/// The most features that one constraint may name. It limits the cost of checking a request.
 pub const MAX_CONSTRAINT_FEATURES: usize = 64;
 
 /// Alternatives. Each is a list of features that a node must have together.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn both_either_and_both_before_either() {
+    fn and_binds_closer_than_or() {
         assert!(met("gpu", &["big", "gpu"]) && !met("gpu", &["big"]) && !met("gpu", &[]));
         assert!(met("gpu&big", &["big", "gpu"]) && !met("gpu&big", &["gpu"]));
         assert!(met("gpu|big", &["big"]) && !met("gpu|big", &["small"]));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_it_is_read() {
+    fn a_constraint_is_written_as_it_is_read() {
         let constraint: Constraint = " a & b | c ".parse().unwrap();
         assert_eq!(constraint.to_string(), "a&b|c");
         assert_eq!(constraint.features(), ["a", "b", "c"]);

@@ -11,21 +11,21 @@ pub enum Coscheduling {
     /// Jobs have their processors to themselves, or strobes switch all nodes at once.
     #[default]
     Strobed,
-    /// The processes do so, by how long they wait before they give up their processors (implicit
-    /// coscheduling).
+    /// The processes decide: they wait for messages only for a time before they give up their
+    /// processors (implicit coscheduling).
     Implicit,
-    /// Nothing does so: each node's operating system works by itself.
+    /// No coscheduling: each node's operating system works by itself.
     Local,
-    /// The nodes do so: from time to time they put processes first that have unread messages
+    /// The nodes decide: from time to time they prefer processes that have unread messages
     /// (periodic boost).
     PeriodicBoost,
-    /// Strobes switch all nodes at once, for the processes that need it. The nodes let others use
-    /// what those leave (flexible coscheduling).
+    /// Strobes switch all nodes at once, for the processes that need it. Each node gives the rest
+    /// of the time to other processes (flexible coscheduling).
     Flexible,
 }
 
 impl Coscheduling {
-    /// The policy of this kind; `None` where there are several.
+    /// The only policy with this coscheduling. `None` if several have it.
     #[must_use]
     pub fn policy(self) -> Option<&'static str> {
         match self {

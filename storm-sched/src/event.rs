@@ -11,17 +11,16 @@ use crate::{
 pub enum Event {
     /// A job was admitted and waits for PEs.
     Submit(JobRequest),
-    /// A job already runs: the Machine Manager was restarted and adopts the job. The slot is the
-    /// one in which it was started.
+    /// A job already runs: a restarted Machine Manager adopts the job in the slot in which it was
+    /// started.
     Restore {
         /// The job.
         request: JobRequest,
         /// Where the job runs.
         placement: Placement,
-        /// Its home row.
+        /// The home row.
         slot: Slot,
-        /// How long the job has already run. The rest of its estimate is the time that it is
-        /// assumed to run still.
+        /// How long the job has already run. It is assumed to run for the rest of its estimate.
         ran: Duration,
     },
     /// A job that held PEs has ended, for any reason.
@@ -35,8 +34,8 @@ pub enum Event {
         /// The job's new priority.
         priority: Priority,
     },
-    /// A job that was taken over ([`Event::Restore`]) is suspended for another. Its PEs are free,
-    /// and it goes on once the jobs that it was suspended for have left them.
+    /// A job that was taken over ([`Event::Restore`]) is suspended for other jobs. Its PEs are
+    /// free, and it resumes once those jobs have left them.
     Suspended(JobId),
     /// A node died or was cut off. Its columns take no job until [`Event::NodeUp`]. The Machine
     /// Manager ends the jobs that hold some of them and sends [`Event::Finished`].

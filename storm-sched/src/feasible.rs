@@ -1,8 +1,8 @@
 //! Admission: whether a request can ever run on a partition.
 //!
-//! Every node counts as it is built, up or down. A job that waits for a node to come back is not
-//! infeasible: it is pending with that reason ([`crate::Shortage::Unavailable`]). Placement agrees:
-//! a feasible job fits an empty row of the whole machine.
+//! Every node counts, up or down. A job that waits for a node to come back is not infeasible: it is
+//! pending with the reason [`crate::Shortage::Unavailable`]. Placement agrees: a feasible job fits
+//! an empty row of the whole machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub enum Infeasible {
         /// The constraint, if there is one.
         constraint: Option<String>,
     },
-    /// No node has all that a process needs, though some node has each thing.
+    /// No node has everything that a process needs, though each item exists on some node.
     #[error(
         "no node{} has {} for one process: ask for less of one of them",
         With(.constraint), .needs.for_ranks(1, "")
@@ -124,7 +124,7 @@ pub enum Infeasible {
         ranks: u32,
         /// The number of nodes that must have room for these processes.
         needed: u32,
-        /// The number of nodes that have it.
+        /// The number of nodes that have room.
         suitable: u32,
         /// The demands on such a node.
         needs: NodeNeeds,
@@ -268,7 +268,7 @@ impl std::fmt::Display for MemoryOption {
 /// Checks whether a request fits the partition when it is empty and every node is up.
 ///
 /// # Errors
-/// The reason why it never can.
+/// The reason why the request can never run.
 pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     check_numbers(machine, request)?;
     if request.is_plain() {
@@ -300,7 +300,8 @@ fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasib
     if request.procs_per_node == Some(0) {
         return Err(Infeasible::ZeroProcsPerNode);
     }
-    // This check comes before that of the processes, for -N alone asks for as many processes.
+    // This check comes before the check of the processes, because -N alone asks for as many
+    // processes.
     match request.nodes {
         Some(0) => return Err(Infeasible::ZeroNodes),
         Some(asked) if asked > total => {
@@ -323,8 +324,8 @@ fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasib
     }
 }
 
-/// Checks whether some node can take one process. If a single thing is what no node has, the error
-/// names only that thing.
+/// Checks whether some node can take one process. If one item alone is missing on every node, the
+/// error names only this item.
 fn check_one_process(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let (needs, constraint) = conditions(request);
     let suitable = || machine.nodes().iter().filter(|node| request.may_have(node));
@@ -350,7 +351,7 @@ fn check_one_process(machine: &Machine, request: &JobRequest) -> Result<(), Infe
     }
 }
 
-/// `node` has the most memory, and not enough for one process.
+/// The error if `node`, the node with the most memory, has too little for one process.
 fn large_memory(request: &JobRequest, node: &Node, constraint: Option<String>) -> Infeasible {
     Infeasible::LargeMemory {
         for_pes: (request.mem_per_pe_bytes > 0).then_some(request.pes_per_proc),

@@ -1,8 +1,8 @@
-//! Maps from jobs, to look up and never to walk.
+//! Maps keyed by job, for lookups only.
 //!
-//! The Machine Manager gives job ids out one after the other, and users do not choose them. So one
-//! multiplication spreads the ids, and no attack on the table is possible. The order of such a map
-//! has no meaning and decides nothing.
+//! The Machine Manager numbers jobs one after the other, and users cannot choose the ids. One
+//! multiplication therefore spreads the ids, and nobody can attack the table. The order of such a
+//! map has no meaning and decides nothing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,8 +22,8 @@ pub(crate) struct JobIdHasher(u64);
 
 impl Hasher for JobIdHasher {
     fn finish(&self) -> u64 {
-        // The table takes its index from the low bits, and the high bits of the product are the
-        // well-mixed ones.
+        // The table takes its index from the low bits, but the high bits of the product are well
+        // mixed.
         self.0 ^ (self.0 >> 32)
     }
 

@@ -21,8 +21,8 @@ pub struct JobRequest {
     pub procs: u32,
     /// The PEs of each process, all on one node (Slurm `--cpus-per-task`).
     pub pes_per_proc: u32,
-    /// The exact number of nodes (Slurm `-N`). The processes come in blocks of equal length. If the
-    /// number does not divide, the first blocks are one longer.
+    /// The exact number of nodes (Slurm `-N`). Each node gets a block of consecutive ranks. If the
+    /// number of processes is not a multiple of it, the first blocks have one rank more.
     pub nodes: Option<u32>,
     /// The most processes on a node (Slurm `--ntasks-per-node`).
     pub procs_per_node: Option<u32>,

@@ -2,22 +2,22 @@
 //!
 //! A [`Policy`] is a state machine: it takes an [`Event`] with the time at which it happened, and
 //! answers with [`Action`]s. The live Machine Manager, the simulated machine and the trace replayer
-//! drive the same object. This crate therefore has no clock, socket, thread or file, and knows no
-//! other crate of STORM.
+//! drive the same object. This crate therefore has no clock, socket, thread or file, and depends on
+//! no other crate of STORM.
 //!
 //! The pieces, from the bottom:
 //!
-//! * [`Machine`]: the partition. Its nodes come in order, and their processing elements (PEs) are
+//! - [`Machine`]: the partition. Its nodes are ordered, and their processing elements (PEs) are
 //!   numbered node by node as the columns of the matrix.
-//! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
+//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
 //!   buddy allocation inside each row.
-//! * [`packing`]: the schemes that choose the row and the columns of a job.
-//! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
-//! * [`space`]: the common part of the policies that share space.
-//! * [`policies`]: one file each; a [`Registry`] finds them by name.
-//! * [`priority`]: the facts that decide the order of the queue.
-//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule serves its jobs.
-//! * [`suite`]: the invariants that every policy holds, over generated workloads.
+//! - [`packing`]: the schemes that choose the row and the columns of a job.
+//! - [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
+//! - [`space`]: the common part of the policies that share space.
+//! - [`policies`]: one file each; a [`Registry`] finds them by name.
+//! - [`priority`]: the facts that decide the order of the queue.
+//! - [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule serves its jobs.
+//! - [`suite`]: the invariants that every policy holds, over generated workloads.
 #![forbid(unsafe_code)]
 
 /// The worked example of the documentation, compiled and run.

@@ -35,7 +35,7 @@ pub struct NodeSpec {
     pub name: String,
     /// The node's processing elements, at least one.
     pub pes: u32,
-    /// The memory that jobs may have on the node, in bytes. `None` when it is not counted.
+    /// The memory that jobs may have on the node, in bytes. `None` if it is not counted.
     pub memory_bytes: Option<u64>,
     /// The node's features, for [`crate::Constraint`]s.
     pub features: Vec<String>,
@@ -85,7 +85,7 @@ impl Node {
         self.pes
     }
 
-    /// The memory that jobs may have here, in bytes. `None` when it is not counted.
+    /// The memory that jobs may have on the node, in bytes. `None` if it is not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory_bytes
@@ -223,15 +223,15 @@ impl Machine {
             .is_some_and(|node| node.state == NodeState::Up)
     }
 
-    /// Sets the memory of a node in bytes, or `None` to leave it uncounted. Without such a node,
-    /// nothing happens.
+    /// Sets the memory of a node in bytes, or `None` to leave it uncounted. Does nothing if the
+    /// node does not exist.
     pub fn set_memory(&mut self, index: NodeIndex, memory_bytes: Option<u64>) {
         if let Some(node) = self.nodes.get_mut(index.0 as usize) {
             node.memory_bytes = memory_bytes;
         }
     }
 
-    /// Reserves that many bytes on each node whose memory is counted. Jobs cannot have them.
+    /// Reserves this number of bytes on each node whose memory is counted. Jobs cannot have them.
     pub fn reserve_memory(&mut self, reserve_bytes: u64) {
         for node in &mut self.nodes {
             node.memory_bytes = node.memory_bytes.map(|all| all.saturating_sub(reserve_bytes));

@@ -11,13 +11,13 @@ use crate::{JobRequest, Precedence, QosId};
 /// The most running jobs that are considered to make room for a job.
 pub(crate) const MAX_VICTIMS: usize = 1_024;
 
-/// The qualities of service of the jobs ahead in the queue that wait in vain, by the nodes that
-/// they compete for.
+/// The qualities of service of the jobs ahead in the queue that lack room, by the nodes that they
+/// compete for.
 #[derive(Debug, Default)]
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
 impl InVain {
-    /// Whether a job may preempt others and goes before all of these jobs.
+    /// Whether a job may preempt others and precedes all of these jobs.
     pub(crate) fn is_under(&self, pool: Pool, request: &JobRequest) -> bool {
         let preempts =
             |qos: &QosId| request.precedence.as_ref().is_some_and(|own| own.preempts.contains(qos));
@@ -25,14 +25,14 @@ impl InVain {
         request.may_preempt() && self.0.get(&pool).is_none_or(|ahead| ahead.iter().all(over))
     }
 
-    /// Adds a job that waits in vain.
+    /// Adds a job that lacks room.
     pub(crate) fn add(&mut self, pool: Pool, request: &JobRequest) {
         self.0.entry(pool).or_default().insert(request.qos());
     }
 }
 
-/// The depth of each quality of service whose waiting jobs may preempt others: how many such
-/// qualities precede it in a chain. No quality precedes one of depth zero.
+/// The depth of each quality of service whose waiting jobs may preempt others: the number of such
+/// qualities that precede it in a chain. At depth zero, none does.
 pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
     let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
     for request in waiting.filter(|request| request.may_preempt()) {
@@ -61,7 +61,7 @@ pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Optio
     }
     let mut chosen = candidates;
     let mut least = 1;
-    // If some candidates are enough, more are too. So the least number lies between the two.
+    // If some candidates are enough, more are too. A binary search finds the least number.
     let mut most = chosen.len();
     while least < most {
         let middle = (least + most) / 2;

@@ -41,8 +41,8 @@ pub enum Fit {
     /// A union of buddy blocks, largest first: the fallback of [`crate::BuddyTree`] for holes and
     /// odd sizes.
     Pieces,
-    /// One column per process, out of one block if possible. Space sharing uses it, for rounding up
-    /// would only waste columns there.
+    /// One column per process, out of one block if possible. Space sharing uses it, because
+    /// rounding up would only waste columns there.
     Exact,
     /// One column per process: the lowest free ones.
     Left,
@@ -217,9 +217,9 @@ impl Matrix {
             .map(|(slot, _)| slot)
     }
 
-    /// Places a job in a row, which is opened if it is not live. Returns `None` and changes nothing
-    /// if the job does not fit there, asks for nothing, is in the matrix already, or the slot is
-    /// not below the limit.
+    /// Places a job in a row, and opens the row if it is not live. Returns `None` and changes
+    /// nothing if the job does not fit there, asks for nothing, or is in the matrix already, or if
+    /// the slot is not below the limit.
     pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
         if request.pes() == 0 || self.contains(request.id) {
             return None;
@@ -238,9 +238,9 @@ impl Matrix {
         Some(placement)
     }
 
-    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a row. The first of
-    /// them are for its processes. Returns `None` and changes nothing when the columns are too few
-    /// or one of them is not free. The same holds when [`Matrix::place`] would place nothing.
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a row. Its processes
+    /// get the first of them. Returns `None` and changes nothing when there are too few columns,
+    /// when a column is not free, or when [`Matrix::place`] would return `None` for another reason.
     pub fn place_on(
         &mut self,
         request: &JobRequest,
@@ -307,9 +307,9 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes a job out of its rows and deletes rows that are left empty. If the active row is among
-    /// these, no row is active until [`Matrix::advance`]. Returns the columns that the job held, or
-    /// `None` if it is not in the matrix.
+    /// Takes a job out of its rows and deletes rows that are left empty. If the active row is
+    /// deleted, no row is active until [`Matrix::advance`]. Returns the columns that the job held,
+    /// or `None` if it is not in the matrix.
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
         self.memory.give_back(&holding.memory);
@@ -364,8 +364,8 @@ impl Matrix {
         row.into_iter().flat_map(|row| row.jobs().iter().chain(row.guests.jobs()).copied())
     }
 
-    /// Moves the cursor to the next live row in cyclic order and returns that row, which is the
-    /// present one if it is the only one. `None` when no row is live.
+    /// Moves the cursor to the next live row in cyclic order and returns that row. If only one row
+    /// is live, it stays there. `None` when no row is live.
     pub fn advance(&mut self) -> Option<Slot> {
         if self.active {
             self.live.put_last(self.cursor);

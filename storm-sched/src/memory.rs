@@ -1,6 +1,6 @@
 //! Memory as the scheduler counts it: in bytes, for each node.
 //!
-//! The Node Manager limits on the node what a job can really take.
+//! The scheduler only counts. The Node Manager enforces the limit on the node.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub enum NodeMemory {
     Unstated,
     /// Bytes on each node (Slurm `--mem`).
     Bytes(u64),
-    /// All memory of the node (Slurm `--mem 0`); nothing where it is not counted.
+    /// All memory of the node (Slurm `--mem 0`). If the node's memory is not counted, this is
+    /// nothing.
     Whole,
 }
 
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_of_a_node_is_what_it_has() {
+    fn the_whole_memory_of_a_node_is_its_size() {
         assert_eq!(NodeMemory::Whole.on_node_bytes(Some(7)), 7);
         assert_eq!(NodeMemory::Whole.on_node_bytes(None), 0);
         assert_eq!(NodeMemory::Bytes(3).on_node_bytes(None), 3);

@@ -1,7 +1,7 @@
-//! The memory of the nodes that jobs hold, over all rows. Stopped jobs keep theirs.
+//! The memory of the nodes that jobs hold, over all rows. Stopped jobs keep their memory.
 //!
-//! The account never refuses. The caller asks for room before it places a job. A job that already
-//! runs is counted even if there is no room.
+//! The account never refuses a job. The caller asks for room before it places a job. A job that
+//! already runs is counted even if there is no room.
 
 use crate::{JobRequest, Machine, Node, NodeIndex, NodeShare};
 

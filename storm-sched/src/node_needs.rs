@@ -1,7 +1,7 @@
 //! A job's demands on each of its nodes besides PEs, in words.
 //!
-//! The text says that features are asked for, not which ones. Their owner knows them, and a reason
-//! thus stays a few numbers.
+//! The text says that features are asked for, but not which ones: the job's owner knows them. A
+//! reason thus stays a few numbers.
 
 use std::fmt;
 
@@ -50,8 +50,8 @@ impl NodeNeeds {
         }
     }
 
-    /// The demand on a node for that many ranks: "2 free PEs and 4 GiB of free memory". `free` is
-    /// "free " or empty.
+    /// The demand on a node for this number of ranks: "2 free PEs and 4 GiB of free memory". `free`
+    /// is "free " or empty.
     pub(crate) fn for_ranks(self, ranks: u32, free: &str) -> String {
         let pes = ranks.saturating_mul(self.pes_per_proc);
         let mut parts = vec![plural(pes, free, "PE")];

@@ -1,8 +1,8 @@
 //! The settings of the policies, with their types, their defaults and the reason for each. The
 //! settings are read from TOML (kebab-case). Unknown names are refused.
 //!
-//! One set serves all policies, and each policy uses the settings that concern it. So a change of
-//! the policy's name in a configuration never makes the rest an error.
+//! One set serves all policies, and each policy uses the settings that concern it. A configuration
+//! therefore stays valid when only the policy's name is changed.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -208,9 +208,9 @@ pub struct PolicyParams {
     pub slice_us: SliceLength,
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
-    /// The run time that is assumed for a job without a time limit, in seconds, by policies that
-    /// let jobs pass. The default is longer than any run ([`crate::space::UNLIMITED_ESTIMATE`]).
-    /// Such a job then never passes another by its estimate.
+    /// The assumed run time of a job without a time limit, in seconds, for policies that let jobs
+    /// pass. The default is longer than any run ([`crate::space::UNLIMITED_ESTIMATE`]): with it,
+    /// such a job never passes another by its estimate.
     pub default_estimate_s: Option<NonZeroU32>,
     /// How jobs are packed into the matrix. Default [`crate::Packing::Buddy`].
     pub packing: crate::Packing,
@@ -220,12 +220,12 @@ pub struct PolicyParams {
     /// Whether a job also runs in other rows where its columns are idle. Default: yes, for the
     /// columns would idle.
     pub alternative_scheduling: bool,
-    /// Whether rows with disjoint columns become one. Default: yes, for all their jobs run more
-    /// often and none moves.
+    /// Whether rows with disjoint columns are merged. Default: yes, because all their jobs run more
+    /// often and no job moves.
     pub unification: bool,
-    /// Whether all jobs are mapped anew as tightly as possible when a job comes or goes. Default:
-    /// no. Mapping anew moves running processes, and only a replayed or simulated machine can do so
-    /// ([`crate::Capability::Migration`]).
+    /// Whether all jobs are mapped again as tightly as possible when a job is submitted or ends.
+    /// Default: no. Mapping them again moves running processes, which only a replayed or simulated
+    /// machine can do ([`crate::Capability::Migration`]).
     pub repack: bool,
     /// The memory of each node that jobs may not have, in MiB, where memory is counted. Default 0:
     /// jobs may have all the memory that a node is configured with.

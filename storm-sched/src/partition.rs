@@ -18,9 +18,9 @@ pub(crate) struct Partition {
 /// The changes of an event that a policy must act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A job joined the queue; `first` if no job was ahead of it.
+    /// A job joined the queue. `first` is true if it is the head.
     Queued { first: bool },
-    /// A job left the queue; `first` if it was the head.
+    /// A job left the queue. `first` is true if it was the head.
     Withdrawn { first: bool },
     /// A job gave its columns back.
     Released,
@@ -28,7 +28,7 @@ pub(crate) enum Change {
     Restored,
     /// More columns take work than before.
     ColumnsGained,
-    /// As many columns take work as before, or fewer.
+    /// The number of columns that take work stayed the same or fell.
     ColumnsLost,
     /// A slice ended.
     SliceEdge,
@@ -65,7 +65,7 @@ impl Partition {
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
-            // Where space is shared, this event is handled before.
+            // Policies that share space handle this event themselves.
             Event::Suspended(job) => Err(EventError::NotSuspended { job }),
             // The policy's book of reservations takes these events.
             Event::Reserve(_) | Event::Unreserve(_) | Event::Wake => Ok(Change::Nothing),

@@ -1,9 +1,9 @@
 //! The jobs that wait: by priority, and among equals in the order of their submission.
 //!
-//! Everything but a walk is O(log n), and so is the search for the next job that could start in the
-//! free PEs. A policy that lets jobs pass looks only at such jobs. For a policy that goes by the
-//! length of jobs, a second order is kept. The jobs of a reservation that is not over form a queue
-//! of their own, in addition to their places in the queue of all.
+//! Every operation is O(log n) except a walk, also the search for the next job that could start in
+//! the free PEs. A policy that lets jobs pass looks only at such jobs. For policies that go by the
+//! length of jobs, the queue keeps a second order. The jobs of a reservation that is not over are
+//! also in a queue of their own.
 
 mod gap;
 mod orders;
@@ -25,7 +25,8 @@ use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times as many as large sites let into their queues.
-/// The number bounds the memory of this queue (about 250 MB), not that of the jobs' specifications.
+/// The number bounds the memory of this queue (about 250 MB), but not that of the job
+/// specifications.
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue: the larger, the later.
@@ -82,7 +83,7 @@ impl PendingQueue {
         }
     }
 
-    /// An empty queue with this assumed run time of a job without a time limit.
+    /// Makes an empty queue that assumes this run time for a job without a time limit.
     #[must_use]
     pub fn believing(default_estimate: Duration) -> Self {
         Self { default_estimate, ..Self::new() }
@@ -124,7 +125,7 @@ impl PendingQueue {
         self.waiting.get(self.places.get(&job)?)
     }
 
-    /// The first job: the one that has waited longest among those with the highest priority.
+    /// The first job: the earliest submitted of those with the highest priority.
     #[must_use]
     pub fn head(&self) -> Option<&JobRequest> {
         self.waiting.first().map(|(_, request)| request)
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_submissions_until_somebody_is_put_ahead() {
+    fn the_order_is_by_submission_until_a_job_is_put_ahead() {
         let mut queue = queue();
         assert!(!queue.is_by_submission());
         queue.remove(JobId(3));
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_another_priority_is_behind_the_earlier_ones_of_the_same() {
+    fn a_changed_priority_puts_a_job_behind_earlier_equals() {
         let mut queue = queue();
         assert!(queue.prioritise(JobId(4), Priority(7)));
         assert!(queue.prioritise(JobId(2), Priority(7)));
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_a_reservation_are_a_queue_of_their_own_as_long_as_it_is_not_over() {
+    fn jobs_of_a_reservation_have_their_own_queue_until_it_is_over() {
         let id = ReservationId;
         let mut queue = queue();
         for (job, reservation, limit_s) in [(5, 7, 9), (6, 8, 50), (7, 7, 5)] {

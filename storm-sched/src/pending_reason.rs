@@ -20,16 +20,16 @@ pub const MAX_NAMED_NODES: usize = 8;
 pub enum PendingReason {
     /// The job starts next, and there is no room for it.
     Resources(Shortage),
-    /// Jobs ahead of this job wait too.
+    /// Jobs ahead of this job are waiting too.
     Priority {
         /// The jobs ahead.
         ahead: Ahead,
-        /// The shortage that the job would have as the first. `None` when there is room for it now,
-        /// as can happen only where no job passes another.
+        /// The shortage that the job would have as the first job. `None` when there is room for it
+        /// now, which can happen only if no job may pass another.
         shortage: Option<Shortage>,
     },
     /// There is room for the job now, but by its estimate it could delay a job that gets the next
-    /// PEs. The policy lets only harmless jobs pass.
+    /// PEs. The policy lets a job pass only if it delays no such job.
     WouldDelay {
         /// The jobs ahead. `None` when there are none, and PEs are promised to jobs behind this
         /// job.
@@ -60,7 +60,7 @@ pub enum PendingReason {
     },
     /// The job is suspended, and goes on once these jobs have left its PEs.
     Suspended {
-        /// One of them.
+        /// One of these jobs.
         first: JobId,
         /// How many more there are.
         others: usize,
@@ -129,11 +129,11 @@ pub enum Shortage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AbsentNode {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Down or drained.
     pub state: NodeState,
-    /// The manager refuses it. The policies know it as drained, and nobody drained it.
+    /// The manager refuses the node. The policies see the node as drained, but nobody drained it.
     #[serde(default)]
     pub refused: bool,
 }

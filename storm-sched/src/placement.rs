@@ -39,16 +39,15 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Places ranks 0, 1, ... on these PEs. `None` when the PEs do not ascend or one of them is not
-    /// of this machine.
+    /// Places ranks 0, 1, ... on these PEs. `None` when the PEs do not ascend or a PE is not on
+    /// this machine.
     #[must_use]
     pub fn new(machine: &Machine, pes: Vec<Pe>) -> Option<Self> {
         Self::with_pes_per_proc(machine, pes, 1)
     }
 
     /// Places ranks 0, 1, ... on `pes_per_proc` of these PEs each. `None` when the PEs do not
-    /// ascend, when one of them is not of this machine, or when a rank would lack PEs or span two
-    /// nodes.
+    /// ascend, when a PE is not on this machine, or when a rank would lack PEs or span two nodes.
     #[must_use]
     pub fn with_pes_per_proc(machine: &Machine, pes: Vec<Pe>, pes_per_proc: u32) -> Option<Self> {
         if pes_per_proc == 0 || !pes.is_sorted_by(|a, b| a < b) {
@@ -146,7 +145,7 @@ impl Placement {
         self.pes_of_ranks(rank..rank.checked_add(1)?).first().copied()
     }
 
-    /// The node of a rank and the rank's number among those of that node.
+    /// The node of a rank, and the rank's index among the ranks of that node.
     #[must_use]
     pub fn locate(&self, rank: u32) -> Option<(NodeIndex, u32)> {
         let after = self.shares.partition_point(|share| share.first_rank <= rank);
@@ -167,14 +166,14 @@ impl Placement {
 
     fn pes_of_ranks(&self, ranks: Range<u32>) -> &[Pe] {
         let first = |rank: u32| rank as usize * self.pes_per_proc as usize;
-        // A placement read from a damaged journal may promise ranks that it does not have. Such a
-        // rank has no PEs, so that nothing panics.
+        // A placement read from a damaged journal may claim ranks that it does not have. Such a
+        // rank has no PEs, so nothing panics.
         self.pes.get(first(ranks.start)..first(ranks.end)).unwrap_or(&[])
     }
 }
 
-/// Groups PEs in rank order by node. `None` when a PE is not of the machine, or the PEs of a rank
-/// are not all there and on one node.
+/// Groups PEs in rank order by node. `None` when a PE is not on the machine, or when a rank lacks
+/// PEs or spans two nodes.
 fn shares(machine: &Machine, pes: &[Pe], pes_per_proc: u32) -> Option<Vec<NodeShare>> {
     let mut shares: Vec<NodeShare> = Vec::new();
     let procs = pes.chunks_exact(pes_per_proc as usize);

@@ -23,8 +23,8 @@ pub trait Policy: Send {
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
 
-    /// Takes all events of an instant and decides once after them. By default, the policy decides
-    /// after each of them.
+    /// Takes all events of an instant and decides once after them. The default decides after each
+    /// event.
     fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
         events.into_iter().flat_map(|event| self.handle(now, event)).collect()
     }
@@ -43,7 +43,7 @@ pub trait Policy: Send {
         self.pending().into_iter().filter_map(estimate).collect()
     }
 
-    /// Where priorities count.
+    /// How the policy uses priorities.
     fn priority_use(&self) -> PriorityUse {
         PriorityUse::default()
     }
@@ -84,8 +84,8 @@ pub trait Policy: Send {
     }
 
     /// The place of the running row in its rotation. While only slice edges happen, the rows run in
-    /// one cyclic order. The place determines which jobs run in a row the next time. `None` when
-    /// the policy does not know, or does not share time.
+    /// one cyclic order, and the place determines which jobs run in a row the next time. `None`
+    /// when the policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
@@ -99,9 +99,9 @@ pub trait Policy: Send {
         Vec::new()
     }
 
-    /// Tells the policy of slice edges up to `now` that it was not told of. All rows ran in turn,
-    /// each as often, nothing else happened, and the running row is the same as before. A policy
-    /// that implements [`Policy::rotation`] must count these turns.
+    /// Tells the policy of slice edges up to `now` that were not reported as events. All rows ran
+    /// in turn, equally often, nothing else happened, and the running row is the same as before. A
+    /// policy that implements [`Policy::rotation`] must count these turns.
     fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
         let _ = (now, rows);
     }
@@ -110,7 +110,7 @@ pub trait Policy: Send {
     fn next_edge_needed(&self) -> bool;
 
     /// Whether the policy suspends jobs for others. Such a policy takes [`Event::Suspended`] and
-    /// heeds precedences.
+    /// obeys precedences.
     fn preempts(&self) -> bool {
         false
     }
@@ -120,7 +120,7 @@ pub trait Policy: Send {
         self.preempts()
     }
 
-    /// The next time at which the policy decides anew although nothing happens: the driver then
+    /// The next time at which the policy decides again although nothing happens. The driver then
     /// sends [`Event::Wake`]. `None` when there is no such time.
     fn wake_at(&self) -> Option<SchedTime> {
         None
@@ -150,7 +150,7 @@ pub trait Policy: Send {
     fn check(&self) -> Result<(), InvariantViolation>;
 }
 
-/// The history of a row while its policy was not told of slice edges.
+/// The turns of a row during slice edges that were not reported to the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowTurns {
     /// The row.

@@ -1,5 +1,4 @@
-//! The meaning of a job's quality of service to a policy: which jobs may take the PEs of which
-//! others.
+//! What a job's quality of service means to a policy: which jobs may preempt which.
 //!
 //! This module does not know the names of the qualities, nor who may use them.
 
@@ -39,16 +38,16 @@ impl fmt::Display for PreemptMode {
 /// The meaning of a job's quality of service to other jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Precedence {
-    /// Its quality of service.
+    /// The quality of service.
     pub qos: QosId,
-    /// The qualities whose jobs it may preempt.
+    /// The qualities whose jobs this quality may preempt.
     pub preempts: Vec<QosId>,
     /// The fate of the job when it is preempted. `None`: it is never preempted.
     pub mode: Option<PreemptMode>,
 }
 
 impl Precedence {
-    /// Whether a job of this precedence goes before a job of another.
+    /// Whether a job of this precedence precedes a job of another.
     #[must_use]
     pub fn is_over(&self, other: Option<&Self>) -> bool {
         other.is_some_and(|other| self.preempts.contains(&other.qos))

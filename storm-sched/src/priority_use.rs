@@ -10,7 +10,7 @@ pub enum PriorityUse {
     /// order of their priorities.
     #[default]
     Always,
-    /// The most urgent job starts next. Jobs that may pass it go by their time limits.
+    /// The most urgent job starts next. Jobs that may pass it are ordered by their time limits.
     First,
     /// The job with the shortest time limit starts next. Priorities decide among equals.
     AmongEqualLimits,

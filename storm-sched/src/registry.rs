@@ -161,7 +161,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     STANDARD.names()
 }
 
-/// The own name of a policy of this crate, given that name or a second name.
+/// The primary name of a policy of this crate, for its primary or second name.
 #[must_use]
 pub fn canonical(name: &str) -> Option<&'static str> {
     STANDARD.canonical(name)
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_is_found_under_the_name_it_gives_itself() {
+    fn every_policy_is_registered_under_its_own_name() {
         for (name, _) in POLICIES {
             let machine = Machine::uniform(2, 2).expect("a machine");
             let policy = by_name(name, machine, &PolicyParams::default()).expect("a policy");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once() {
+    fn a_name_cannot_be_registered_twice() {
         let mut registry = Registry::standard();
         for name in ["gang", "easy"] {
             assert_eq!(registry.register(name, Fcfs::boxed), Err(NameTaken { name }));

@@ -2,9 +2,9 @@
 //! columns for a job.
 //!
 //! A column is *taken* when a job of this row holds it, and *busy* when a rank of such a job runs
-//! on it. Columns left over by rounding up to a power of two are taken and not busy. Guests are the
-//! jobs of other rows that also run here. They need columns that are not busy, and count for
-//! nothing else.
+//! on it. Columns left over by rounding up to a power of two are taken but not busy. Guests are the
+//! jobs of other rows that also run here. They need columns that are not busy, and do not make them
+//! busy or taken.
 //!
 //! Holes: a column whose node takes no work is free in no row.
 
@@ -127,7 +127,7 @@ impl Row {
         shape: Shape<'_>,
         fit: Fit,
     ) -> Option<Chosen> {
-        // Pieces are taken one after the other, for each depends on those before.
+        // Pieces are taken one after the other, because each depends on the ones before.
         let is_taken = matches!((shape, fit), (Shape::Pes(_), Fit::Pieces | Fit::Exact));
         let columns = match (shape, fit) {
             (Shape::Pes(procs), Fit::Block) => vec![self.buddy.find_block(procs)?],
@@ -206,7 +206,7 @@ impl Row {
         &self.withheld
     }
 
-    /// Keeps these columns from all jobs as far as they are free, and no other columns.
+    /// Withholds the free ones among these columns from all jobs, and no others.
     pub(crate) fn withhold(&mut self, machine: &Machine, columns: &[ColumnSet]) {
         for column in std::mem::take(&mut self.withheld).ones() {
             self.taken.set(column, false);

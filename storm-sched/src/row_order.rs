@@ -1,7 +1,7 @@
 //! The live rows, and the order in which they run: in turn, with a new row last.
 //!
-//! Slot numbers do not make the order. A new row gets the lowest free number, but must not run
-//! before the rows that already wait. Otherwise nothing could be said about how long a row waits.
+//! Slot numbers do not determine the order. A new row gets the lowest free number, but must not run
+//! before the rows that already wait: otherwise a row's wait would have no bound.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl RowOrder {
         self.in_turn().next()
     }
 
-    /// Makes a row live, unless it is.
+    /// Makes a row live, if it is not already.
     pub(crate) fn insert(&mut self, slot: Slot) {
         if !self.contains(slot) {
             self.put_last(slot);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_row_runs_after_those_that_wait_whatever_its_number() {
+    fn a_new_row_runs_after_the_waiting_rows_for_any_number() {
         let mut order = RowOrder::default();
         order.insert(Slot(0));
         order.insert(Slot(2));

@@ -1,5 +1,5 @@
 //! The shape of a request, and what a collection of nodes lacks to take it. The shape is a number
-//! of PEs, or processes on nodes that must be looked at one by one.
+//! of PEs, or processes on nodes that must be checked individually.
 //!
 //! One calculation serves admission (the nodes as they are built), the pending reason (the nodes
 //! that are up) and placement (the free part of a row). The calculation does not choose columns.
@@ -34,14 +34,14 @@ pub enum Room {
     },
 }
 
-/// A shortfall: only `have` of the `needed` units are there.
+/// A shortfall: only `have` of the `needed` units are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// The unit of the two numbers.
     pub unit: Room,
     /// The number that the job needs.
     pub needed: u32,
-    /// The number that is there, less than `needed`.
+    /// The number that is available, less than `needed`.
     pub have: u32,
 }
 
@@ -82,7 +82,7 @@ impl<'a> NodeRoom<'a> {
 pub enum Shape<'a> {
     /// That many PEs on any nodes.
     Pes(u32),
-    /// Processes on nodes that must be looked at one by one.
+    /// Processes on nodes that must be checked individually.
     OnNodes(&'a JobRequest),
 }
 

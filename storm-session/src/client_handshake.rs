@@ -1,6 +1,6 @@
 //! The handshake between a user's client and the Machine Manager. The user holds a client key; the
 //! manager derives it from the cluster key and the contents of the opening. An opening has 136
-//! bytes, with the name of the user in the clear. All that follows the handshake is encrypted.
+//! bytes, with the name of the user in the clear. Everything after the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
 use crate::cluster_key::{ID_BYTES, KeyId};
@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Differs from the daemons' magic, so that neither protocol is taken for the other.
+/// The magic differs from the daemons', so that the two protocols cannot be confused.
 const PROTOCOL: Protocol = Protocol { magic: *b"\xffSTORMC", version: 1 };
 
 /// A user who has proved to hold a client key.
@@ -34,11 +34,11 @@ pub enum ClientSessionError {
     /// The connection could not be made, or it broke.
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    /// The other side left before the handshake was over.
+    /// The other side closed the connection during the handshake.
     #[error("the other side closed the connection during the handshake")]
     Closed,
     /// The peer shows no client key.
-    #[error("it shows no client key")]
+    #[error("the client shows no key")]
     NoKey,
     /// The two sides speak different versions.
     #[error("the other side speaks version {theirs} of the handshake, not {ours}")]
@@ -49,7 +49,7 @@ pub enum ClientSessionError {
         ours: u8,
     },
     /// The peer names no user.
-    #[error("it names no user")]
+    #[error("the client names no user")]
     NoUser,
     /// The peer's key was made from a cluster key that is not held here.
     #[error("the key of {user} was made from cluster key {theirs}, and this cluster's is {ours}")]
@@ -62,7 +62,7 @@ pub enum ClientSessionError {
         ours: KeyId,
     },
     /// The peer does not hold the key that it names.
-    #[error("it does not prove that it is {user}")]
+    #[error("the client does not prove that it is {user}")]
     UnprovenUser {
         /// The user that the peer claims to be.
         user: UserName,
@@ -73,7 +73,7 @@ pub enum ClientSessionError {
         /// The cluster key that our client key was made from.
         cluster: KeyId,
     },
-    /// The manager answers that it has another cluster key.
+    /// The manager refuses the client key, because it was made from another cluster key.
     #[error("the manager's cluster key is {theirs}, and this client key was made from {ours}")]
     RefusedKey {
         /// The cluster key that the manager claims to have.
@@ -140,8 +140,8 @@ pub async fn connect_client(
     })
 }
 
-/// Answers a client that has connected. Until it succeeds, no claim of the client counts, and
-/// nobody is asked about the user that the client names.
+/// Answers a client that has connected. Before it returns successfully, no claim of the client
+/// counts, and the user that the client names is not looked up.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -187,8 +187,8 @@ pub(crate) async fn accept_client_over(
     Ok((RemoteUser { name: user, serial }, Sealed::new(noise)))
 }
 
-/// The data that both ends must agree on, or the handshake fails. Addresses are not part of it, as
-/// a tunnel may lie between the ends.
+/// The data that both ends must agree on, or the handshake fails. Addresses are not part of it,
+/// because a tunnel may lie between the ends.
 fn prologue(name: &[u8; NAME_BYTES]) -> Vec<u8> {
     [b"storm client session, sealed, ".as_slice(), name].concat()
 }

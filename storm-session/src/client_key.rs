@@ -1,6 +1,6 @@
 //! The key of a user who commands a cluster from another host.
 //!
-//! It is derived from the cluster key, the user's name and a random serial number. The manager
+//! The key is derived from the cluster key, the user's name and a random serial number. The manager
 //! derives it again from the contents of an opening, so it keeps no table. A single key of a user
 //! can be revoked, and another issued.
 //!
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 /// The form of a written key.
 const LINE: &str = "storm-client-key-1 USER CLUSTER SERIAL KEY";
-/// Its first word.
+/// The first word.
 const FORMAT: &str = "storm-client-key-1";
 /// The purpose for which client keys are derived, and only they (BLAKE3's context string).
 const CONTEXT: &str = "storm 2026-11-21 client key of a user";
@@ -43,7 +43,7 @@ pub struct ClientKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserName(String);
 
-/// Tells the keys of a user apart. The number is random, but no secret.
+/// Distinguishes the keys of a user. The number is random, but not secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientSerial([u8; SERIAL_BYTES]);
 
@@ -68,7 +68,7 @@ impl ClientKey {
         Ok(ClientKey::again(cluster, user, ClientSerial(serial)))
     }
 
-    /// Derives the key of `user` with this serial number again.
+    /// Derives the key of `user` with an existing serial number.
     pub(super) fn again(cluster: &ClusterKey, user: UserName, serial: ClientSerial) -> ClientKey {
         let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
         // The first two have a fixed length, so no two inputs have the same concatenation.
@@ -82,7 +82,7 @@ impl ClientKey {
         &self.user
     }
 
-    /// The name of the cluster key that it was derived from.
+    /// The name of the cluster key that this key was derived from.
     pub fn cluster(&self) -> KeyId {
         self.cluster
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_derived_again_from_what_its_name_says() {
+    fn a_key_is_derived_again_from_its_name() {
         let cluster = cluster();
         let longest = "x".repeat(MAX_NAME_BYTES);
         for name in ["alice", "a", "LAB\\alice", "alice@lab.example.org", &longest] {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_shown_and_another_kind_is_told_apart() {
+    fn a_key_is_not_shown_and_another_kind_is_distinguished() {
         let cluster = cluster();
         let key = key(&cluster, "alice");
         let text = key.to_text();

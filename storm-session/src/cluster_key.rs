@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 pub(super) const ID_BYTES: usize = 8;
 /// The form of a written key.
 const LINE: &str = "storm-key-1 ID KEY";
-/// Its first word.
+/// The first word.
 const FORMAT: &str = "storm-key-1";
 /// The purpose for which names are derived, and only they (BLAKE3's context string).
 const ID_CONTEXT: &str = "storm 2026-11-21 name of a cluster key";
@@ -40,7 +40,7 @@ impl ClusterKey {
         Ok(ClusterKey { secret })
     }
 
-    /// Its name.
+    /// The name.
     pub fn id(&self) -> KeyId {
         let derived = blake3::derive_key(ID_CONTEXT, self.secret.as_ref());
         let mut id = [0; ID_BYTES];

@@ -1,4 +1,4 @@
-//! Why there is no session.
+//! Why a handshake made no session.
 
 use super::cluster_key::KeyId;
 use std::io;
@@ -10,17 +10,17 @@ pub enum SessionError {
     /// The connection could not be made, or it broke.
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    /// The other side left before the handshake was over.
+    /// The other side closed the connection during the handshake.
     #[error("the other side closed the connection during the handshake")]
     Closed,
     /// The peer shows no key.
-    #[error("it shows no key, and this cluster has one ({ours})")]
+    #[error("the peer shows no key, and this cluster has one ({ours})")]
     NoKey {
         /// The key that the peer should hold.
         ours: KeyId,
     },
     /// The peer speaks another version of the handshake.
-    #[error("it speaks version {theirs} of the handshake, not {ours}")]
+    #[error("the peer speaks version {theirs} of the handshake, not {ours}")]
     Version {
         /// The peer's version.
         theirs: u8,
@@ -28,47 +28,47 @@ pub enum SessionError {
         ours: u8,
     },
     /// The peer shows a key that is not held here.
-    #[error("its key is {theirs}, this cluster's is {ours}")]
+    #[error("the peer's key is {theirs}, this cluster's is {ours}")]
     OtherKey {
         /// The peer's key.
         theirs: KeyId,
         /// Our key.
         ours: KeyId,
     },
-    /// The other side does not hold the key that it names. Or the two sides disagree on encryption,
-    /// or a third party is in between.
+    /// The other side does not prove that it holds the key that it names. Either it lacks the key,
+    /// or only one side encrypts loopback, or a relay is in between.
     #[error(
-        "it does not prove that it holds key {key}; or only one side encrypts loopback, or a relay \
-         is in between"
+        "the peer does not prove that it holds key {key}: it lacks the key, only one side encrypts \
+         loopback, or a relay is in between"
     )]
     Unproven {
         /// The key.
         key: KeyId,
     },
-    /// The other side answers that it has another key.
+    /// The other side refuses our key, because it has another.
     #[error("the other side has key {theirs}, and not {ours}")]
     RefusedKey {
-        /// The key that the other side claims to have.
+        /// The key that the other side says it has.
         theirs: KeyId,
-        /// The key that it was shown.
+        /// The key that this side named.
         ours: KeyId,
     },
-    /// The other side answers that it has no key.
-    #[error("the other side has no key, and {ours} is held here")]
+    /// The other side refuses our key, because it has none.
+    #[error("the other side has no key, and this side has {ours}")]
     RefusedAsKeyed {
-        /// The key that it was shown.
+        /// The key that this side named.
         ours: KeyId,
     },
-    /// The other side answers that the handshake is wrong.
+    /// The other side refuses the handshake as wrong.
     #[error("the other side refuses the handshake with key {key}")]
     RefusedHandshake {
-        /// The key that it was shown.
+        /// The key that this side named.
         key: KeyId,
     },
 }
 
 impl SessionError {
-    /// Whether another attempt may succeed although nobody changes a key.
+    /// Whether another attempt may succeed without a change of any key.
     pub fn may_pass(&self) -> bool {
         matches!(self, SessionError::Io(_) | SessionError::Closed)
     }

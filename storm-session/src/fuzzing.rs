@@ -27,7 +27,7 @@ impl End {
     /// The plain text of `records`, read in pieces of `cut` bytes into `room` bytes.
     ///
     /// # Errors
-    /// The records are not the next ones of the other end.
+    /// The records do not continue the records of the other end.
     pub fn open(&self, records: &[u8], cut: usize, room: usize) -> io::Result<Vec<u8>> {
         in_memory::open(&self.0, records, cut, room)
     }

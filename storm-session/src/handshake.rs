@@ -32,7 +32,7 @@ const PROOF_BYTES: usize = 16;
 const GO_ON: u8 = 0;
 /// The key is not held here; the name of our key follows.
 pub(crate) const OTHER_KEY: u8 = 1;
-/// There is no key here.
+/// The answering side has no key.
 pub(crate) const KEYLESS: u8 = 2;
 /// The version is not spoken here; our version follows.
 pub(crate) const OTHER_VERSION: u8 = 3;
@@ -46,19 +46,19 @@ pub(crate) struct Protocol {
     pub(crate) version: u8,
 }
 
-/// Why there is no session.
+/// Why a handshake made no session.
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// The connection broke.
     Io(io::Error),
-    /// The other side left before the handshake was over.
+    /// The other side closed the connection during the handshake.
     Closed,
     /// The peer's first bytes are not those of this protocol.
     Foreign,
     /// The peer speaks another version.
     Version(u8),
-    /// The other side refuses with this code and detail. Nothing proves them, so they are reported
-    /// and have no other effect than to end this connection.
+    /// The other side refuses with this code and detail. Both are unproven: they are reported, and
+    /// only end this connection.
     Refused(u8, [u8; NOISE_BYTES]),
     /// The other side does not prove that it holds the key.
     Unproven,
@@ -128,8 +128,8 @@ pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     Ok(opening)
 }
 
-/// Answers an opening with the key that it names. Until it succeeds, no claim of the other side
-/// counts.
+/// Answers an opening with the key that it names. Before it returns successfully, no claim of the
+/// other side counts.
 pub(crate) async fn answer<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     opening: &Opening<NAME>,

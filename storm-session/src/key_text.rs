@@ -15,13 +15,13 @@ pub(super) type Secret = Zeroizing<[u8; SECRET_BYTES]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAKey {
     /// No line begins like a written key.
-    #[error("it has no line `{line}`")]
+    #[error("there is no line `{line}`")]
     Format {
         /// The form of the missing line.
         line: &'static str,
     },
     /// There is more than one key.
-    #[error("it has more than one key")]
+    #[error("there is more than one key")]
     Several,
     /// The last word is not 64 hexadecimal digits.
     #[error("the key is not {} hexadecimal digits", 2 * SECRET_BYTES)]

@@ -75,7 +75,7 @@ pub(crate) async fn accept_over(
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }
 
-/// Tells a peer that opens with a key that there is no key here.
+/// Answers a peer that opens with a key that this side has none.
 ///
 /// # Errors
 /// The connection broke.

@@ -45,7 +45,7 @@ pub struct Sealed {
 #[derive(Default)]
 struct Outgoing {
     records: Vec<u8>,
-    /// How many bytes of them are written.
+    /// The number of bytes of `records` that are already written.
     at: usize,
 }
 
@@ -111,11 +111,11 @@ impl Sealed {
         read(records)
     }
 
-    /// Decrypts received records into the spare room of `into`, which must have some. Returns the
-    /// number of bytes; 0 if no record is complete.
+    /// Decrypts received records into the spare room of `into`, which must not be empty. Returns
+    /// the number of bytes; 0 if no record is complete.
     ///
     /// # Errors
-    /// A record is not the next one of the other end.
+    /// A record does not continue the records of the other end.
     pub fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
         let mut incoming = self.incoming.borrow_mut();
         let Incoming { records, plain } = &mut *incoming;

@@ -1,5 +1,5 @@
-//! Bounds the log of refused connections to one line per address, reason and interval, with bounded
-//! memory and without a clock.
+//! Limits the log of refused connections to one line per address, reason and interval. Uses bounded
+//! memory and no clock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Least time between two lines about the same address and reason.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Most pairs of address and reason that are told apart; all others share one entry.
+/// The most pairs of address and reason with an entry each. All others share one entry.
 const MAX_PLACES: usize = 256;
 /// The entry for all others.
 const OTHERS: (IpAddr, &str) = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), "");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_once_per_interval_with_what_was_left_out() {
+    fn an_address_is_logged_once_per_interval_with_the_count_between() {
         let mut log = RefusalLog::default();
         let start = Duration::ZERO;
         assert_eq!(log.note(address(1), "x", start), Some(0));

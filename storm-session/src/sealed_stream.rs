@@ -33,12 +33,12 @@ impl SealedStream {
     /// The address of the other end.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.tcp.peer_addr()
     }
 
-    /// Decrypts records until there is something to read; 0 at the end.
+    /// Decrypts records until there are bytes to read. Returns 0 at the end of the stream.
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             if !self.plain.is_empty() {

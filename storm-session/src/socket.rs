@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// A peer that acknowledges nothing for this long is cut off, even on a link that nobody waits for.
+/// A peer that acknowledges nothing for this long is cut off, even if no task waits for the link.
 const USER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Most connections that wait to be accepted: all children of a node and all nodes of a cluster may
 /// connect at once.

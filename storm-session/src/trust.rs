@@ -35,7 +35,7 @@ impl Trust {
         self
     }
 
-    /// Encrypts between two loopback addresses as well. Both ends must be set so.
+    /// Encrypts between two loopback addresses as well. Both ends need the same setting.
     #[must_use]
     pub fn encrypt_loopback(mut self) -> Trust {
         self.encrypt_loopback = true;
@@ -47,7 +47,7 @@ impl Trust {
         &self.key
     }
 
-    /// The key of this name, if it is held.
+    /// The key of this name, if this member holds it.
     pub fn find(&self, id: KeyId) -> Option<&ClusterKey> {
         std::iter::once(&self.key).chain(&self.previous).find(|key| key.id() == id)
     }

@@ -1,5 +1,5 @@
-//! Users on other hosts. A holder of a key is accepted as its user; a peer without a key, or one
-//! that replays or changes others' messages, is refused.
+//! Users on other hosts. A holder of a key is accepted as its user. A peer without a key is
+//! refused, and so is a peer that replays or changes others' messages.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use storm_session::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Nothing here takes this long unless it hangs.
+/// The limit for every step here. Only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Length of an opening, an answer and a proof in bytes.
 const OPENING_BYTES: usize = 136;
@@ -128,7 +128,7 @@ fn a_client_key_is_valid_with_the_previous_cluster_key_too() {
 }
 
 #[test]
-fn a_key_of_another_cluster_or_user_is_told_on_both_sides() {
+fn a_key_of_another_cluster_or_user_is_reported_on_both_sides() {
     run(async {
         let (ours, other) = (cluster(), cluster());
         let trust = Trust::new(ours.clone());
@@ -215,7 +215,7 @@ fn openings_that_are_cut_short_or_changed_are_refused() {
 }
 
 #[test]
-fn daemons_and_clients_do_not_take_each_other_for_their_own() {
+fn daemons_and_clients_refuse_each_others_handshake() {
     run(async {
         let cluster = cluster();
         let trust = Trust::new(cluster.clone());
@@ -239,7 +239,7 @@ fn daemons_and_clients_do_not_take_each_other_for_their_own() {
 }
 
 #[test]
-fn everything_arrives_in_both_directions_at_once_and_the_end_is_an_end() {
+fn data_flows_both_ways_at_once_and_the_end_is_seen() {
     run(async {
         let (one, other) = session().await;
         let text: Vec<u8> = (0..LONG_BYTES).map(|at| (at % 251) as u8).collect();

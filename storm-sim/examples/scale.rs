@@ -1,5 +1,5 @@
-//! Launches 12 MiB on machines of growing size and says what the launch took in
-//! virtual time and what the simulation took in real time.
+//! Launches 12 MiB on machines of growing size. Prints how long the launch took in virtual time and
+//! how long the simulation took in real time.
 //!
 //! `cargo run --release -p storm-sim --example scale -- [NODES...]`
 

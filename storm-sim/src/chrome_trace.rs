@@ -1,6 +1,6 @@
-//! The trace of a simulated machine in the JSON of Chrome and Perfetto: one track
-//! for each group of nodes, the rows as slices; one for each job, its stages as
-//! slices; faults as instants.
+//! The trace of a simulated machine in the JSON of Chrome and Perfetto. Each group of nodes has a
+//! track with the rows as slices. Each job has a track with its stages as slices. Faults are
+//! instants.
 //!
 //! The same run gives the same bytes.
 
@@ -33,7 +33,7 @@ pub struct ChromeTrace {
 }
 
 impl ChromeTrace {
-    /// An empty trace of a machine of so many nodes.
+    /// An empty trace of a machine of `nodes` nodes.
     pub(crate) fn new(nodes: u32) -> ChromeTrace {
         let group_size = nodes.div_ceil(GROUPS).max(1);
         let mut trace = ChromeTrace {

@@ -10,7 +10,7 @@ pub(crate) const CALLS: usize = 64;
 /// The user who makes all requests, owns all simulated jobs and administers the machine.
 pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
 
-/// Asks the Machine Manager of one life of a machine.
+/// Sends requests to the Machine Manager of one life of a machine.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) calls: async_channel::Sender<Call>,
@@ -26,7 +26,8 @@ impl Client {
         replies.next().await.map(|line| line.reply)
     }
 
-    /// Submits a job: its number, or why it was refused.
+    /// Submits a job. Returns its number, or the reason of its refusal. `None` if no manager
+    /// answers.
     pub async fn submit(&self, spec: JobSpec) -> Option<Result<JobId, storm_mm::api::ApiError>> {
         let request = ManagerRequest::Submit {
             spec: Box::new(spec),

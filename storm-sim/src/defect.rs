@@ -1,8 +1,7 @@
-//! A wrong implementation, put into a simulated machine on purpose: it changes what
-//! the daemons do. The invariants' mutants are defects (`tests/all/mutants.rs`).
+//! A wrong implementation, put into a simulated machine on purpose: it changes what the daemons do.
+//! The mutants that test the invariants are defects (`tests/all/mutants.rs`).
 //!
-//! Faults are something else: they befall a right implementation
-//! ([`crate::scenario`]).
+//! Faults are different: they hit a correct implementation ([`crate::scenario`]).
 
 use storm_mm::job::JobEventKind;
 use storm_nm::JobKey;
@@ -13,25 +12,25 @@ use storm_rm::message::Strobe;
 /// The points at which a defect can change a daemon. Each method changes nothing
 /// unless a defect overrides it.
 pub trait Defect {
-    /// The switches that a node makes instead of this one.
+    /// The switches that a node makes instead of `switch`.
     fn switches(&self, node: NodeId, switch: Switch) -> Vec<Switch> {
         let _ = node;
         vec![switch]
     }
 
-    /// How often a node starts its ranks of a run when it is told to once.
+    /// How often a node starts its ranks of a run when one launch is asked for.
     fn launches(&self, node: NodeId, job: JobKey) -> u32 {
         let _ = (node, job);
         1
     }
 
-    /// Whether a node forgets a run that it is told to forget.
+    /// Whether a node forgets a run when the manager orders it to.
     fn forgets(&self, node: NodeId, job: JobKey) -> bool {
         let _ = (node, job);
         true
     }
 
-    /// Whether a node manager takes over a run that the one before it left.
+    /// Whether a node manager takes over a run that its predecessor left.
     fn takes_over(&self, node: NodeId, job: JobKey) -> bool {
         let _ = (node, job);
         true
@@ -64,7 +63,7 @@ pub trait Defect {
 /// A context switch, as a node manager orders it of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// The strobe that it obeys, if it does.
+    /// The strobe that the node obeys, if any.
     pub strobe: Option<Strobe>,
     /// Runs to stop.
     pub stop: Vec<JobKey>,

@@ -1,4 +1,4 @@
-//! Facts: the things that happen on a simulated machine, for the invariants and the record.
+//! Facts: the events on a simulated machine, for the invariants and the record.
 
 use crate::Configuration;
 use storm_mm::job::JobEventKind;
@@ -8,8 +8,8 @@ use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::Strobe;
 use storm_rm::{JobId, JobIncarnation};
 
-/// One thing that happened. Facts name a node by the number in its name, not by the number
-/// that the present manager gave it; only [`Fact::Compared`] has the manager's numbers.
+/// One event. Facts name a node by the number in its name, not by the number that the present
+/// manager gave it. Only [`Fact::Compared`] has the manager's numbers.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
     /// The Machine Manager acknowledged a job.
@@ -29,7 +29,7 @@ pub enum Fact<'a> {
     NodeUp(NodeId),
     /// A node that was cut off, or had lost its node manager, has joined again with its jobs.
     NodeBack(NodeId),
-    /// A fault befell a node or its link; or one ended.
+    /// A fault hit a node or its link, or one ended.
     Inflicted(NodeId, NodeFault),
     /// The node manager of a node ended; the node goes on with its ranks. Where they die
     /// with the node manager, the node is down as well.
@@ -43,7 +43,7 @@ pub enum Fact<'a> {
     ManagerDown,
     /// A Machine Manager starts on the journal.
     ManagerUp,
-    /// Nothing more will happen, and nothing may be left.
+    /// The run is over: nothing more will happen, and nothing may be left.
     Over,
 }
 
@@ -51,7 +51,7 @@ pub enum Fact<'a> {
 /// that live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// Where it was to write.
+    /// The address to write to.
     pub addr: storm_primitives::GlobalAddr,
     /// The answer; `None` for a failure.
     pub answer: Option<bool>,
@@ -59,8 +59,8 @@ pub struct Compared {
     pub asked: NodeSet,
     /// Living nodes among `asked` that hold the value to be written.
     pub written: NodeSet,
-    /// Living nodes among `asked` that hold the value to be written now, and held
-    /// another one when the question was asked.
+    /// Living nodes among `asked` that now hold the value to be written, and held another value
+    /// when the operation was issued.
     pub changed: NodeSet,
     /// Living nodes among `asked`.
     pub living: NodeSet,

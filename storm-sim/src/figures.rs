@@ -1,5 +1,5 @@
-//! The experiments of the paper's section 4 on simulated machines: each function
-//! runs one and returns its measurements. The caller prints or compares them.
+//! The experiments of the paper's section 4 on simulated machines. Each function runs one
+//! experiment and returns its measurements. The caller prints or compares them.
 //!
 //! The paper's values are not here; `reproduction` has them.
 

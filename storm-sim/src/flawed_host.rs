@@ -1,5 +1,5 @@
-//! The host of a simulated node. If the machine has a [`Defect`], the defect stands
-//! between the host and the node manager.
+//! The host of a simulated node. If the machine has a [`Defect`], the defect sits between the host
+//! and the node manager.
 
 use crate::machine::name_of;
 use crate::{Defect, Switch};

@@ -5,13 +5,14 @@ use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
 use storm_qsnet_sim::HostModel;
 
-/// The times of a machine's hosts. If a fault slows a node, the caller multiplies
-/// the times of that node.
+/// The times of a machine's hosts. If a fault slows a node, the caller multiplies the times of that
+/// node.
 pub trait Hosts {
-    /// The manager's host reads so many bytes of a file.
+    /// The time in which the manager's host reads `bytes` bytes of a file.
     fn read(&self, bytes: u64) -> Duration;
 
-    /// Processors of a node. If the ranks use them all, the daemon shares one of theirs.
+    /// The number of processors of a node. If the ranks use all of them, the daemon shares one with
+    /// a rank.
     fn processors(&self) -> u32 {
         u32::MAX
     }

@@ -1,4 +1,4 @@
-//! The life of one job as it is seen from outside: when it passed each stage.
+//! The life of one job as seen from outside: when it passed each stage.
 
 use std::collections::BTreeMap;
 use storm_mm::api::{JobState, LaunchBreakdown};
@@ -8,9 +8,9 @@ use storm_rm::{JobIncarnation, ProcessClass, Rank, Row};
 /// When a job passed each stage; if it ran several times, in its last run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobTimes {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its ranks.
+    /// The ranks.
     pub procs: u32,
     /// The job was admitted.
     pub submitted: Instant,
@@ -18,13 +18,13 @@ pub struct JobTimes {
     pub placed: Option<Instant>,
     /// The number of the run.
     pub incarnation: Option<JobIncarnation>,
-    /// Its row of the matrix.
+    /// The row of the matrix.
     pub row: Option<Row>,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: usize,
     /// Their names, folded.
     pub node_list: String,
-    /// The first node was told to start its ranks.
+    /// The manager ordered the first node to start its ranks.
     pub launched: Option<Instant>,
     /// All its ranks were seen to execute.
     pub started: Option<Instant>,
@@ -34,16 +34,16 @@ pub struct JobTimes {
     pub terminated: Option<Instant>,
     /// Why its processes are being ended, once they are.
     pub ending: Option<String>,
-    /// Its end was durable, with how each rank ended.
+    /// The end was durable, with how each rank ended.
     pub ended: Option<Instant>,
     /// How it ended.
     pub state: Option<JobState>,
-    /// The reason for that state, if there is one to tell.
+    /// The reason for the state, if there is one.
     pub reason: Option<String>,
-    /// How often it was put back in the queue.
+    /// How often the job was put back in the queue.
     pub requeued: u32,
-    /// The last class that flexible coscheduling gave each rank, for ranks whose class changed
-    /// from the first one.
+    /// The last class that flexible coscheduling gave each rank, for ranks whose class is not the
+    /// first any more.
     pub classes: BTreeMap<Rank, ProcessClass>,
 }
 
@@ -78,7 +78,7 @@ impl JobTimes {
         *self = JobTimes { requeued: *requeued + 1, ..again };
     }
 
-    /// How it ended; or the state that it is in.
+    /// The job's state: its final one if it has ended.
     pub fn last_state(&self) -> JobState {
         match (self.state, self.started) {
             (Some(state), _) => state,
@@ -87,7 +87,7 @@ impl JobTimes {
         }
     }
 
-    /// Where it is, in words, while it has not ended.
+    /// Where the job is, in words, while it has not ended.
     pub fn whereabouts(&self) -> String {
         let JobTimes { node_list, placed, started, ending, .. } = self;
         match (ending, started, placed) {

@@ -1,17 +1,17 @@
-//! The whole machine in virtual time: the Machine Manager's driver and the Node
-//! Managers as they run live, on modelled hosts and a simulated network, with
-//! modelled applications, under one seed.
+//! The whole machine in virtual time, under one seed: the Machine Manager's driver and the Node
+//! Managers as they run live, on modelled hosts and a simulated network, with modelled
+//! applications.
 //!
-//! * [`Machine`] is a cluster in one thread; its daemons notice no difference.
-//! * [`Application`] is what modelled jobs do.
-//! * [`scenario`] reads a workload with its faults from TOML and runs it.
-//! * [`figures`] are the paper's experiments. [`reproduction`] puts their results,
-//!   and those of `storm-model`, beside the paper's.
-//! * [`invariants`] are checked at every step; [`Report`] is the result of a run.
-//! * A [`Defect`] makes the daemons wrong, to show that the invariants find it.
+//! - [`Machine`] is a cluster in one thread. Its daemons are the live ones.
+//! - [`Application`] is the work of modelled jobs.
+//! - [`scenario`] reads a workload with its faults from TOML and runs it.
+//! - [`figures`] are the paper's experiments. [`reproduction`] compares their results, and those of
+//!   `storm-model`, with the paper's.
+//! - [`invariants`] are checked at every step; [`Report`] is the result of a run.
+//! - A [`Defect`] makes the daemons wrong, to show that the invariants find it.
 //!
-//! The crate does not model a network (a fabric of `storm-primitives` does), decide
-//! about jobs (the MM does), or print anything.
+//! The crate does not model a network (a fabric of `storm-primitives` does), decide about jobs (the
+//! MM does), or print anything.
 
 mod application;
 mod bounded_file;

@@ -1,5 +1,5 @@
-//! Machines by the names of their profiles: the network and the hosts of
-//! `storm-qsnet-sim`, and one machine of no particular kind for tests.
+//! Machines by the names of their profiles: the network and the hosts of `storm-qsnet-sim`, and one
+//! generic machine for tests.
 
 use crate::MachineConfig;
 use crate::bounded_file;
@@ -29,7 +29,7 @@ const CHUNK_SLOTS: u32 = 2;
 /// ES40 (section 4.1).
 const PES: u32 = 4;
 
-/// Why there is no profile of a name.
+/// Why a name gives no profile.
 #[derive(Debug, Error)]
 pub enum NamedProfileError {
     /// The name is neither built in nor the path of a file.
@@ -44,8 +44,8 @@ pub enum NamedProfileError {
         #[source]
         source: std::io::Error,
     },
-    /// The contents of the file make no sense.
-    #[error("the machine profile {path} makes no sense")]
+    /// The contents of the file are invalid.
+    #[error("the machine profile {path} is invalid")]
     Wrong {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum NamedProfileError {
         #[source]
         source: ProfileError,
     },
-    /// A built-in profile makes no sense.
+    /// A built-in profile is invalid.
     #[error(transparent)]
     BuiltIn(#[from] ProfileError),
 }
@@ -78,7 +78,7 @@ impl NamedProfileError {
 /// The built-in profile of this name, or the profile in the file at this path.
 ///
 /// # Errors
-/// There is none, or it makes no sense.
+/// There is no such profile, or it is invalid.
 pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
     if BUILTIN_NAMES.contains(&name) {
         return Ok(Profile::builtin(name)?);
@@ -93,11 +93,10 @@ pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
         .map_err(|source| NamedProfileError::Wrong { path: path.to_owned(), source })
 }
 
-/// A machine of `nodes` nodes of a profile, which is given by its name or by the path
-/// of a file.
+/// A machine of `nodes` nodes of a profile, which is given by its name or by the path of a file.
 ///
 /// # Errors
-/// [`ScenarioError`]: there is none of that name, or it makes no sense.
+/// [`ScenarioError`]: there is no such profile, or it is invalid.
 pub fn machine(
     name: &str,
     seed: u64,
@@ -107,10 +106,11 @@ pub fn machine(
     machine_simulated(name, seed, nodes, load, Fidelity::default())
 }
 
-/// The same with a network that is simulated at this level of detail.
+/// A machine of `nodes` nodes of a profile, with a network that is simulated at this level of
+/// detail.
 ///
 /// # Errors
-/// [`ScenarioError`]: there is none of that name, or it makes no sense.
+/// [`ScenarioError`]: there is no such profile, or it is invalid.
 pub fn machine_simulated(
     name: &str,
     seed: u64,
@@ -144,7 +144,7 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
     })
 }
 
-/// Its ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
+/// The ratio to the lease of a simulated node, 80 ms, is about that of 60 s to 7 s on a live node.
 const NODE_RETURN: Duration = Duration::from_millis(600);
 
 /// Most rows of the matrix: two jobs that take turns, as in most of the paper's experiments.
@@ -188,8 +188,8 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
     }
 }
 
-/// Messages between ranks take as long as transfers between daemons, and a barrier as long
-/// as a COMPARE-AND-WRITE. The times are those of a fabric that nobody uses yet.
+/// Messages between ranks take as long as transfers between daemons, and a barrier takes as long as
+/// a COMPARE-AND-WRITE. The times are those of an idle fabric.
 fn message_costs(fabric: &dyn Fabric, random: &Random<'_>) -> MessageCosts {
     let set = NodeSet::single(NodeId(1));
     let operation = |kind, bytes| Operation {

@@ -18,8 +18,8 @@ use storm_rm::{JobId, JobIncarnation, PartitionId};
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
-/// Strobes whose skew is measured at the same time. If there are more, the oldest is counted
-/// with the nodes that have obeyed it.
+/// The most strobes whose skew is measured at the same time. Beyond it, the oldest is counted with
+/// the nodes that have obeyed it so far.
 const STROBES: usize = 64;
 
 /// The record of one machine.
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     checks: bool,
     nodes: u32,
     state: RefCell<State>,
-    /// Changes so far; `waiting` has the tasks that wait for the next one.
+    /// The number of changes so far. `waiting` has the tasks that wait for the next change.
     news: Cell<u64>,
     waiting: RefCell<Vec<Waker>>,
     facts: Cell<u64>,
@@ -53,7 +53,7 @@ struct Skew {
     nodes: u32,
 }
 
-/// What the record does besides remembering the jobs.
+/// The duties of a record besides remembering the jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordConfig {
     pub(crate) nodes: u32,

@@ -19,7 +19,7 @@ pub struct Report {
     pub pes: u32,
     /// Virtual time in milliseconds.
     pub virtual_ms: f64,
-    /// Things that happened, as the invariants were told.
+    /// The number of facts that the invariants checked.
     pub facts: u64,
     /// Events of the simulation: tasks polled and network events.
     pub events: u64,
@@ -36,19 +36,19 @@ pub struct Report {
 /// One job. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobReport {
-    /// Its number.
+    /// The number.
     pub job: u64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its ranks.
+    /// The ranks.
     pub procs: u32,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: usize,
-    /// How it ended, or the state that it is in.
+    /// The job's state: its final one if it has ended.
     pub state: String,
-    /// The reason for that state, if there is one to tell; where a job is that has not ended.
+    /// The reason for the state, if there is one. For a job that has not ended: where it is.
     pub reason: Option<String>,
-    /// When it was submitted.
+    /// When the job was submitted.
     pub submitted_ms: f64,
     /// From its submission to its place in the matrix.
     pub wait_ms: Option<f64>,
@@ -59,15 +59,15 @@ pub struct JobReport {
     pub exec_ms: Option<f64>,
     /// From its submission to its end as the manager first knew it.
     pub response_ms: Option<f64>,
-    /// The response divided by the CPU time of a rank: how many times longer the job took
-    /// than on a machine of its own. Only completed jobs that computed have a slowdown.
+    /// The response divided by the CPU time of a rank: how many times longer the job took than on a
+    /// machine for itself. Only completed jobs that computed have a slowdown.
     pub slowdown: Option<f64>,
-    /// How often it was put back in the queue.
+    /// How often the job was put back in the queue.
     pub requeued: u32,
     /// Where the time of the launch went, as the manager measured it.
     pub breakdown: Option<LaunchBreakdown>,
-    /// The last class that flexible coscheduling gave each rank, in order of the ranks; only ranks
-    /// whose class changed from the first one (CS).
+    /// The last class that flexible coscheduling gave each rank, in order of the ranks. Ranks that
+    /// still have the first class (CS) are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ProcessClass>,
 }

@@ -53,8 +53,8 @@ impl Watched {
         Sight { lives, holders }
     }
 
-    /// The node on which the defect, if there is one, leaves a COMPARE-AND-WRITE
-    /// unwritten, and what is written there now.
+    /// The node on which the defect, if any, leaves a COMPARE-AND-WRITE unwritten, and the value
+    /// that is there now.
     fn to_leave(&self, caw: &CompareAndWrite, addr: GlobalAddr) -> Option<(NodeId, u64)> {
         let node = self.defect.as_ref()?.leaves_unwritten(caw)?;
         let word = self.network.node(node).memory().load_word(addr).ok()?;
@@ -88,7 +88,7 @@ impl Watched {
         }
         let Some(before) = before else { return };
         let after = self.look(&caw.set, addr, value);
-        // A new life begins with memory that nobody has written.
+        // A new life begins with fresh memory.
         let same_life = |node: &NodeId| before.lives.get(node) == after.lives.get(node);
         let changed = after.holders.difference(&before.holders);
         let compared = Compared {

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Answer {
     /// The part that must be the same in Rust and in C, and in every run.
     pub text: String,
-    /// Whether it agrees with a result computed without messages, where there is one.
+    /// Whether the answer equals a result computed without messages, if there is one.
     pub right: Option<bool>,
     /// The part that differs from run to run.
     pub times: Option<String>,

@@ -1,11 +1,11 @@
 //! Supersteps of a bulk-synchronous program: compute for a while, exchange, again.
 //!
 //! The literature on coscheduling measures with such programs (Arpaci-Dusseau, ACM TOCS 19(3),
-//! 2001; Frachtenberg et al., IEEE TPDS 16(11), 2005). Parameters are how long ranks compute
-//! between two exchanges, how unevenly the work lies, and how differently fast the processors are.
-//! Computing is processor time used, not time passed: a rank that is stopped meanwhile has as much
-//! left as before. Times therefore differ from run to run, and answers do not. The same program in
-//! C: `c/bsp.c`.
+//! 2001; Frachtenberg et al., IEEE TPDS 16(11), 2005). The parameters are the computing time
+//! between two exchanges, how unevenly the work is spread, and how much the processors differ in
+//! speed. Computing is measured in processor time, not in time passed: a stopped rank has as much
+//! left to compute as before. Times therefore differ from run to run, and answers do not. The same
+//! program in C: `c/bsp.c`.
 
 use crate::answer::Answer;
 use crate::checksum::{mix, of_all, term, unit};

@@ -10,7 +10,7 @@ pub fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The number of this place in a sequence that looks random, at least 0 and below 1.
+/// The number at this place of a pseudo-random sequence, at least 0 and below 1.
 pub fn unit(place: u64) -> f64 {
     (mix(place.wrapping_add(0x9e37_79b9_7f4a_7c15)) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -11,9 +11,9 @@ use storm_mpi::Communicator;
 
 /// Communication kernels: a ring, a stencil, an FFT, and bulk-synchronous supersteps.
 ///
-/// Rank 0 prints one line with a checksum that depends only on the arguments, for ring and bsp also
-/// on the number of ranks. Bsp prints its times on a second line. The exit status is 0 if the
-/// answer is right, 1 if it is wrong, 2 for wrong arguments.
+/// Rank 0 prints one line with a checksum. The checksum depends only on the arguments; for ring and
+/// bsp also on the number of ranks. Bsp prints its times on a second line. The exit status is 0 if
+/// the answer is right, 1 if it is wrong, 2 for wrong arguments.
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(name = "kernels", version)]
 pub enum Kernel {
@@ -21,7 +21,7 @@ pub enum Kernel {
     Ring(Ring),
     /// Heat spreads over a square plate (non-blocking exchange of borders)
     Stencil(Stencil),
-    /// A two-dimensional Fourier transform, there and back (everybody to everybody)
+    /// A two-dimensional Fourier transform and its inverse (all to all)
     Fft(Fft),
     /// Supersteps of computing and exchanging, with a given unevenness
     Bsp(Bsp),

@@ -14,8 +14,8 @@ pub enum Failure {
     /// A message failed.
     #[error("communication failed")]
     Communication(#[from] CommError),
-    /// The ranks make no grid.
-    #[error("the ranks make no grid")]
+    /// The ranks cannot form a grid.
+    #[error("the ranks cannot form a grid")]
     Grid(#[from] GridError),
     /// The time that this process computes cannot be read.
     #[error("the clock of this thread cannot be read")]

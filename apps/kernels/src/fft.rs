@@ -1,6 +1,6 @@
 //! A two-dimensional complex Fourier transform and its inverse: rows, a transposition, rows again.
 //!
-//! Every rank has some rows; the transposition sends a block from every rank to every rank
+//! Every rank has some rows. The transposition sends a block from every rank to every rank
 //! (`MPI_Alltoall`). One rank transforms a whole row. The factors come from square roots, which
 //! IEEE 754 rounds in one way; a library's sines may differ. The spectrum therefore has the same
 //! bits on any number of ranks and in C (`c/fft.c`).
@@ -40,7 +40,8 @@ impl Fft {
     pub fn run(&self, comm: &Communicator) -> Result<Answer, Failure> {
         let n = self.points;
         if !n.is_power_of_two() || !n.is_multiple_of(comm.size()) {
-            let why = format!("{n} points are no power of 2 and multiple of {} ranks", comm.size());
+            let why =
+                format!("{n} points must be a power of 2 and a multiple of {} ranks", comm.size());
             return Err(Failure::Arguments(why));
         }
         let factors = factors(n);
@@ -50,7 +51,7 @@ impl Fft {
         let (mut data, mut sum) = (start.clone(), 0_u64);
         for _ in 0..self.repeats {
             there(comm, &mut data, n, &factors)?;
-            // The spectrum lies transposed, which is the same on any number of ranks.
+            // The spectrum is transposed on any number of ranks.
             for (place, point) in places.clone().zip(&data) {
                 sum = sum.wrapping_add(term(2 * place, point.re.to_bits()));
                 sum = sum.wrapping_add(term(2 * place + 1, point.im.to_bits()));
@@ -107,7 +108,7 @@ fn back(
     Ok(())
 }
 
-/// Brings row `i` of everybody's rows into column `i`.
+/// Moves row `i` of the whole matrix into column `i`.
 fn transpose(comm: &Communicator, data: &mut [Complex], n: usize) -> Result<(), CommError> {
     let rows = data.len() / n;
     // The block for a rank, column by column: the rank reads it row by row.
@@ -142,7 +143,7 @@ fn factors(n: usize) -> Vec<Complex> {
         root = Complex { re, im: root.im / (2.0 * re) };
         order *= 2;
     }
-    // The smallest angle first: factor k + 2^b is factor k turned by 2^b of them.
+    // The root of the smallest angle comes first: factor k + 2^b is factor k times root b.
     for &root in roots.iter().rev() {
         for k in 0..factors.len() {
             factors.push(factors[k] * root);

@@ -57,7 +57,7 @@ fn run(world: &World) -> u8 {
             }
             if answer.right == Some(false) { EXIT_WRONG } else { 0 }
         }
-        // All ranks have the same arguments, so all of them refuse.
+        // All ranks have the same arguments, so every rank refuses them.
         Err(Failure::Arguments(why)) => {
             if at_root {
                 eprintln!("kernels: {why}");

@@ -1,6 +1,6 @@
-//! A block of words goes round the ring of ranks; every rank changes it on the way.
+//! A block of words travels round the ring of ranks, and every rank changes it.
 //!
-//! Sends and receives are blocking. A block of up to 16 KiB goes eagerly, a larger one when its
+//! Sends and receives are blocking. A block of up to 16 KiB is sent eagerly, a larger one when its
 //! receiver is ready. The same program in C: `c/ring.c`.
 
 use crate::answer::Answer;
@@ -17,7 +17,7 @@ pub struct Ring {
     /// Times that the block goes round
     #[arg(default_value_t = 10)]
     pub laps: u32,
-    /// Its length, in words of 8 bytes
+    /// The length, in words of 8 bytes
     #[arg(default_value_t = 1000)]
     pub words: usize,
 }

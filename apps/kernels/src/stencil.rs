@@ -31,7 +31,7 @@ pub struct Stencil {
 
 /// A rank's part of the plate, with a row or column of cells around it that belong to others.
 struct Part {
-    /// Its rows and columns in the plate.
+    /// The rows and columns in the plate.
     place: [Range<usize>; 2],
     now: Vec<f64>,
     next: Vec<f64>,
@@ -47,7 +47,7 @@ impl Stencil {
         balanced_dims(comm.size(), &mut dims)?;
         if dims.iter().any(|&length| self.cells < length as usize) {
             let [rows, columns] = dims;
-            let why = format!("{rows} x {columns} ranks take at least as many cells");
+            let why = format!("{rows} x {columns} ranks need at least as many cells");
             return Err(Failure::Arguments(why));
         }
         let grid = Cartesian::new(&dims, &[false, false], comm.size())?;
@@ -74,7 +74,8 @@ impl Stencil {
         let mut largest = [0.0; 3];
         comm.allreduce(&[change, high, -low], &mut largest, ReduceOp::Max)?;
         let mut all = [0.0];
-        // Added in the order of the ranks: the same bits in every run with as many of them.
+        // The parts are added in the order of the ranks: every run on as many ranks gives the same
+        // bits.
         comm.allreduce(&[heat], &mut all, ReduceOp::Sum)?;
         let text = format!(
             "stencil: {} ranks, {n} x {n} cells, {} steps, check sum {sum:016x}, last change {:016x}, heat {:016x}",
@@ -113,7 +114,7 @@ impl Part {
         self.place[1].len()
     }
 
-    /// Its own cells, each with its place in the plate.
+    /// This rank's own cells, each with its place in the plate.
     fn cells(&self, plate: usize) -> impl Iterator<Item = (u64, f64)> {
         let [rows, columns] = &self.place;
         let place =
@@ -171,7 +172,7 @@ impl Part {
         change
     }
 
-    /// The outermost cells of its own on a side.
+    /// This rank's outermost cells on a side.
     fn edge(&self, side: usize) -> Vec<f64> {
         let (rows, columns) = (self.rows(), self.columns());
         match side {

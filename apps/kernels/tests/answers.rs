@@ -1,5 +1,5 @@
-//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host: the same answers
-//! with every way to wait, equal to those of one process without messages.
+//! The kernels in Rust and in C, as whole jobs on simulated nodes of this host. They give the same
+//! answers with every way to wait, and as one process without messages.
 
 use kernels::checksum::{mix, term};
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ fn c_and_rust_agree_on_sixty_four_ranks() {
 }
 
 #[test]
-fn check_sums_do_not_depend_on_who_computes_what() {
+fn check_sums_do_not_depend_on_the_division() {
     let shapes = [(1, 1), (1, 4), (2, 8), (4, 16)];
     for (case, names) in [
         ("stencil 33 40", &["check sum", "last change"][..]),
@@ -167,7 +167,7 @@ fn alone(exchange: &str, size: usize, words: usize, steps: u64) -> u64 {
 }
 
 #[test]
-fn supersteps_come_to_what_one_process_makes_of_them() {
+fn supersteps_equal_the_result_of_one_process() {
     for exchange in ["barrier", "neighbours", "all"] {
         for shape in [(1, 1), (1, 2), (1, 3), (3, 2)] {
             let case = format!("bsp --steps 7 --granularity 0 --words 9 --exchange {exchange}");
@@ -188,7 +188,7 @@ fn computing_is_processor_time_as_uneven_as_asked_for() {
         let times = outcome.ranks[0].stdout.lines().nth(1).expect("a second line");
         let computed = times.split("computed ").nth(1).and_then(|text| text.strip_suffix(" s"));
         let computed_s: f64 = computed.expect(times).parse().expect(times);
-        // A rank never stops early. How much later it looks at the clock, nobody can promise.
+        // A rank never stops early. It may look at the clock late, by any time.
         assert!(computed_s >= 0.02 - 1e-6, "{times}");
     }
 }

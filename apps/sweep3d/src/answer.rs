@@ -36,8 +36,8 @@ pub struct Answer {
     pub flux_sum: f64,
     /// BLAKE3 of the scalar flux, as little-endian doubles, i fastest, then j, then k.
     pub flux_hash: String,
-    /// Sum over the cells of each flux's bits and place, mixed. The same program in C computes it
-    /// too.
+    /// Sum over the cells of a hash of each flux's bits and place. The program in C computes the
+    /// same sum.
     pub check_sum: u64,
     /// Whether flux and outflow equal the reference's, bit for bit; `None` without a reference.
     pub same_as_reference: Option<bool>,
@@ -146,7 +146,7 @@ struct Rows {
 }
 
 impl Gather<'_> {
-    /// Gathers these planes of all columns' cell arrays at rank 0; empty at the other ranks.
+    /// Gathers these planes of all columns' cell arrays at rank 0. Empty at the other ranks.
     fn planes(&self, local: &[f64], planes: &Range<usize>) -> Result<Vec<f64>, CommError> {
         let [it, jt, _] = self.problem.cells;
         let mine = self.column(self.world.rank().index());
@@ -160,8 +160,8 @@ impl Gather<'_> {
         })
     }
 
-    /// The outflow of one face of the grid; empty at other ranks than 0, and if the face is not
-    /// open.
+    /// The outflow of one face of the grid, at rank 0. Empty at the other ranks, and if the face is
+    /// not open.
     fn face(&self, solution: &Solution, axis: usize, high: bool) -> Result<Vec<f64>, CommError> {
         if !high && self.problem.reflect_low[axis] {
             return Ok(Vec::new());

@@ -12,8 +12,8 @@ use thiserror::Error;
 /// Sweep3D: discrete-ordinates particle transport as a wavefront over a process grid.
 ///
 /// Runs on any number of ranks: alone, or started by a process manager that speaks PMI-1. The
-/// scalar flux has the same bits whatever the number of ranks. Rank 0 prints the result and
-/// "answer: OK"; the exit status is 0 then, 1 when the answer is wrong, 2 for wrong arguments.
+/// scalar flux has the same bits on any number of ranks. Rank 0 prints the result and "answer: OK".
+/// The exit status is 0 if the answer is right, 1 if it is wrong, 2 for wrong arguments.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sweep3d", version, allow_negative_numbers = true)]
 pub struct Arguments {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_in_words() {
+    fn invalid_arguments_are_refused_with_a_reason() {
         for grid in ["", "1x2", "1x2x0", "axbxc", "99999999999x99999999999x9"] {
             assert!(grid.parse::<Cells>().is_err(), "{grid}");
         }

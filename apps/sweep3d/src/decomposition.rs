@@ -11,8 +11,8 @@ pub struct ProcessGrid {
     pub npe_j: usize,
 }
 
-/// One process's part: a column of all k over these cells. May be empty along i or j when there are
-/// more processes than cells; such a process passes on what it receives.
+/// One process's part: a column of all k over these cells. With more processes than cells, a column
+/// may be empty along i or j; its process only passes on what it receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Place along i in the process grid.

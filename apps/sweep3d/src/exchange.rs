@@ -34,7 +34,7 @@ pub trait Exchange {
     /// Why an exchange may fail.
     type Error;
 
-    /// Whether a process is at that side; if not, it is the boundary of the grid.
+    /// Whether there is a process at this side. If not, the side is the boundary of the grid.
     fn has_neighbour(&self, side: Side) -> bool;
 
     /// Receives a face from the neighbour at that side.

@@ -16,7 +16,7 @@ impl Octant {
         (0..8).map(|index| Octant { index })
     }
 
-    /// Its place in the order.
+    /// The place in the order.
     pub fn index(self) -> usize {
         self.index
     }
@@ -26,7 +26,7 @@ impl Octant {
         self.index & bit(axis) != 0
     }
 
-    /// The octant that a reflecting face across the axis turns it into.
+    /// The octant into which a reflecting face perpendicular to the axis turns this octant.
     pub fn mirrored(self, axis: usize) -> Octant {
         Octant { index: self.index ^ bit(axis) }
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn low_faces_reflect_what_is_known() {
+    fn low_faces_reflect_known_octants() {
         for octant in Octant::all() {
             for axis in (0..3).filter(|&axis| octant.is_up(axis)) {
                 assert!(octant.mirrored(axis).index() < octant.index());

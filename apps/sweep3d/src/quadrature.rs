@@ -39,7 +39,7 @@ impl SnOrder {
         }
     }
 
-    /// The set of this N, if there is one here.
+    /// The set of this N, if it exists.
     pub fn from_n(n: usize) -> Option<Self> {
         [SnOrder::S2, SnOrder::S4, SnOrder::S6, SnOrder::S8].into_iter().find(|s| s.n() == n)
     }

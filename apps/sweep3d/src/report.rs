@@ -41,7 +41,7 @@ pub struct Report {
     pub flux_hash: String,
     /// Sum of its bits and places, mixed, in hexadecimal digits.
     pub check_sum: String,
-    /// Whether the flux equals that of one process alone, if compared.
+    /// Whether the flux equals that of a single process, if compared.
     pub verified: Option<bool>,
     /// Seconds from the first iteration to the last, all steps.
     pub elapsed_s: f64,
@@ -88,7 +88,7 @@ impl Report {
 }
 
 impl Report {
-    /// One line without times, numbers as their bits, as the program in C prints it too.
+    /// One line without times, with numbers as their bits. The program in C prints the same line.
     pub fn brief(&self) -> String {
         let ([i, j, k], [npe_i, npe_j]) = (self.cells, self.process_grid);
         let (ranks, right) = (npe_i * npe_j, if self.ok { "OK" } else { "WRONG" });

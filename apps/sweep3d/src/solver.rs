@@ -1,4 +1,4 @@
-//! Source iteration: sweep, scatter, repeat, until the scalar flux stands still.
+//! Source iteration: sweep, scatter, repeat, until the scalar flux has converged.
 
 use crate::decomposition::Column;
 use crate::exchange::Exchange;
@@ -12,7 +12,7 @@ pub const MAX_ITERATIONS: usize = 5000;
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// When the largest relative change of a cell's flux is no more than this.
+    /// When the largest relative change of a cell's flux is at most this value.
     Converged(f64),
     /// After this many iterations.
     After(usize),
@@ -29,7 +29,7 @@ pub struct Solution {
     pub outflow: Outflow,
     /// Iterations made.
     pub iterations: usize,
-    /// Largest relative change in the last one, over all columns.
+    /// Largest relative change in the last iteration, over all columns.
     pub error: f64,
     /// Negative fluxes fixed up in all iterations, over all columns.
     pub fixups: u64,

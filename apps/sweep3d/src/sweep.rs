@@ -1,11 +1,11 @@
-//! One sweep through all octants: given the emission density, computes the scalar flux and the
-//! outflow.
+//! One sweep through all octants: computes the scalar flux and the outflow from the emission
+//! density.
 //!
-//! A sweep takes a block of angles and a block of k-planes at a time. Within a block, faces come in
-//! from upstream, cells are solved in the direction of flight, and faces go on downstream. Blocks
-//! follow each other through the process grid as a wavefront (Koch, Baker, Alcouffe 1992). Receives
-//! come before sends and all processes take the blocks in the same order, so the sends need no
-//! buffering.
+//! A sweep takes a block of angles and a block of k-planes at a time. For each block, faces arrive
+//! from upstream, cells are solved in the direction of flight, and faces are sent downstream.
+//! Blocks follow each other through the process grid as a wavefront (Koch, Baker, Alcouffe 1992).
+//! Receives come before sends and all processes take the blocks in the same order, so the sends
+//! need no buffering.
 //!
 //! Face arrays hold a block's inflow and are turned into its outflow in place.
 
@@ -259,7 +259,7 @@ impl AngleBlock {
     }
 
     /// Sets negative outflows to zero and solves the cell's balance again without them, until none
-    /// is negative: each turn settles at least one face, so three turns do.
+    /// is negative. Each round settles at least one face, so three rounds are enough.
     #[cold]
     fn fix_up(
         &self,

@@ -18,7 +18,7 @@ impl Broadcast {
         Broadcast { tree }
     }
 
-    /// The packets that carry `bytes`. A signal without data takes one.
+    /// The number of packets for `bytes`. A signal without data takes one.
     pub fn packets(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.tree.packet_bytes()).max(1)
     }

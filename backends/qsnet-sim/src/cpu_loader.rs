@@ -1,10 +1,10 @@
 //! The spinning program of section 4.2.2: one process on every processor of a node, which never
 //! sleeps.
 //!
-//! The node's system shares its processors by time slices. A process that wakes up finds none of
-//! them free. It gets the first processor whose spinning process has used up its slice. The wait
-//! follows from the number of processors and the length of a slice. Priorities are not modelled;
-//! the paper does not mention them.
+//! The node's system shares its processors by time slices. A process that wakes up finds no
+//! processor free. It gets the first processor whose spinning process has used up its slice. The
+//! wait follows from the number of processors and the length of a slice. Priorities are not
+//! modelled; the paper does not mention them.
 
 use std::time::Duration;
 use storm_primitives::sim::Random;

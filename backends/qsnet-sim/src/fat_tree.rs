@@ -25,15 +25,15 @@ impl FatTree {
     /// The tree of a machine of `nodes`, laid out in a square (Equation 4).
     ///
     /// # Errors
-    /// The delays make no sense.
+    /// The delays are invalid.
     pub fn new(delays: QsNet, nodes: NodeCount) -> Result<FatTree, InputError> {
         FatTree::with_cable(delays, nodes, eq4_diameter(nodes).get())
     }
 
-    /// Like [`new`](Self::new), with a longest cable of this length.
+    /// Like [`new`](Self::new), with a given length of the longest cable.
     ///
     /// # Errors
-    /// The delays or the cable make no sense.
+    /// The delays or the cable are invalid.
     pub fn with_cable(
         delays: QsNet,
         nodes: NodeCount,
@@ -87,12 +87,12 @@ impl FatTree {
         self.base_ps
     }
 
-    /// The cable of the longest path one way, as a delay in ps.
+    /// The delay of the longest path's cable one way, in ps.
     pub fn cable_ps(&self) -> u64 {
         self.cable_ps
     }
 
-    /// The delay of a switch on the way out, in ps. Table 2 gives the sum of both ways: half of it,
+    /// The delay of a switch on the way out, in ps: half of the sum of both ways in Table 2,
     /// rounded up.
     pub fn switch_forward_ps(&self) -> u64 {
         self.switch_ps.div_ceil(2)

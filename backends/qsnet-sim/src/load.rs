@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The load beside the observed jobs.
+/// The load in addition to the observed jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {

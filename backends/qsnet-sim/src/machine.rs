@@ -1,5 +1,5 @@
-//! One simulated machine: a profile, a number of nodes, a load and a place for
-//! the buffers, turned into a network and hosts.
+//! One simulated machine: a profile, a number of nodes, a load and a place for the buffers. It
+//! yields a network and hosts.
 
 use crate::profile::{node_count, rate};
 use crate::{
@@ -33,7 +33,7 @@ pub enum MachineError {
     /// The profile is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The number of nodes, or a value of the model's part, makes no sense.
+    /// The number of nodes, or a value of the model's part, is invalid.
     #[error(transparent)]
     Value(#[from] InputError),
     /// More nodes than a node set holds.
@@ -48,7 +48,7 @@ pub enum MachineError {
         /// The machine.
         name: String,
     },
-    /// The profile lacks the speed of that file system.
+    /// The profile has no speed for this file system.
     #[error("the machine {name:?} does not say how fast it reads from {file:?}")]
     UnknownSource {
         /// The machine.
@@ -104,7 +104,7 @@ impl Machine {
         Ok(Machine { profile, nodes, load, fidelity, buffers, file })
     }
 
-    /// The same machine with this level of detail of transfers.
+    /// The same machine, with transfers simulated at this level of detail.
     #[must_use]
     pub fn simulated(self, fidelity: Fidelity) -> Machine {
         Machine { fidelity, ..self }
@@ -119,7 +119,7 @@ impl Machine {
     /// The same machine with files of this file system and buffers in this place.
     ///
     /// # Errors
-    /// The profile lacks them.
+    /// The profile has no speeds for them.
     pub fn reading(self, file: SourceFile, buffers: BufferPlace) -> Result<Machine, MachineError> {
         let machine = Machine { file, buffers, ..self };
         let name = machine.profile.machine.name.clone();
@@ -132,7 +132,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Its profile.
+    /// The profile.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -153,7 +153,7 @@ impl Machine {
         self.profile.host.processors.value as u32
     }
 
-    /// Its load.
+    /// The load.
     pub fn load(&self) -> Load {
         self.load
     }
@@ -186,8 +186,8 @@ impl Machine {
         [bus, rate(&host.service_mib_s)].into_iter().flatten().reduce(f64::min)
     }
 
-    /// The traffic on its QsNet beside the daemons, under network load. If no bus limits the hosts,
-    /// the network's own bandwidth does.
+    /// The additional traffic on the machine's QsNet under network load. If no bus limits the
+    /// hosts, the network's own bandwidth does.
     pub(crate) fn network_loader(&self, tree: FatTree) -> Option<NetworkLoader> {
         let message_bytes = self.profile.load.network_message_mib.value * BYTES_PER_MIB;
         let bus = rate(&self.profile.machine.host.bus_mib_s);
@@ -201,7 +201,7 @@ impl Machine {
     /// The analytic model's time of a COMPARE-AND-WRITE over all nodes, in us.
     ///
     /// # Errors
-    /// The profile makes no sense.
+    /// The profile is invalid.
     pub fn conditional_us(&self) -> Result<f64, MachineError> {
         Ok(predict(&self.profile.machine, &self.question()?)?.compare_and_write_us)
     }
@@ -209,7 +209,7 @@ impl Machine {
     /// The timing of its network.
     ///
     /// # Errors
-    /// The profile makes no sense.
+    /// The profile is invalid.
     pub fn fabric(&self) -> Result<Rc<dyn Fabric>, MachineError> {
         match &self.profile.machine.network {
             Network::Multicast(network) => Ok(Rc::new(QsNetFabric::new(self, network)?)),
@@ -226,8 +226,8 @@ impl Machine {
         HostModel::new(self)
     }
 
-    /// Children of each node of a tree of messages: from the profile, or those with which the
-    /// analytic model launches fastest.
+    /// The number of children of each node of a tree of messages: from the profile, or the number
+    /// with which the analytic model launches fastest.
     pub(crate) fn fan_out(&self) -> Result<FanOut, MachineError> {
         if let Some(fan_out) = &self.profile.wire.fan_out {
             // Checked to be a small whole number.

@@ -1,16 +1,16 @@
 //! The sending program of section 4.2.2. Every processor has a process that always has one message
-//! on its way to a partner on another node, and one coming.
+//! on its way to a partner on another node, and one on its way from it.
 //!
-//! The daemons' loss has three causes.
+//! The daemons are slower for three reasons.
 //!
-//! * A NIC carries out the transfers of its node one after the other. A daemon's transfer, even a
-//!   small one, finds a message of every process before it, the first of them partly done. It also
-//!   waits for earlier transfers of daemons.
-//! * A node's I/O bus carries incoming and outgoing data, in turns of a packet. A message gets half
-//!   of it, because another one is coming.
-//! * A packet of a multicast needs its turn on the source's bus. Then, as the network is
-//!   circuit-switched, it needs turns on the buses of all its destinations. The destination with
-//!   the most incoming messages is the last.
+//! - A NIC carries out the transfers of its node one after the other. A daemon's transfer, even a
+//!   small one, waits for a message of every process, the first of them partly done. It also waits
+//!   for earlier transfers of daemons.
+//! - A node's I/O bus carries incoming and outgoing data, in turns of a packet. A message gets half
+//!   of the bus, because another message is arriving.
+//! - A packet of a multicast needs its turn on the source's bus. As the network is
+//!   circuit-switched, it then needs turns on the buses of all its destinations. The destination
+//!   with the most incoming messages is the last.
 //!
 //! Not modelled: switches, which are faster than the buses, and the pairing of partners.
 
@@ -38,8 +38,8 @@ pub struct NetworkLoader {
 }
 
 impl NetworkLoader {
-    /// `processes` on each node with messages of `message_bytes`, on hosts whose bus carries
-    /// `bus_mib_s` in packets of `packet_bytes`.
+    /// Makes a load of `processes` processes on each node with messages of `message_bytes`. A
+    /// host's bus carries `bus_mib_s` in packets of `packet_bytes`.
     pub fn new(
         processes: u32,
         message_bytes: u64,
@@ -99,7 +99,7 @@ impl NetworkLoader {
         let mut mean = 0.0;
         for count in 0..partners {
             up_to += exactly(count);
-            // Either no node has more, or the largest number is at least one more.
+            // The largest number is at least one more, unless no node has more.
             mean += 1.0 - up_to.min(1.0).powf(f64::from(nodes));
         }
         mean

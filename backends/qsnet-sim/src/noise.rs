@@ -1,4 +1,4 @@
-//! Noise of a node's operating system, which runs something else now and then.
+//! Noise of a node's operating system, which interrupts processes now and then.
 
 use std::time::Duration;
 use storm_primitives::sim::Random;
@@ -11,8 +11,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Interruptions of `length`, one in `period` on average; a period of zero
-    /// means none.
+    /// Interruptions of `length`, on average one in each `period`. A period of zero means none.
     pub fn new(period: Duration, length: Duration) -> Noise {
         Noise { period, length }
     }

@@ -2,8 +2,8 @@
 //!
 //! The source injects a packet. Its header runs up to the top of the tree and down every branch.
 //! Each destination sends the acknowledgement token as soon as it has seen the header. Each switch
-//! passes the token on when all of its branches have given theirs. The source injects the next
-//! packet when this one has left and the token is back.
+//! passes the token on when all of its branches have returned theirs. The source injects the next
+//! packet when it has sent this packet completely and the token is back.
 //!
 //! The walk costs a step for every switch and packet. [`Broadcast`](crate::Broadcast) computes the
 //! same times at once; tests compare the two.

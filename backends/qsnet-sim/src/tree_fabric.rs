@@ -1,10 +1,10 @@
 //! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs, the
 //! management node at its root (paper, section 3: collectives in logarithmic time).
 //!
-//! Every node receives a block completely before it sends it on, once to each of its children, as
-//! in the analytic model. The nodes of one level have it at the same time, that of the last child.
-//! A node's links are busy while it sends. Operations of other nodes than the root first climb to
-//! the root. Every level combines the answers of its children.
+//! As in the analytic model, every node receives a block completely before it sends it on, once to
+//! each of its children. All nodes of one level have the block at the same time: when the last
+//! child has it. A node's links are busy while it sends. Operations of nodes other than the root
+//! first climb to the root. Every level combines the answers of its children.
 
 use crate::host_model::{micros, millis, time_at};
 use crate::qsnet_fabric::exponential;

@@ -8,11 +8,11 @@ use std::time::Duration;
 pub struct VerbsConfig {
     /// The device, such as `mlx5_0`. Default none: the first with an active port.
     pub device: Option<String>,
-    /// Its port, from 1. Default 1.
+    /// The port, from 1. Default 1.
     pub port: u8,
-    /// The index of this member's address in the port's table of GIDs. Default none: the index of
-    /// `address` if the port has it, else of the first RoCE version 2 address over IPv4, else 0,
-    /// the only index on InfiniBand.
+    /// The index of this member's address in the port's table of GIDs. Default none, which takes
+    /// the first that exists: the index of `address`, the index of the first RoCE version 2 address
+    /// over IPv4, or 0. InfiniBand has only index 0.
     pub gid_index: Option<u8>,
     /// The address by which the other members know this member; used with RoCE only.
     pub address: Option<IpAddr>,
@@ -23,7 +23,7 @@ pub struct VerbsConfig {
     /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and each node has
     /// `blocks_per_lane` of them waiting.
     pub chunk_bytes: u32,
-    /// Blocks that a node lets its parent write to at a time. Default 4: one is arriving, one is
+    /// The blocks that a node grants to its parent at a time. Default 4: one is arriving, one is
     /// being passed on, and two are being written to files.
     pub blocks_per_lane: u32,
     /// Blocks that may be registered in all. Default 512, 136 MiB. Data stays in its block until

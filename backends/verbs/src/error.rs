@@ -11,8 +11,8 @@ pub enum LaneError {
     /// A call failed on this side.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// The other side's offer makes no sense.
-    #[error("{peer} describes its end of the lane wrongly: {why}")]
+    /// The other side's offer is invalid.
+    #[error("the offer of {peer} for a lane is invalid: {why}")]
     Offer {
         /// The other side.
         peer: NodeId,
@@ -20,7 +20,7 @@ pub enum LaneError {
         why: &'static str,
     },
     /// One side is on InfiniBand and the other on Ethernet.
-    #[error("{peer} has its port on {theirs}, this node on {ours}")]
+    #[error("the port of {peer} is on {theirs}, the port of this node on {ours}")]
     LinkLayer {
         /// The other side.
         peer: NodeId,
@@ -36,7 +36,7 @@ pub enum LaneError {
         peer: NodeId,
         /// The status as the library names it.
         status: String,
-        /// Its number.
+        /// The number.
         code: u32,
     },
     /// A request failed because this side's port carries nothing.
@@ -49,7 +49,7 @@ pub enum LaneError {
         peer: NodeId,
         /// The status as the library names it.
         status: String,
-        /// Its number.
+        /// The number.
         code: u32,
         /// The device.
         device: String,
@@ -84,7 +84,7 @@ pub enum LaneError {
         /// Length of a block there.
         block: usize,
     },
-    /// The other side does something that no correct peer does.
+    /// The other side broke the protocol of the lane.
     #[error("{peer} breaks the protocol of the lane: {why}")]
     Protocol {
         /// The other side.

@@ -33,8 +33,8 @@ const NAME: &str = "verbs";
 /// A device in use, for [`RootConfig::fabric`](storm_backend_tcp::RootConfig::fabric) and
 /// [`NodeConfig::fabric`](storm_backend_tcp::NodeConfig::fabric).
 ///
-/// If the device fails or is removed, all its lanes end. The next lane to be opened looks for a
-/// device anew, and registers memory with it.
+/// If the device fails or is removed, all its lanes end. The next lane looks for a device again
+/// when it is opened, and registers memory with it.
 #[derive(Debug)]
 pub struct VerbsFabric {
     config: VerbsConfig,
@@ -144,7 +144,7 @@ impl Drop for Session {
 }
 
 impl Common {
-    /// This member's part in the group, if it has one that works.
+    /// This member's part in the multicast group, if it has a working one.
     pub(crate) fn group(&self) -> Option<Rc<Group>> {
         self.group.borrow().clone().filter(|group| !group.has_failed())
     }
@@ -163,7 +163,8 @@ impl Common {
             self.refused.set(Some(address.tag));
         }
         *self.group.borrow_mut() = joined.clone();
-        // The children must know, but the caller is in the middle of its own work: do it in a task.
+        // The children must learn of the end, but the caller is in the middle of its own work. A
+        // task tells them.
         let common = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
             if let Some(common) = common.upgrade() {

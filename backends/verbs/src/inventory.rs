@@ -11,7 +11,7 @@ use storm_verbs::port_address;
 pub struct DeviceReport {
     /// The kernel's name.
     pub name: String,
-    /// Its ports, from 1.
+    /// The ports, from 1.
     pub ports: Vec<PortReport>,
 }
 
@@ -20,7 +20,7 @@ pub struct DeviceReport {
 pub struct PortReport {
     /// From 1.
     pub number: u8,
-    /// Its state in words; an `active` port is usable.
+    /// The state in words; an `active` port is usable.
     pub state: &'static str,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: &'static str,

@@ -1,9 +1,9 @@
 //! The lanes of the tree on InfiniBand and RoCE verbs.
 //!
 //! A cluster on verbs is a cluster of `storm-backend-tcp` whose lanes are reliable connected queue
-//! pairs. The order at the root, deaths and repairs are those of that crate and tested there.
-//! Control links stay on TCP. This crate adds a [`Fabric`](storm_backend_tcp::fabric::Fabric):
-//! [`VerbsFabric`].
+//! pairs. The order at the root, deaths and repairs are implemented in `storm-backend-tcp` and
+//! tested there. Control links stay on TCP. This crate adds a
+//! [`Fabric`](storm_backend_tcp::fabric::Fabric): [`VerbsFabric`].
 //!
 //! - An **express lane** is a pair of rings in registered memory. Operations and replies are
 //!   written to the other side by `RDMA WRITE WITH IMMEDIATE`, whose immediate value gives the
@@ -11,8 +11,9 @@
 //!   poll, short messages are written to slots and found there by polling memory, without a
 //!   completion.
 //! - On a **bulk lane** the child grants blocks of registered memory. The parent writes each chunk
-//!   into one, and its adapter gathers head and payload. The child passes the chunk on from there,
-//!   and its global memory refers to it there: no processor copies anything between hosts.
+//!   into one block, and its adapter gathers head and payload. The child passes the chunk on from
+//!   this block, and its global memory refers to it there: no processor copies anything between
+//!   hosts.
 //! - A member sleeps on its completion channels, or [polls](VerbsConfig::spin) for a while first.
 //!
 //! `storm-verbs` has the library's objects, and everything unsafe about them.

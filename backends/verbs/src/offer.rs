@@ -1,4 +1,4 @@
-//! The offer of one end of a lane: its address, and where to write. It goes over the session in
+//! The offer of one end of a lane: its address, and where to write. It travels in the session in
 //! which both sides have proved their identity.
 
 use crate::abi::Gid;
@@ -29,11 +29,11 @@ pub(crate) struct Offer {
     pub(crate) lid: u16,
     /// The link layer of the port, in the library's code.
     pub(crate) link_layer: u8,
-    /// Its largest packet, coded.
+    /// The largest packet, coded.
     pub(crate) mtu: u32,
     /// The address of the lane's memory, which begins with the ring.
     pub(crate) ring_addr: u64,
-    /// The key to it.
+    /// The key to the rings.
     pub(crate) ring_rkey: u32,
 }
 
@@ -47,18 +47,18 @@ impl Offer {
     /// Decodes the offer of the other side.
     ///
     /// # Errors
-    /// The fault in it.
+    /// What is wrong with the offer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;
         match () {
-            () if !rest.is_empty() => Err("something follows it"),
+            () if !rest.is_empty() => Err("bytes follow it"),
             () if offer.version != LANE_VERSION => Err("it is of another version of the lanes"),
             () if offer.ring_bytes != RING_BYTES => Err("its ring has another length"),
             () if offer.first_packet > MAX_PACKET_NUMBER => Err("its packet number is too large"),
             () if !(1..=5).contains(&offer.mtu) => Err("its MTU does not exist"),
             () if offer.ring_addr.checked_add(REGION_BYTES as u64).is_none() => {
-                Err("its ring is nowhere")
+                Err("the address of its ring is too large")
             }
             () => Ok(offer),
         }

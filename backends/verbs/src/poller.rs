@@ -1,12 +1,12 @@
-//! Takes the completions of all lanes of a member. Either it sleeps on one channel until one of
-//! them has something, or it polls for a while first.
+//! Takes the completions of all lanes of a member. It either sleeps on one channel until one of
+//! them has a completion, or polls for a while first.
 //!
 //! The reader that began to wait last polls, in its own task: its message needs no hand-over and
 //! wakes no task. Now and then it polls for all others too, and gives way to the tasks that become
-//! ready. After it found something it is expected back. The driver polls only if no reader does for
-//! a while.
+//! ready. When it has found a message, it is expected to wait again soon. The driver polls only if
+//! no reader does so for a while.
 //!
-//! The runtime's own look at sockets and timers takes two system calls, several times the cost of a
+//! The runtime takes two system calls to look at sockets and timers, several times the cost of a
 //! completion in memory. Its turn therefore comes less often.
 
 use crate::VerbsError;
@@ -24,8 +24,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// How long sockets, timers and other processes may wait for their turn while this member polls in
-/// vain: little beside a wake-up, and longer than an answer takes.
+/// How long sockets, timers and other processes may wait for their turn while this member polls
+/// without finding anything: short compared with a wake-up, and longer than an answer takes.
 const TURN: Duration = Duration::from_micros(50);
 /// How long sockets and timers may wait while one completion follows another.
 const SOCKETS: Duration = Duration::from_micros(200);
@@ -41,7 +41,7 @@ pub(crate) trait Polled: fmt::Debug {
     /// Processes the completions present. Returns whether a waiting task can go on.
     fn progress(&self) -> bool;
 
-    /// As `progress`, even if nothing has come: something else has changed.
+    /// Does the same as `progress`, even if no completion has arrived: something else has changed.
     fn revisit(&self) {
         self.progress();
     }
@@ -90,8 +90,8 @@ const DRIVER: u64 = 0;
 const AWAY: u64 = u64::MAX;
 /// Polls of the own lane between two polls of everything and readings of the clock.
 const LOOKS: u32 = 32;
-/// The same before other tasks have their first turn: an answer that comes meanwhile need not wait
-/// for them. On an adapter that is the microsecond or two that an answer takes.
+/// The polls before other tasks have their first turn: an answer that arrives meanwhile need not
+/// wait for them. On an adapter they take the microsecond or two that an answer takes.
 const FIRST_LOOKS: u32 = 160;
 
 /// How polling ended.
@@ -99,7 +99,7 @@ const FIRST_LOOKS: u32 = 160;
 enum Look {
     /// The awaited message is here.
     Found,
-    /// Nothing came for `spin`.
+    /// No completion arrived for `spin`.
     Quiet,
     /// Another task polls.
     Taken,
@@ -108,7 +108,7 @@ enum Look {
 /// The progress of a reader that polls.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    /// Its name while it polls.
+    /// The reader's name while it polls.
     own: Cell<Option<u64>>,
     vain: Cell<Vain>,
     /// How many times the reader may begin to poll without reading the clock.
@@ -116,8 +116,8 @@ pub(crate) struct Looking {
     begins: Cell<u32>,
 }
 
-/// Until when to poll in vain, and until when other tasks have no turn. `None` counts from the next
-/// reading of the clock.
+/// The time until which to poll without finding anything, and the time until which other tasks have
+/// no turn. `None` counts from the next reading of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vain {
     /// Tasks that became ready by the last read had a turn.
@@ -196,14 +196,14 @@ impl Poller {
         self.shared.looking.get()
     }
 
-    /// The same as a shared cell, for frequent use.
+    /// [`is_looking`](Self::is_looking) as a shared cell, for frequent use.
     pub(crate) fn looking(&self) -> Rc<Cell<bool>> {
         self.shared.looking.clone()
     }
 
     /// Polls in place of the driver, in the task of a reader: its message needs no hand-over and
-    /// wakes no task. Returns whether it `has_come`. If not, the reader is woken like any other;
-    /// somebody else may poll for it.
+    /// wakes no task. Returns whether it `has_come`. If false, the reader is woken like any other,
+    /// because another reader may poll for it.
     pub(crate) fn poll_look(
         &self,
         looking: &Looking,
@@ -214,7 +214,7 @@ impl Poller {
         let own = match looking.own.get() {
             Some(own) => own,
             None => {
-                // From here on, nobody else polls.
+                // From here on, only this reader polls.
                 let own = shared.last_looker.get() + 1;
                 shared.last_looker.set(own);
                 shared.looker.set(own);
@@ -248,7 +248,7 @@ impl Poller {
         }
     }
 
-    /// A task waits for something else than a read: no reader may be expected back.
+    /// Records that a task waits for something other than a read. No reader is expected back.
     pub(crate) fn expect_nobody(&self) {
         if self.shared.looker.get() == AWAY {
             self.shared.give_back();
@@ -344,8 +344,9 @@ impl Shared {
         self.given_back.notify_one();
     }
 
-    /// Polls for completions as long as nobody else takes over. `has_come` checks for the caller's
-    /// own message. Returns `Pending` to give way to other tasks, and goes on after their turn.
+    /// Polls for completions until another reader or the driver takes over. `has_come` checks for
+    /// the caller's own message. Returns `Pending` to give way to other tasks, and goes on after
+    /// their turn.
     fn poll_look(
         &self,
         own: u64,
@@ -374,7 +375,7 @@ impl Shared {
             }
             let mut until = vain.get();
             if !until.gave_way {
-                // No sooner: an answer that is already here would then wait for the other tasks.
+                // Not earlier: an answer that is already here would then wait for the other tasks.
                 vain.set(Vain { gave_way: true, ..until });
                 context.waker().wake_by_ref();
                 return Poll::Pending;

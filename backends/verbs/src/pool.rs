@@ -69,7 +69,7 @@ struct Frozen {
 pub enum Mark {
     /// Most members need it.
     ForMany,
-    /// The members have it, or are about to get it, as a chunk of the group.
+    /// The members have the data, or are about to get it, as a chunk of the group.
     Sent {
         /// The group's tag.
         tag: u64,
@@ -216,12 +216,12 @@ impl Pool {
 }
 
 impl Block {
-    /// Its address, for another node to write to.
+    /// The address, for another node to write to.
     pub fn addr(&self) -> u64 {
         self.place.as_ref().map_or(0, |place| place.region.addr() + place.offset as u64)
     }
 
-    /// The key for that address.
+    /// The key to the block.
     pub fn rkey(&self) -> u32 {
         self.place.as_ref().map_or(0, |place| place.region.rkey())
     }
@@ -286,9 +286,9 @@ impl AsRef<[u8]> for Frozen {
         let range = place.offset + self.range.start..place.offset + self.range.end;
         // SAFETY: the block belongs to this value alone, which does not write. A node that was
         // given the block has announced that it is full, and gets it again only when it is a
-        // `Block` again. A member that writes all the same breaks the protocol, and its promise to
-        // the cluster whose key it holds. No adapter can revoke a key for one write (memory windows
-        // do that, for two more requests).
+        // `Block` again. A member that writes nevertheless breaks the protocol, although it holds
+        // the cluster's key. No adapter can revoke a key for one write (memory windows can, for two
+        // more requests).
         unsafe { place.region.slice(range) }
     }
 }

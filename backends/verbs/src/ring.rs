@@ -2,11 +2,11 @@
 //!
 //! Messages are counted from 0. A *run* is reported by a completion and lies in a ring of bytes.
 //! The sender writes it from its own ring to the same place of the receiver's ring. It may reuse a
-//! place once the receiver has taken the data and said so (credit), and its own adapter has read
-//! the data (completion).
+//! place once the receiver has acknowledged the data (credit) and its own adapter has read the data
+//! (completion).
 //!
 //! A *short* message has a slot, given by its number, and may be found there without a completion
-//! ([`slot`](crate::slot)). Of both kinds together there are at most [`MAX_MESSAGES`] without
+//! ([`slot`](crate::slot)). Runs and short messages together never exceed [`MAX_MESSAGES`] without
 //! credit: a run uses up a receive request, a short message its slot.
 
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub(crate) struct ReceiveRing {
     credited: u64,
 }
 
-/// The other side claims more than it can have.
+/// The other side claims more than it can have sent or taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
@@ -63,8 +63,8 @@ impl SendRing {
         self.messages
     }
 
-    /// The room for the next run; empty if it has to wait. It never wraps around the end of the
-    /// ring.
+    /// The room for the next run. Empty if the run has to wait. The room never wraps around the end
+    /// of the ring.
     #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
         let at = (self.written % RING_BYTES) as usize;
@@ -205,7 +205,7 @@ mod tests {
         /// A stream of messages of any lengths, with credits and completions delayed for any time.
         /// Nothing is overwritten, and when all have arrived there is room.
         #[test]
-        fn nothing_is_written_over_and_nothing_stands_still(
+        fn no_message_is_overwritten_and_none_is_stuck(
             steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),
         ) {
             let (mut sender, mut receiver) = (SendRing::default(), ReceiveRing::default());

@@ -1,13 +1,12 @@
 //! A short message in its slot: found by polling, without a completion.
 //!
-//! One RDMA WRITE writes a slot, and the receiver may see any part before any other. In practice
+//! One RDMA WRITE writes a slot, and the receiver may see its parts in any order. In practice
 //! adapters place bytes in the order of addresses, but no specification promises it, and soft-RoCE
 //! copies in any order. The code therefore relies on no order. The head has a checksum of number
-//! and bytes. The receiver copies the bytes out, and believes them if the checksum matches the
-//! copy.
+//! and bytes. The receiver copies the bytes out, and accepts them if the checksum matches the copy.
 //!
-//! A partly old message passes with a probability of 2^-40 each time that one is seen. No byte of a
-//! message ever lies where heads are, so a sender of bytes cannot forge a head.
+//! A partly old message passes with a probability of 2^-40 each time that a receiver sees one. No
+//! byte of a message ever lies where heads are, so message bytes cannot forge a head.
 
 use crate::ring::{MAX_MESSAGES, RING_BYTES};
 
@@ -133,10 +132,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was in a slot, and in whatever order the words of a message arrive: the message
+        /// Words of a message arrive in any order over any earlier content of the slot. The message
         /// is found only when all words are there, and is then the sent one.
         #[test]
-        fn a_message_is_there_when_all_of_it_is(
+        fn a_message_is_found_only_when_complete(
             first: u64,
             messages in prop::collection::vec(
                 prop::collection::vec(any::<u8>(), 1..=MAX_SHORT_BYTES), 1..6),

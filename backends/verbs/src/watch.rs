@@ -5,7 +5,7 @@ use crate::guard::{CompletionChannel, OpenDevice};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 
-/// Becomes readable when a queue of this channel has something.
+/// Becomes readable when a queue of this channel has a completion.
 ///
 /// # Errors
 /// [`VerbsError::Call`].

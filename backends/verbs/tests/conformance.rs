@@ -21,8 +21,8 @@ const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
 /// How many microseconds members poll for completions before they sleep.
 const SPIN_VARIABLE: &str = "STORM_TEST_SPIN_US";
 
-/// Not a test of its own: the processes of a cluster run it. Without the factory's variables it
-/// does nothing but check that they are not set.
+/// Not a test by itself: the processes of a cluster run it. Without the factory's variables it only
+/// checks that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
@@ -40,7 +40,7 @@ fn node_process() {
     }
 }
 
-/// Not a test of its own: starts the nodes of a cluster of two machines, on the second. Does
+/// Not a test by itself: starts the second machine's nodes of a cluster of two machines. Does
 /// nothing unless its variable is set.
 #[test]
 fn starter() {

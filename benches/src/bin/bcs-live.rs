@@ -1,7 +1,7 @@
 //! Buffered coscheduling with real daemons and processes on this host, compared with gang
-//! scheduling. Measures the number of slices; blocking messages and collectives, in slices; a
-//! stencil that does not block, compared with direct messages; and two jobs on the same processing
-//! elements, at once and one after the other.
+//! scheduling. Measures the number of slices, and the times of blocking messages and collectives in
+//! slices. Compares a stencil that does not block with direct messages. Compares two jobs on the
+//! same processing elements, at once and one after the other.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -58,13 +58,13 @@ struct Case {
     one_s: Spread,
     /// Two jobs at once, until both have ended.
     both_s: Spread,
-    /// The time of both at once over the time one after the other.
+    /// The time of both at once, divided by the time of one after the other.
     ratio: f64,
     /// Slices in a second, while one job runs.
     slices_per_s: Option<Spread>,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     latencies: Vec<Latency>,
@@ -79,13 +79,13 @@ struct Latency {
     what: &'static str,
     /// The means of the runs.
     us: Spread,
-    /// The same in slices of the nominal length: the mean, and the 5th and 95th percentiles.
+    /// The time in slices of the nominal length: the mean, and the 5th and 95th percentiles.
     slices: Option<[f64; 3]>,
     /// Slices in a second, while all of these are measured.
     slices_per_s: Option<Spread>,
 }
 
-/// A step of a stencil whose exchange goes on while it computes.
+/// A step of a stencil that computes during its exchange.
 #[derive(Debug, Serialize)]
 struct Stencil {
     cells: u32,

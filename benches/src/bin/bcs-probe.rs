@@ -1,5 +1,5 @@
 //! The ranks of `bcs-live`: the times of blocking messages and collectives as the ranks see them.
-//! Two ranks or more, on one host, because their clocks are compared. Rank 0 prints JSON.
+//! Runs as two ranks or more, on one host, because their clocks are compared. Rank 0 prints JSON.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -24,15 +24,15 @@ struct Options {
 struct Measured {
     /// The time from a blocking send, at any time, until the receiver goes on.
     message: Times,
-    /// The same for a message sent as soon as the previous one has come.
+    /// The times of a message sent as soon as the previous one has arrived.
     at_once: Times,
-    /// A barrier, called as soon as the one before is over.
+    /// A barrier, called as soon as the previous one is over.
     barrier: Times,
-    /// A sum of one number for all, called as soon as the one before is over.
+    /// A sum of one number for all, called as soon as the previous one is over.
     allreduce: Times,
 }
 
-/// Times of one thing.
+/// Times of one operation.
 #[derive(Debug, Serialize)]
 struct Times {
     mean: f64,

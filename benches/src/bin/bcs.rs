@@ -163,5 +163,6 @@ fn grid(text: &str) -> Result<(u32, u32), String> {
             c.checked_mul(*r).is_some_and(|nodes| (1..=MOST_NODES).contains(&nodes))
         })
     });
-    sides.ok_or_else(|| format!("{text:?} is no grid of at most {MOST_NODES} nodes, as 4x4 is one"))
+    sides
+        .ok_or_else(|| format!("{text:?} is not a grid of at most {MOST_NODES} nodes, such as 4x4"))
 }

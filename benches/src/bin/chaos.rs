@@ -17,7 +17,7 @@ use storm_benches::chaos::workload::Workload;
 
 /// Longest pause between two events.
 const MOST_PAUSE_MS: u64 = 300;
-/// One in this many events is a fault; the others are submissions.
+/// One in this number of events is a fault; the others are submissions.
 const EVENTS_PER_FAULT: u32 = 2;
 /// How long jobs may take once the faults have ended. The fences of a job that may run again take
 /// some 20 s.
@@ -28,7 +28,7 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(30);
 /// Checks the promises of a cluster whose daemons are killed and stopped at random.
 #[derive(Debug, Parser)]
 struct Options {
-    /// First seed; each is a cluster of its own
+    /// First seed; each seed is a cluster of its own
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Number of seeds
@@ -54,7 +54,7 @@ struct Outcome {
     seed: u64,
     /// Acknowledged.
     jobs: usize,
-    /// Submissions that nobody acknowledged.
+    /// Submissions that were not acknowledged.
     unanswered: u32,
     faults: BTreeMap<Fault, u32>,
     violations: Vec<String>,

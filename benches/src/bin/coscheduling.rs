@@ -4,13 +4,13 @@
 //!
 //! The slowdown is the time of both, as a multiple of their computing on one processor. Literature:
 //! 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost up to 10
-//! ms. Local scheduling with ranks that poll for messages all the time gets worse the finer they
-//! are (`storm_sched::policies`).
+//! ms. Under local scheduling, ranks that always poll for messages are the slower the shorter they
+//! compute (`storm_sched::policies`).
 //!
 //! Then two jobs whose loads complement each other, under gang and under flexible coscheduling.
-//! Half of the ranks of each job compute twice as long as the others, and the two jobs have them on
-//! opposite halves. Gang scheduling takes 4 parts of time for 3 parts of work, so the ideal gain is
-//! a quarter (Frachtenberg et al., IPDPS 2003).
+//! Half of the ranks of each job compute twice as long as the others, and the two jobs have those
+//! ranks on opposite halves. Gang scheduling takes 4 parts of time for 3 parts of work, so the
+//! ideal gain is a quarter (Frachtenberg et al., IPDPS 2003).
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -275,7 +275,7 @@ fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
     Ok(Spread::of(slowdowns))
 }
 
-/// The same on simulated nodes; each run is another seed.
+/// The slowdown on simulated nodes. Each run has another seed.
 fn simulated(options: &Options, sched: &str, pair: &Pair) -> Result<Spread> {
     let (nodes, steps) = (options.simulated, pair.steps);
     let granularity_us = (pair.granularity_ms * 1e3).round();

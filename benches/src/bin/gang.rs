@@ -1,7 +1,7 @@
-//! The cost of time-slicing: two jobs at once under gang scheduling on 2 nodes of 1 processing
-//! element, compared with the same two one after the other, over the time slice (paper, section
-//! 4.4.2). Also how promptly the nodes switch, and how closely together. The two nodes are
-//! processes of one host.
+//! The cost of time-slicing, by the length of the slice (paper, section 4.4.2): two jobs at once
+//! under gang scheduling, compared with the same two one after the other. The 2 nodes have 1
+//! processing element each and are processes of one host. Also how soon after a strobe the nodes
+//! switch, and how far apart.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -61,7 +61,7 @@ impl Workload {
 struct Case {
     workload: &'static str,
     quantum_ms: f64,
-    /// The result, or why there is none.
+    /// The result, or the reason why there is none.
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -81,10 +81,10 @@ struct Measured {
     at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     slowdown_percent: Spread,
-    /// The same for processes that a bare loop freezes and thaws, without any manager. Only for
-    /// spinning processes, which wait for nobody.
+    /// The cost for processes that a bare loop freezes and thaws, without any manager. Only for
+    /// spinning processes, which do not wait for others.
     floor_percent: Option<Spread>,
-    /// The same for processes that run undisturbed while a bare thread wakes at each time slice.
+    /// The cost for processes that run undisturbed while a bare thread wakes at each time slice.
     wakes_percent: Option<Spread>,
     /// The time from the issue of a strobe to the end of a node's switch.
     latency: Percentiles,
@@ -119,8 +119,8 @@ fn main() -> Result<()> {
             cases.push(Case { workload: workload.name, quantum_ms, outcome });
         }
     }
-    // Slurm's two jobs last several of its time slices, a hundred times as long as those above.
-    // They have runs of their own afterwards.
+    // Slurm's two jobs last several of its time slices, which are a hundred times as long. They
+    // have runs of their own afterwards.
     let peer = match options.measuring.peers {
         true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.measuring.runs)),
         false => None,
@@ -200,7 +200,7 @@ fn sweeping(steps: u32) -> Result<Workload> {
     Ok(Workload { name: "sweep3d", argv, waits_for_nobody: false })
 }
 
-/// Keeps a processor busy: each step needs the one before.
+/// Keeps a processor busy: each step depends on the previous one.
 fn spin(iterations: u64) {
     let mut state = black_box(1_u64);
     for _ in 0..iterations {

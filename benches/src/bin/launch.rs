@@ -1,7 +1,7 @@
 //! The time of a launch and its parts (paper, section 4.4.1): do-nothing programs of 0, 4 and 12 MB
 //! on 1 to 64 nodes of 4 processes. Compared with the time that the machine itself needs to write
 //! as many copies and to spawn as many processes, and with `--peers` with Slurm and Hydra.
-//! Everything is on one host: the results tell nothing about a network.
+//! Everything is on one host: the results say nothing about a network.
 
 use anyhow::Result;
 use clap::Parser;
@@ -50,7 +50,7 @@ struct Case {
     floor_spawn_ms: Spread,
     /// Median of the first launch over the sum of both floors.
     ratio: f64,
-    /// The same launches by others, with `--peers`.
+    /// The same launches by other systems, with `--peers`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     peers: Vec<PeerLaunches>,
 }
@@ -151,7 +151,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
             let again_ms = peer.again(nodes, processes)?.as_secs_f64() * 1e3;
             turns.push([first_ms, again_ms, storm_first_ms, storm_again_ms]);
         }
-        // The nodes keep up to 64 copies of each run; this one is not needed.
+        // The nodes keep up to 64 copies of each run. This copy is not needed.
         std::fs::remove_file(program)?;
     }
     let peers = peers.iter().zip(&turns).map(|(peer, turns)| PeerLaunches::of(peer.name(), turns));

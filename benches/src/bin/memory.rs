@@ -15,7 +15,7 @@ use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
 
-/// Slurm's default slice in seconds. Nothing runs, so any value would do.
+/// Slurm's default slice in seconds. Nothing runs, so the value does not matter.
 const SLICE_S: u32 = 30;
 
 /// The pause between two looks at idle daemons, which free memory that only their start needed.
@@ -23,9 +23,9 @@ const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// The number of looks after which the memory counts as settled.
 const LOOKS_MAX: u32 = 10;
 
-/// Launches of a program on all elements, the first of which brings it to the nodes.
+/// Launches of a program on all elements. The first launch sends the program to the nodes.
 const LAUNCHES: u32 = 3;
-/// Its bytes.
+/// The bytes.
 const PROGRAM_BYTES: usize = 12_000_000;
 
 /// Resident memory of the daemons.
@@ -55,7 +55,8 @@ struct Report {
     jobs: u32,
     /// All Node Managers of all runs, before the first job.
     node_manager_idle: Memory,
-    /// The same a while after jobs on all elements, the first of which brought a program.
+    /// The Node Manager's memory some time after jobs on all elements. The first job brought a
+    /// program.
     node_manager_after_jobs: Memory,
     /// The Machine Manager before the first job.
     machine_manager_idle: Memory,

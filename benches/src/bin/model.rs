@@ -1,6 +1,6 @@
-//! Checks the model's predictions: by turns `storm model calibrate` on small clusters of this host
-//! and the `launch` benchmark on others, then `storm model predict` compared with the measurements.
-//! Everything is on one host: the results tell nothing about a network.
+//! Checks the model's predictions: by turns runs `storm model calibrate` on small clusters of this
+//! host and the `launch` benchmark on others, then compares `storm model predict` with the
+//! measurements. Everything is on one host: the results say nothing about a network.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -135,7 +135,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The same launches by others.
+/// The same launches by other systems.
 fn peers(options: &Options) -> Result<(Vec<PeerTimes>, Vec<Absent>)> {
     let most = options.nodes.iter().copied().max().unwrap_or(1);
     let (launchers, absent) = launch_peers(most, PES);

@@ -14,7 +14,7 @@ use storm_benches::spread::Spread;
 const SIZES: [u32; 12] =
     [1, 4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Ping-pong between two ranks, or collectives of theirs: on one node, and on two through TCP.
+/// Ping-pong or collectives between two ranks: on one node, and on two nodes through TCP.
 #[derive(Debug, Parser)]
 struct Options {
     /// Times to measure each library, by turns

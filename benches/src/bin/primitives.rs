@@ -35,8 +35,8 @@ struct Options {
     /// On verbs: multicast data for all members, where it works
     #[arg(long)]
     multicast: bool,
-    /// On verbs: only the lanes between two processes, as perftest measures a queue pair, compared
-    /// with the least cost of such a hop
+    /// On verbs: measures only the lanes between two processes, as perftest measures a queue pair,
+    /// and compares with the least cost of such a hop
     #[arg(long)]
     hop: bool,
     /// With `--hop`: chunks of a transfer for its bandwidth

@@ -1,6 +1,6 @@
-//! Events of jobs per second of a replay: each policy on the KTH log and on a generated log, the
-//! change with the length of the queue, and the memory of a waiting job. An event is a submission
-//! or the end of a job.
+//! Events of jobs per second of a replay, for each policy on the KTH log and on a generated log.
+//! Also how the rate changes with the length of the queue, and the memory of a waiting job. An
+//! event is a submission or the end of a job.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -84,7 +84,7 @@ struct Growth {
     policy: String,
     from: u32,
     to: u32,
-    /// Processor time of an event with the longer queue by that with the shorter.
+    /// Processor time of an event with the longer queue, divided by that with the shorter queue.
     factor: f64,
 }
 
@@ -182,7 +182,7 @@ fn case(options: &Options, policy: &str, name: &str, workload: &Workload) -> Res
             }
             Outcome::LongerThanS(_) => {
                 ended += 1;
-                // The others would take as long.
+                // The remaining runs would take as long.
                 break;
             }
         }

@@ -19,7 +19,7 @@ const SLICE_S: u32 = 30;
 /// Jobs per second, from submission to the end of the last.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Jobs of each measurement; those that are followed are a tenth of it
+    /// Jobs of each measurement; a measurement that follows each job takes a tenth of them
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
     /// Nodes
@@ -40,7 +40,7 @@ struct Options {
     measuring: Measuring,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     jobs: u32,

@@ -199,19 +199,19 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         for daemon in &mut self.daemons {
             daemon.signal(Signal::SIGKILL);
-            // Reap it. An error means that it is gone already.
+            // Reap the daemon. An error means that it is already gone.
             let _ = daemon.child.take().map(|mut child| child.wait());
         }
     }
 }
 
 impl Daemon {
-    /// The manager's name for it.
+    /// The manager's name for the daemon.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process, if it has not ended.
+    /// The daemon's process, if it has not ended.
     pub fn pid(&mut self) -> Option<Pid> {
         let child = self.child.as_mut()?;
         match child.try_wait() {

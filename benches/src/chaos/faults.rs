@@ -17,7 +17,7 @@ pub enum Fault {
     NodeManagerKilled,
     /// A Node Manager is stopped for up to 4 s.
     NodeManagerStopped,
-    /// The keeper of one is killed.
+    /// The keeper of a Node Manager is killed.
     KeeperKilled,
     /// A keeper is stopped for up to a second.
     KeeperStopped,

@@ -2,7 +2,7 @@
 //! promises to its users.
 //!
 //! One seed decides everything random. The timing depends on the machine: the same seed does the
-//! same things at other moments.
+//! same at other moments.
 
 pub mod cluster;
 pub mod faults;

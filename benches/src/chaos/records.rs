@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_is_seen_and_one_beside_another_too() {
+    fn second_and_concurrent_runs_are_detected() {
         let twice = ["begin 7 1.00", "work 7 1.10", "begin 8 2.00", "end 8 2.50"];
         let once = job(&[&["kind once 1"], &twice[..]].concat());
         assert_eq!(once.violations(1).len(), 1, "it may not run again");

@@ -58,7 +58,7 @@ impl Workload {
     /// Submits a job of up to `most` processes.
     ///
     /// # Errors
-    /// The command cannot be started, or its output makes no sense.
+    /// The command cannot be started, or its output is invalid.
     pub fn submit(&mut self, cluster: &Cluster, most: u32, random: &mut impl Rng) -> Result<()> {
         let requeue = random.random::<bool>();
         let procs = random.random_range(1..=most).to_string();

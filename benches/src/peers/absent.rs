@@ -6,13 +6,13 @@ use serde::Serialize;
 /// Why a peer has no figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Absent {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// What was missing or failed.
     pub not_measured: String,
 }
 
-/// The peer, or the reason why there is none, which is also said at once.
+/// The peer, or the reason why there is none, which is also printed at once.
 pub fn available<T>(name: &'static str, started: Result<T>) -> Result<T, Absent> {
     started.map_err(|error| {
         let absent = Absent { name, not_measured: format!("{error:#}") };

@@ -1,5 +1,5 @@
-//! MPICH's Hydra, which launches and does nothing else: no queue, no allocation,
-//! no copies. Its remote shell stays on this host.
+//! MPICH's Hydra, which launches and does nothing else: no queue, no allocation, no copies. The
+//! remote shell that it is given stays on this host.
 
 use super::launching::LaunchPeer;
 use super::script;
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Its own name first: `mpiexec` may be another MPI's.
+/// Hydra's own name for its command: `mpiexec` may be another MPI's.
 const MPIEXEC: &str = "mpiexec.hydra";
 /// The destination of the copies: the tmpfs of every Linux.
 const TMPFS: &str = "/dev/shm";
@@ -45,7 +45,7 @@ impl Hydra {
         Ok(Hydra { scripts, nodes_dir, version })
     }
 
-    /// Its own version string.
+    /// The version string that Hydra prints.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct LaunchCase {
     /// Nodes.
     pub nodes: u32,
-    /// Processes on all of them.
+    /// Processes on all nodes together.
     pub processes: u32,
     /// Size of the program in MB (10^6 bytes).
     pub size_mb: usize,
@@ -21,11 +21,11 @@ pub struct LaunchCase {
 /// The times of one peer for one case: milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerTimes {
-    /// Its name with its version.
+    /// The name with its version.
     pub peer: String,
     /// Nodes.
     pub nodes: u32,
-    /// Processes on all of them.
+    /// Processes on all nodes together.
     pub processes: u32,
     /// Size of the program in MB.
     pub size_mb: usize,

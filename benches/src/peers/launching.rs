@@ -13,7 +13,7 @@ const SLICE_S: u32 = 30;
 
 /// Another system that launches programs.
 pub trait LaunchPeer {
-    /// Its name with its version.
+    /// The name with its version.
     fn name(&self) -> String;
 
     /// Brings a program that no node has to all nodes and runs it to its end.
@@ -32,7 +32,7 @@ pub trait LaunchPeer {
 /// The times of one peer for one case, in milliseconds of its whole commands.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerLaunches {
-    /// Its name with its version.
+    /// The name with its version.
     pub peer: String,
     /// No node had the program.
     pub first_ms: Spread,
@@ -40,7 +40,7 @@ pub struct PeerLaunches {
     pub again_ms: Spread,
     /// First launch, over the whole `storm run` of the same turn.
     pub first_over_storm: Spread,
-    /// The same for the second launch.
+    /// The ratio for the second launch.
     pub again_over_storm: Spread,
 }
 
@@ -61,8 +61,8 @@ pub fn launch_peers(nodes: u32, pes: u32) -> (Vec<Box<dyn LaunchPeer>>, Vec<Abse
 }
 
 impl PeerLaunches {
-    /// From the turns of one case: first and second launch of the peer and of storm, in
-    /// milliseconds.
+    /// Computes the times from the turns of one case: first and second launch of the peer and of
+    /// storm, in milliseconds.
     pub fn of(peer: String, turns: &[[f64; 4]]) -> PeerLaunches {
         let spread = |of: fn(&[f64; 4]) -> f64| Spread::of(turns.iter().map(of));
         PeerLaunches {

@@ -1,8 +1,8 @@
 //! Other resource managers, measured in the same run where they are installed: Slurm and MPICH's
 //! Hydra, set up on this host by the scripts of `peers/`.
 //!
-//! Every table names a missing peer; none is left out silently. Nothing here installs anything or
-//! touches the host's configuration.
+//! Every table names a missing peer. Nothing here installs anything or touches the host's
+//! configuration.
 
 mod absent;
 mod hydra;

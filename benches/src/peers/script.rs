@@ -43,7 +43,8 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Executed itself, a file just written is busy while a child of another test has it open.
+    /// The script is run by a shell. Executing the file that was just written can fail as busy,
+    /// while a child of another test has it open.
     fn by_shell(script: &Path) -> Command {
         let mut command = Command::new("bash");
         command.arg(script);

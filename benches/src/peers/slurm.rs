@@ -90,7 +90,7 @@ impl Slurm {
         Some(line.split_once("] ").map_or(line, |(_, said)| said).to_owned())
     }
 
-    /// The memory of its daemons of this name, on all nodes.
+    /// The memory of the daemons of this name, on all nodes.
     ///
     /// # Errors
     /// A daemon has ended.
@@ -133,7 +133,7 @@ impl Slurm {
         Ok(Instant::now())
     }
 
-    /// Waits until no node is busy with remains of a job, which would delay the next one.
+    /// Waits until no node is busy cleaning up a job, which would delay the next one.
     ///
     /// # Errors
     /// A node stays busy.
@@ -189,7 +189,7 @@ impl LaunchPeer for Slurm {
     }
 }
 
-/// Runs a command to its end, which must be a good one.
+/// Runs a command to its end. Fails if the command does.
 pub(super) fn timed(mut command: Command) -> Result<Duration> {
     let since = Instant::now();
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;

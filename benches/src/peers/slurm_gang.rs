@@ -8,18 +8,19 @@ use comfy_table::Table;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Its smallest time slice by its manual, in seconds.
+/// The smallest time slice by its manual, in seconds.
 const SMALLEST_SLICE_S: u32 = 5;
 /// A slice below the smallest, to record its answer, in seconds.
 const TOO_SMALL_SLICE_S: u32 = 1;
-/// The end of the first job as a share of the whole above which the jobs took turns. Jobs that take
-/// turns end close to each other; one after the other, the first ends at half of the time.
+/// The end of the first job, as a share of the whole, above which the jobs took turns. Jobs that
+/// take turns end close to each other. If they run one after the other, the first ends at half of
+/// the time.
 const TOOK_TURNS: f64 = 0.7;
 
 /// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlurmGang {
-    /// Its version.
+    /// The version.
     pub peer: String,
     /// Seconds of the time slice.
     pub slice_s: u32,
@@ -29,12 +30,12 @@ pub struct SlurmGang {
     pub at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     pub slowdown_percent: Spread,
-    /// Its answer to a slice of a second.
+    /// The answer to a slice of a second.
     pub of_one_second: String,
 }
 
-/// Measures it on `nodes` nodes of one processor with a job of one process on
-/// each, which `argv` makes take several time slices.
+/// Measures Slurm's gang scheduling on `nodes` nodes of one processor, with a job of one process on
+/// each. `argv` makes the job take several time slices.
 pub fn slurm_gang(nodes: u32, argv: &[String], runs: u32) -> Result<SlurmGang, Absent> {
     available("Slurm", measure(nodes, argv, runs))
 }
@@ -82,8 +83,8 @@ fn measure(nodes: u32, argv: &[String], runs: u32) -> Result<SlurmGang> {
     })
 }
 
-/// As a batch job: an `srun` outside of a job waits up to a minute and more before it repeats a
-/// request that a suspended job could not serve.
+/// Submits a batch job. An `srun` outside a job would repeat a request that a suspended job could
+/// not serve, but only after a minute or more.
 fn submit(slurm: &Slurm, nodes: u32, argv: &[String]) -> Result<()> {
     let command: Vec<String> = argv.iter().map(|word| format!("'{word}'")).collect();
     let mut sbatch = slurm.command("sbatch");

@@ -18,14 +18,14 @@ const PROGRAM: &str = include_str!("pingpong.c");
 pub enum Way {
     /// On one node, with shared memory.
     Node,
-    /// On two nodes, which are processes of this host: TCP through its loopback.
+    /// On two nodes, which are processes of this host: TCP through loopback.
     Tcp,
 }
 
 /// A library, and how its ranks are started.
 #[derive(Debug)]
 pub struct Contestant {
-    /// Its name in the report.
+    /// The name in the report.
     pub name: String,
     kind: Kind,
     program: PathBuf,

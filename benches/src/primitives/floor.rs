@@ -1,8 +1,8 @@
 //! The least cost of one hop: two processes with one queue pair each, doing only what the promise
 //! of a lane needs.
 //!
-//! A short message is one WRITE; the other side finds it by polling memory, and answers. A longer
-//! message is a WRITE WITH IMMEDIATE: the other side finds its completion, and posts a receive
+//! A short message is one WRITE. The other side finds it by polling memory, and answers. A longer
+//! message is a WRITE WITH IMMEDIATE. The other side finds its completion, and posts a receive
 //! request for the next. A chunk goes to one of a few places, and the answer grants the place
 //! again.
 //!
@@ -25,7 +25,7 @@ use storm_backend_verbs::guard::{
 };
 use storm_verbs::port_address::{self, Wish};
 
-/// Set for the process that is the other end.
+/// Set in the environment of the process that is the other end.
 const VARIABLE: &str = "STORM_BENCH_FLOOR";
 /// Receive requests that are ready.
 const RECEIVES: u32 = 64;
@@ -41,11 +41,11 @@ const PLACES: u64 = 4;
 const WARM_UP: u32 = 100;
 /// The kind of a write: answered by a write of the same length.
 const ECHO: u32 = 1;
-/// To be answered by one without bytes.
+/// A message that is to be answered by a message without bytes.
 const CHUNK: u32 = 2;
 /// Found in memory, and to be answered so.
 const SHORT: u32 = 3;
-/// Looks at memory for one look at the queue.
+/// The polls of memory between two polls of the queue.
 const LOOKS: u32 = 16;
 
 /// One end of the queue pair.
@@ -161,7 +161,7 @@ impl End {
         end.to = RemoteAddr { addr: addr.parse()?, rkey: rkey.parse()? };
         let route = Route { gid_index, mtu: port.attr.active_mtu };
         end.pair.connect(&port, &route, &own, &theirs)?;
-        // Neither sends before the other can receive.
+        // Neither side sends before the other can receive.
         writeln!(to, "ready")?;
         to.flush()?;
         from.read_line(&mut line)?;

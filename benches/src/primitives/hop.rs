@@ -1,5 +1,5 @@
 //! One hop on verbs: two processes and the lanes between them, without a tree, an order or
-//! operations. The measurement of perftest, by the same queue pairs as everything else.
+//! operations. The same measurement as perftest's, but over the queue pairs of the backend.
 
 use super::live::{block_on, verbs};
 use super::round_trips::RoundTrips;
@@ -29,8 +29,8 @@ struct Lanes {
     bulk: Rc<dyn Carrier>,
 }
 
-/// Serves as the other end if this process is one: echoes the express lane, and reports there when
-/// the announced number of chunks has come.
+/// Serves as the other end if this process is one: echoes the express lane, and reports on it when
+/// the announced number of chunks has arrived.
 ///
 /// # Errors
 /// If the device cannot be opened, or a lane ends too soon.
@@ -50,7 +50,7 @@ pub fn serve_if_other_end() -> Result<bool> {
             lanes.bulk.read().await?;
         }
         send(&*lanes.express, [Bytes::from_static(b"all")]).await?;
-        // Until the other side closes the lane. One queue, as in a link.
+        // Echo until the other side closes the lane. One queue, as in a link.
         let mut out = VecDeque::new();
         while let Ok(run) = lanes.express.read().await {
             out.push_back(run);

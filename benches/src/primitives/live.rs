@@ -48,7 +48,7 @@ pub fn serve_if_node() -> Result<bool> {
         let name = format!("pid{}", std::process::id());
         let mut config = NodeConfig::new(root, name, loopback(), Plan::new().layout);
         config.fabric = open(network)?;
-        // As between hosts: no references to memory.
+        // Data is copied as between hosts: references to memory would be faster than a network.
         config.by_reference = false;
         Node::join(config).await?.closed().await;
         Ok(true)

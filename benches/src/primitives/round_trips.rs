@@ -1,6 +1,6 @@
-//! Times of round trips, taken as perftest takes them. The clock is read once for each, and the
-//! readings are evaluated after the last, so that an emulated machine measures messages and not
-//! clocks.
+//! Times of round trips, taken as perftest takes them. The clock is read once for each round trip,
+//! and the readings are evaluated after the last one. An emulated machine thus measures messages,
+//! not clocks.
 
 use anyhow::Result;
 use hdrhistogram::Histogram;

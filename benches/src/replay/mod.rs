@@ -1,5 +1,5 @@
-//! Replays that are measured: each in a process of its own, so that it has its
-//! own memory and can be ended when it takes too long.
+//! Measured replays. Each runs in its own process, so that its memory is counted separately and it
+//! can be ended when it takes too long.
 
 mod replayed;
 mod workload;

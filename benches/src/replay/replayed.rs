@@ -95,8 +95,8 @@ pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
     })
 }
 
-/// Seconds that this process has had a processor: the first field of schedstat is in nanoseconds
-/// (proc(5)); it has one thread.
+/// The seconds that this process, which has one thread, has had a processor: the first field of
+/// schedstat, in nanoseconds (proc(5)).
 fn cpu_s() -> Result<f64> {
     Ok(Process::myself()?.schedstat()?.sum_exec_runtime as f64 / 1e9)
 }

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use std::process::Command;
 
-/// The job of all of them: it exists on every node, and does nothing.
+/// The job of all systems: a program that exists on every node, and does nothing.
 pub(super) const JOB: &str = "/bin/true";
 
 /// A resource manager, up and idle.
 pub trait JobSystem {
-    /// Its name with its version.
+    /// The name with its version.
     fn name(&self) -> String;
 
     /// Submits one job and returns; `None` if the system has no queue.
@@ -23,7 +23,7 @@ pub trait JobSystem {
     /// The system refused the array.
     fn submit_array(&self, jobs: u32) -> Option<Result<()>>;
 
-    /// Submits this many jobs in one process, one by one; `None` if the system has no such way.
+    /// Submits this number of jobs in one process, one by one. `None` if the system cannot.
     ///
     /// # Errors
     /// The system refused a job.

@@ -1,4 +1,4 @@
-//! The ways to submit, and the measurement of one.
+//! The ways to submit jobs, and the measurement of one way.
 
 use super::JobSystem;
 use crate::switches::Percentiles;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Clients at once.
 pub const CLIENTS: u32 = 4;
-/// A peer takes so long to follow a job that only one in this many is followed.
+/// A peer takes so long to follow a job that only one in this number is followed.
 const FOLLOWED_SHARE: u32 = 10;
 /// The longest latency that the histogram resolves, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -29,9 +29,9 @@ pub enum Way {
     FourClients,
     /// All in one process.
     AtOnce,
-    /// As one array of jobs.
+    /// All as one array of jobs.
     Array,
-    /// A command for each job that waits for its end, one after the other.
+    /// One command after the other, each of which waits for the end of its job.
     Followed,
 }
 
@@ -47,7 +47,7 @@ pub struct Sample {
 }
 
 impl Way {
-    /// Its name for people.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Way::OneByOne => "submitted one by one",
@@ -108,10 +108,10 @@ impl Sample {
         f64::from(self.jobs) / self.elapsed.as_secs_f64()
     }
 
-    /// Percentiles of the commands, over several samples; `None` without any.
+    /// Percentiles of the commands, over several samples. `None` without any sample.
     ///
     /// # Errors
-    /// Histograms that do not fit together; those of one measurement always do.
+    /// The histograms do not fit together, which cannot happen within one measurement.
     pub fn latency(samples: &[Sample]) -> Result<Option<Percentiles>> {
         let mut all = Histogram::new_with_max(LONGEST_NS, DIGITS)?;
         for sample in samples {

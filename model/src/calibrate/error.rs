@@ -22,8 +22,8 @@ pub enum CalibrationError {
         /// The part of a launch.
         what: &'static str,
     },
-    /// A measurement makes no sense.
-    #[error("a measurement makes no sense")]
+    /// A measurement is invalid.
+    #[error("a measurement is invalid")]
     Sample(#[from] InputError),
 }
 

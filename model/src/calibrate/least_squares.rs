@@ -25,9 +25,9 @@ pub struct Observation<const N: usize> {
 pub struct Parameter {
     /// The parameter's name.
     pub name: &'static str,
-    /// Its unit.
+    /// The unit.
     pub unit: &'static str,
-    /// Its value.
+    /// The value.
     pub value: f64,
     /// Lower end of its 95 % confidence interval; `None` if there are no more measurements than
     /// parameters.
@@ -43,15 +43,15 @@ pub struct Parameter {
 pub struct Fit {
     /// The part of a launch.
     pub what: &'static str,
-    /// Its parameters.
+    /// The parameters.
     pub parameters: Vec<Parameter>,
     /// The number of measurements.
     pub samples: usize,
-    /// The largest relative error of the model at any of them, in percent.
+    /// The largest relative error of the model over all observations, in percent.
     pub worst_percent: f64,
 }
 
-/// Solution of one unconstrained problem.
+/// The solution of one unconstrained problem.
 struct Solution {
     values: DVector<f64>,
     /// Standard errors, if there are more measurements than parameters.
@@ -120,7 +120,7 @@ fn solve<const N: usize>(
         weight(row) * observations[row].terms[kept[column]]
     });
     let values = DVector::from_fn(rows, |row, _| weight(row) * observations[row].value);
-    // Columns of one length, so that the tolerance means the same for all.
+    // All columns get length 1, so that the tolerance means the same for each.
     let lengths = DVector::from_iterator(kept.len(), terms.column_iter().map(|c| c.norm()));
     if lengths.iter().any(|&length| length == 0.0) {
         return Err(CalibrationError::Alike { what });
@@ -154,7 +154,7 @@ fn margin(free: usize) -> Option<f64> {
 }
 
 impl<const N: usize> Observation<N> {
-    /// Relative errors are to be small; a value of 0 has only absolute ones.
+    /// The weight makes errors relative. An observation of 0 has only an absolute error.
     fn weight(&self) -> f64 {
         if self.value > 0.0 { 1.0 / self.value } else { 1.0 }
     }

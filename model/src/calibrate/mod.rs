@@ -21,12 +21,12 @@ const PROFILE_NAME: &str = "calibrated";
 
 /// The parameters of a file's transfer: name, unit, and the amount of each in a launch.
 const TRANSFER_TERMS: usize = 5;
-/// The same of the execution.
+/// The number of terms of the execution.
 const EXEC_TERMS: usize = 3;
-/// The same of a strobe.
+/// The number of terms of a strobe.
 const STROBE_TERMS: usize = 2;
 
-/// The facts about the host and the settings beside the samples.
+/// The facts about the host and the settings that are not in the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surroundings {
     /// Processors of the host.
@@ -55,7 +55,7 @@ pub struct Calibration {
 /// Fits the parameters to the samples.
 ///
 /// # Errors
-/// There are too few samples of different shapes, or a value is no time.
+/// There are too few samples of different shapes, or a value is not a time.
 pub fn calibrate(
     launches: &[LaunchSample],
     strobes: &[StrobeSample],

@@ -32,16 +32,16 @@ pub struct LaunchSample {
 pub struct StrobeSample {
     /// Nodes of the cluster.
     pub nodes: u32,
-    /// The time from its issue until the first node had it, in us.
+    /// The time from the strobe's issue until the first node had it, in us.
     pub first_us: f64,
-    /// The time from its issue until the last node had it, in us.
+    /// The time from the strobe's issue until the last node had it, in us.
     pub last_us: f64,
-    /// A node's stopping of one job and resuming of the next, in us.
+    /// The time in which a node stops one job and resumes the next, in us.
     pub switch_us: f64,
 }
 
 impl LaunchSample {
-    /// All but execution and waiting: the transfer, or the question whether it is needed.
+    /// The launch without execution and waiting: the transfer, or the check whether it is needed.
     pub(super) fn transfer_ms(&self) -> f64 {
         (self.total_ms - self.exec_ms - self.slice_ms).max(0.0)
     }
@@ -57,7 +57,7 @@ impl LaunchSample {
         Ok(())
     }
 
-    /// Samples with the same key are measurements of the same thing.
+    /// Samples with the same shape measure the same launch.
     fn shape(&self) -> (u32, u32, u64) {
         (self.nodes, self.processes, self.sent.bytes() as u64)
     }
@@ -73,7 +73,7 @@ impl StrobeSample {
     }
 }
 
-/// One sample per shape, from the medians of each part: other users of a machine disturb single
+/// One sample per shape, from the medians of each part. Other users of a machine disturb single
 /// launches, but not medians.
 pub(super) fn medians_by_shape(samples: &[LaunchSample]) -> Vec<LaunchSample> {
     let mut shapes: BTreeMap<(u32, u32, u64), Vec<&LaunchSample>> = BTreeMap::new();

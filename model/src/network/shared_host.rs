@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct SharedHost {
     /// Processors of the host, for which the other values hold.
     pub processors: Sourced,
-    /// Transfer of a file, or the question whether all nodes have it, for any size and number of
+    /// The transfer of a file, or the check whether all nodes have it, for any size and number of
     /// nodes, in ms.
     pub transfer_ms: Sourced,
     /// Transfer: each MiB once, by the manager, for any number of nodes, in ms.
@@ -37,7 +37,7 @@ pub struct SharedHost {
     pub exec_ms_per_process: Sourced,
     /// Execution: the increase per process for every thousand others, in ms.
     pub exec_ms_per_process_per_thousand: Sourced,
-    /// The time of a strobe until the first node has it, in us.
+    /// The time from the issue of a strobe until the first node has it, in us.
     pub message_us: Sourced,
     /// A strobe: each further node, in us.
     pub message_us_per_node: Sourced,

@@ -40,7 +40,7 @@ impl FanOut {
     /// Every fan-out that makes a different tree of `nodes`.
     pub fn candidates(nodes: NodeCount) -> impl Iterator<Item = FanOut> {
         let most = nodes.get().min(u64::from(MAX_FAN_OUT));
-        // The bound is one of a u32.
+        // The bound came from a u32.
         (1..=most as u32).map(FanOut)
     }
 }

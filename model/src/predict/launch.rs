@@ -10,8 +10,8 @@ pub struct Launch {
     pub read_ms: f64,
     /// Sending, in ms.
     pub send_ms: f64,
-    /// Writing, in ms: all of it on one node, or the part after the last chunk if only that was
-    /// measured.
+    /// Writing, in ms: all of it on one node, or only the part after the last chunk, if the rest
+    /// was not measured.
     pub write_ms: f64,
     /// T_transfer, the three together, in ms.
     pub transfer_ms: f64,
@@ -21,14 +21,14 @@ pub struct Launch {
     pub slice_ms: f64,
     /// T_launch, in ms.
     pub total_ms: f64,
-    /// The same time by bottleneck, longest first; adds up to the total.
+    /// The launch time by bottleneck, longest first. The parts add up to the total.
     pub parts: Vec<Part>,
 }
 
-/// Time of one part during which everything else waits for it.
+/// The time of one part while everything else waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// The thing.
+    /// The bottleneck.
     pub limit: Limit,
     /// The time in ms.
     pub time_ms: f64,

@@ -42,7 +42,7 @@ pub struct Prediction {
 /// Answers the question.
 ///
 /// # Errors
-/// The profile or the question makes no sense, or strobe and switch do not fit in the time slice.
+/// The profile or the question is invalid, or strobe and switch do not fit in the time slice.
 pub fn predict(profile: &Profile, question: &Question) -> Result<Prediction, InputError> {
     profile.check()?;
     question.check(profile)?;

@@ -36,7 +36,7 @@ impl Question {
         }
     }
 
-    /// Refuses input that makes no sense, or has no meaning on this machine.
+    /// Refuses input that is invalid, or has no meaning on this machine.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), InputError> {
         positive("the processes of a node", "processes", f64::from(self.processes_per_node))?;
         if let Some(bytes) = self.chunk_bytes {

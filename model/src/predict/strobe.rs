@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A strobe on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Strobe {
-    /// The time from its issue until the last node has it, in us.
+    /// The time from the strobe's issue until the last node has it, in us.
     pub strobe_us: f64,
     /// The time between the first node and the last, in us.
     pub skew_us: f64,
@@ -19,8 +19,8 @@ pub struct Strobe {
 pub struct QuantumCost {
     /// The time slice, in us.
     pub quantum_us: f64,
-    /// The part of it that jobs do not have, in percent: a job that runs on all
-    /// nodes together runs from the last switch until the first.
+    /// The part of the time slice that jobs lose, in percent. A job that runs on all nodes together
+    /// runs from the last node's switch until the next slice's first.
     pub cost_percent: f64,
     /// The largest part of the cost.
     pub limit: Limit,

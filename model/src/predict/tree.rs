@@ -1,8 +1,8 @@
 //! A launch over a k-ary tree of messages: a pipeline of chunks.
 //!
-//! The first chunk is read, passes through all levels and is written; each
-//! further one follows after the time of the slowest stage. Every node sends a
-//! chunk once to each of its children and receives while it sends.
+//! The first chunk is read, passes through all levels and is written. Each further chunk follows
+//! after the time of the slowest stage. Every node sends a chunk once to each of its children and
+//! receives while it sends.
 
 use super::launch::gathered;
 use super::{Launch, Part, Question};
@@ -19,7 +19,7 @@ struct ChunkTimes {
     read: f64,
     /// Sending to all children, which is also a level of the tree.
     forward: f64,
-    /// The part of it that does not depend on the length.
+    /// The part of `forward` that does not depend on the length.
     messages: f64,
     write: f64,
     /// The time until the master knows that all nodes have the chunk.
@@ -110,8 +110,8 @@ impl ChunkTimes {
         } else {
             Limit::Bandwidth
         };
-        // The master asks four times per round of its slots, behind chunks that go
-        // out one after the other, and never about the newest of them.
+        // Each time the slots are filled once, the master asks four times whether chunks have
+        // arrived. The questions go out behind chunks, and never concern the newest ones.
         let all = profile.protocol.chunk_slots.value;
         let fresh = (all / QUESTIONS_PER_ROUND).floor().max(1.0);
         let slots = (self.round + (fresh - 1.0) * self.forward) / (all - fresh).max(1.0);

@@ -2,7 +2,7 @@
 
 use super::{Profile, ProfileError};
 
-/// Their names: the paper's two machines, three of today's kind, and the emulated one in which
+/// The names: the paper's two machines, three of today's kinds, and the emulated machine in which
 /// the verbs backend is tested.
 pub const BUILTIN_NAMES: [&str; 6] =
     ["es40-qsnet", "ideal", "gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"];

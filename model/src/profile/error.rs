@@ -14,7 +14,7 @@ pub enum ProfileError {
     /// The text is not TOML, or lacks the keys of a profile.
     #[error("this is no machine profile")]
     Unreadable(#[from] Box<toml::de::Error>),
-    /// A value makes no sense.
+    /// A value is invalid.
     #[error("{}{error}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
     Value {
         /// The line of the value, counted from 1, if it comes from a text.

@@ -6,13 +6,13 @@ use crate::{InputError, Sourced};
 /// The description of one key of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfileKey {
-    /// Its tables and itself, dots between.
+    /// The key with its tables, separated by dots.
     pub key: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
-    /// Its meaning, in a phrase.
+    /// The meaning, in a phrase.
     pub meaning: &'static str,
-    /// Its valid values.
+    /// The valid values.
     pub range: KeyRange,
     /// The effect of leaving it out.
     pub absent: Absent,
@@ -59,7 +59,7 @@ impl KeyRange {
     }
 
     fn contains(&self, value: f64) -> bool {
-        // NaN lies in no range.
+        // NaN is in no range.
         (self.least..=self.most).contains(&value) && (!self.whole || value.fract() == 0.0)
     }
 }
@@ -74,7 +74,7 @@ impl std::fmt::Display for KeyRange {
 impl std::fmt::Display for Absent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Absent::Refused => f.write_str("has to be there"),
+            Absent::Refused => f.write_str("is required"),
             Absent::Value(value) => value.fmt(f),
             Absent::Means(what) => f.write_str(what),
         }
@@ -93,7 +93,7 @@ impl ProfileKey {
         ProfileKey { key, unit, meaning, range, absent }
     }
 
-    /// The table that it is in, and its name there.
+    /// The table of the key, and its name in that table.
     pub fn parts(&self) -> (&'static str, &'static str) {
         self.key.rsplit_once('.').unwrap_or(("", self.key))
     }
@@ -117,7 +117,7 @@ impl ProfileKey {
 /// Checks values against the descriptions of their keys.
 ///
 /// # Errors
-/// The first value that makes no sense.
+/// The first value that is invalid.
 pub fn check_values(
     keys: &[ProfileKey],
     values: &[(&'static str, &Sourced)],

@@ -1,7 +1,7 @@
 //! Every parameter of the analytic model's part of a profile.
 //!
-//! The ranges are wide. They keep out values that can only be a mistake in the unit, and values
-//! beyond arithmetic in nanoseconds.
+//! The ranges are wide. They exclude values that can only be a mistake in the unit, and values that
+//! overflow arithmetic in nanoseconds.
 
 use super::{Absent, KeyRange, ProfileKey};
 
@@ -40,7 +40,7 @@ pub const KEYS: [ProfileKey; 35] = [
         "MiB/s",
         "the host process that serves the NIC",
         KeyRange::RATE,
-        Absent::Means("it keeps up"),
+        Absent::Means("the process keeps up"),
     ),
     ProfileKey::new(
         "host.write-mib-s",
@@ -49,11 +49,11 @@ pub const KEYS: [ProfileKey; 35] = [
         KeyRange::RATE,
         Absent::Means("writing is free"),
     ),
-    needed("host.exec-ms", "ms", "T_exec, whatever the job", KeyRange::MS),
+    needed("host.exec-ms", "ms", "T_exec, for any job", KeyRange::MS),
     needed(
         "host.spawn-us",
         "us",
-        "starting one process; a node starts its own in turn",
+        "starting one process; a node starts its processes one after the other",
         KeyRange::US,
     ),
     needed("host.timeslice-ms", "ms", "T_timeslice: waiting for the ends of slices", KeyRange::MS),
@@ -97,7 +97,7 @@ pub const KEYS: [ProfileKey; 35] = [
     needed(
         "network.multicast.conditional-per-doubling-us",
         "us",
-        "what each doubling of the nodes adds to it",
+        "added to COMPARE-AND-WRITE by each doubling of the nodes",
         KeyRange::US,
     ),
     needed("network.tree.latency-us", "us", "L: the wire and the switches", KeyRange::US),
@@ -106,19 +106,19 @@ pub const KEYS: [ProfileKey; 35] = [
     needed(
         "network.tree.bandwidth-mib-s",
         "MiB/s",
-        "1/G: what a node sends to all its children together",
+        "1/G: from a node to all its children together",
         KeyRange::RATE,
     ),
     needed(
         "network.shared-host.processors",
         "processors",
-        "the host's, for which the rest holds",
+        "processors of the host; the other values hold for this number",
         KeyRange::whole(1.0, 65_536.0),
     ),
     needed(
         "network.shared-host.transfer-ms",
         "ms",
-        "transfer, or asking whether it is needed, whatever the size and the nodes",
+        "transfer, or the check whether it is needed, for any size and number of nodes",
         KeyRange::MS,
     ),
     needed(
@@ -142,7 +142,7 @@ pub const KEYS: [ProfileKey; 35] = [
     needed(
         "network.shared-host.transfer-ms-per-node-mib-per-thousand",
         "ms/(node MiB)/thousand",
-        "what each node adds to that for every thousand others",
+        "added to each MiB on each node by each thousand other nodes",
         KeyRange::MS,
     ),
     needed(
@@ -157,7 +157,7 @@ pub const KEYS: [ProfileKey; 35] = [
         "part of a transfer after the last chunk",
         SHARE,
     ),
-    needed("network.shared-host.exec-ms", "ms", "execution, whatever the job", KeyRange::MS),
+    needed("network.shared-host.exec-ms", "ms", "execution, for any job", KeyRange::MS),
     needed(
         "network.shared-host.exec-ms-per-process",
         "ms/process",
@@ -167,7 +167,7 @@ pub const KEYS: [ProfileKey; 35] = [
     needed(
         "network.shared-host.exec-ms-per-process-per-thousand",
         "ms/process/thousand",
-        "what each process adds for every thousand others",
+        "added to each process by each thousand other processes",
         KeyRange::MS,
     ),
     needed(

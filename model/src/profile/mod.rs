@@ -2,8 +2,8 @@
 //! its unit and its source.
 //!
 //! Profiles are TOML text. This module reads and writes the text; the caller reads and writes
-//! files. The same text can describe the machine to a simulator: its additional parameters are
-//! under `simulation`, which this module ignores.
+//! files. The same text can describe the machine to a simulator, with additional parameters under
+//! `simulation`. This module ignores those.
 
 mod builtin;
 mod error;
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Profile {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The machine in a sentence.
     pub about: String,
@@ -69,13 +69,13 @@ pub struct Host {
     pub write_mib_s: Option<Sourced>,
     /// T_exec of any job, in ms.
     pub exec_ms: Sourced,
-    /// Starting one process, in us; a node starts its processes in turn.
+    /// Starting one process, in us. A node starts its processes one after the other.
     pub spawn_us: Sourced,
     /// T_timeslice: waiting for the ends of slices, in ms.
     pub timeslice_ms: Sourced,
     /// Stopping one job and resuming the next on a node, in us.
     pub switch_us: Sourced,
-    /// The shortest time slice that the Node Manager handles, in us, if it is known.
+    /// The shortest time slice that the Node Manager handles, in us, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortest_quantum_us: Option<Sourced>,
 }
@@ -94,7 +94,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// The text is no profile, or a value makes no sense.
+    /// The text is no profile, or a value is invalid.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let Text { name, about, host, protocol, network, .. } =
             toml::from_str(text).map_err(Box::new)?;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_is_read_and_written_as_it_is() {
+    fn every_profile_survives_reading_and_writing() {
         for name in BUILTIN_NAMES {
             let profile = builtin(name).unwrap();
             assert_eq!(profile.name, name);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_profile_says_what_is_wrong_and_where() {
+    fn an_error_in_a_profile_names_the_fault_and_the_line() {
         let text = builtin_text("es40-qsnet").unwrap();
         let cable = text.replace("value = 3.94", "value = -3.94");
         let error = Profile::from_toml(&cable).unwrap_err().to_string();

@@ -1,5 +1,4 @@
-//! The text of a profile: a comment on each parameter, and where in a text one
-//! stands.
+//! The text of a profile: a comment on each parameter, and the line of a parameter in a text.
 
 use super::{Absent, ProfileKey};
 use crate::Sourced;
@@ -52,7 +51,7 @@ fn inline(sourced: &Sourced) -> String {
     format!("{{ value = {}{low}{high}, source = {} }}", Value::from(*value), quoted(source))
 }
 
-/// The line, counted from 1, on which the value of this key stands.
+/// The line, counted from 1, with the value of this key.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut place = table.get_ref();
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_found_in_any_way_of_writing_it() {
+    fn a_value_is_found_in_every_toml_notation() {
         let text = "a = 1\n[host]\nwake-us = { value = 3.0, source = \"x\" }\n\n\
                     [host.exec-ms]\nsource = \"y\"\nvalue = 7\n";
         assert_eq!(line_of(text, "host.wake-us"), Some(3));
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_so_that_it_is_read_again() {
+    fn a_written_value_is_read_back() {
         let sourced = Sourced {
             low: Some(-1.5),
             high: Some(f64::MAX),

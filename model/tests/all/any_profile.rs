@@ -42,7 +42,7 @@ fn names() -> impl Strategy<Value = &'static str> {
     prop::sample::select(BUILTIN_NAMES.to_vec())
 }
 
-/// A machine whose every value makes sense.
+/// A machine whose every value is valid.
 fn machines() -> impl Strategy<Value = Profile> {
     let ranges = |name: &'static str| {
         let profile = builtin(name).unwrap();

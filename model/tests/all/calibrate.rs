@@ -86,7 +86,7 @@ fn a_disturbed_launch_does_not_move_the_median_of_three() {
 }
 
 #[test]
-fn measurements_that_tell_nothing_are_refused() {
+fn uninformative_measurements_are_refused() {
     let strobes = NODES.map(strobe);
     let alike = vec![launch(2, 8.0, 1.0); 9];
     let error = calibrate(&alike, &strobes, &surroundings()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Sizes: the answer meets the goal, one node more does not, and the named limit is the obstacle.
+//! Sizes: the answer meets the goal, one more node does not, and the named limit is the obstacle.
 
 use proptest::prelude::*;
 use storm_model::{

@@ -1,19 +1,50 @@
 //! Clients: each request is answered from the core; attached clients get the
 //! events and the output of their job.
 
-use super::inputs::InputRequest;
-use super::subscriber::Subscriber;
+use super::inputs::{InputRequest, Inputs};
+use super::subscribers::Subscribers;
+use super::waits::Waits;
 use super::{Contents, Shared};
-use crate::Notice;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, HistoryQuery, JobFilter, JobState, ManagerRequest,
     Peer, Reply, ReplySink, Service,
 };
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
-use storm_rm::message::{Command, NodeRanks};
+use storm_primitives::{Instant, NodeSet, Primitives};
+use storm_rm::message::NodeRanks;
 use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
+
+/// What clients wait for.
+pub(super) struct Clients {
+    started: Instant,
+    subscribers: Subscribers,
+    waits: Waits,
+    inputs: Inputs,
+}
+
+impl Clients {
+    /// No clients of a manager that starts now.
+    pub(super) fn new(started: Instant) -> Clients {
+        let (subscribers, waits) = (Subscribers::default(), Waits::default());
+        Clients { started, subscribers, waits, inputs: Inputs::default() }
+    }
+
+    /// Clients attached to jobs.
+    pub(super) fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
+    /// Clients that wait for jobs to end.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Input that waits for its readers.
+    pub(super) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+}
 
 /// Answers calls for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
@@ -33,16 +64,11 @@ pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc
     }
 }
 
-/// Whether an event ends a run of a job: it is over, or waits again.
-pub(super) fn ends_the_run(reply: &Reply) -> bool {
-    matches!(reply, Reply::Ended { .. } | Reply::State { state: JobState::Pending, .. })
-}
-
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     // Answers must show the present state.
-    shared.pass_ordered_slices();
+    shared.pass_slices();
     let Call { peer, request, replies } = call;
-    let (now, core) = (shared.now(), &shared.core);
+    let now = shared.now();
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
@@ -72,10 +98,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
         ManagerRequest::History(query) => Ok(history(shared, &query)),
         ManagerRequest::Show { job } => {
-            core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
+            shared.core().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
         ManagerRequest::Explain { job } => explain(shared, job),
-        ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes(shared.now()) }),
+        ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: shared.core().list_nodes(now) }),
         ManagerRequest::Drain { nodes, reason } => {
             shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
         }
@@ -83,10 +109,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             shared.drive(|core, now| core.resume(now, peer, &nodes)).map(|()| Reply::Ok)
         }
         ManagerRequest::Partitions => {
-            Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
+            Ok(Reply::Partitions { partitions: shared.core().list_partitions() })
         }
         ManagerRequest::Reservations => {
-            Ok(Reply::Reservations { reservations: core.borrow().list_reservations(now) })
+            Ok(Reply::Reservations { reservations: shared.core().list_reservations(now) })
         }
         ManagerRequest::Reserve(request) => shared
             .drive(|core, now| core.reserve(now, peer, &request))
@@ -95,23 +121,24 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
         ManagerRequest::Priority { jobs } => {
-            let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
+            let (jobs, left) = shared.ask(|core, now| core.list_priorities(now, &jobs));
             Ok(Reply::Priorities { jobs, left })
         }
-        ManagerRequest::Shares => Ok(Reply::Shares { shares: core.borrow_mut().list_shares(now) }),
-        ManagerRequest::Status => {
-            Ok(Reply::Status { status: Box::new(core.borrow().status(now, shared.started)) })
+        ManagerRequest::Shares => {
+            Ok(Reply::Shares { shares: shared.ask(|core, now| core.list_shares(now)) })
         }
+        ManagerRequest::Status => Ok(Reply::Status {
+            status: Box::new(shared.core().status(now, shared.clients.started)),
+        }),
     };
     send_behind(shared, reply, replies);
 }
 
 fn jobs<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>, filter: &JobFilter) -> Reply {
-    let (now, mut core) = (shared.now(), shared.core.borrow_mut());
-    let (jobs, more) = match filter.part {
+    let (jobs, more) = shared.ask(|core, now| match filter.part {
         Some(part) => core.list_part(now, filter, part),
         None => (core.list_jobs(now, filter), false),
-    };
+    });
     Reply::Jobs { jobs, more }
 }
 
@@ -119,7 +146,7 @@ fn history<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     query: &HistoryQuery,
 ) -> Reply {
-    let (now, core) = (shared.now(), shared.core.borrow());
+    let (now, core) = (shared.now(), shared.core());
     let (jobs, more) = match query.part {
         Some(part) => core.history_part(now, query, part),
         None => (core.history(now, query), false),
@@ -131,7 +158,7 @@ fn explain<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     job: JobId,
 ) -> Result<Reply, ApiError> {
-    let why = shared.core.borrow().explain(shared.now(), job)?;
+    let why = shared.core().explain(shared.now(), job)?;
     Ok(Reply::Explanation { explanation: Box::new(why) })
 }
 
@@ -208,7 +235,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
     };
     let _ = replies.send(Reply::Attached { job, state });
     if state.is_final() {
-        let core = shared.core.borrow();
+        let core = shared.core();
         if let Ok(record) = core.job(job)
             && let crate::job::Phase::Ended(outcome) = &record.phase
         {
@@ -254,7 +281,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     job: JobId,
 ) -> Result<(JobIncarnation, NodeSet), ApiError> {
     let state = shared.owned_by(peer, job)?;
-    let core = shared.core.borrow();
+    let core = shared.core();
     let record = core.job(job)?;
     if state == JobState::Pending {
         let message = format!("job {job} has no processes yet that could read");
@@ -287,7 +314,7 @@ fn shut_down<P: Primitives, C: Contents + 'static>(
     peer: Peer,
 ) -> Result<Reply, ApiError> {
     // The user that the manager runs as is in the list of administrators.
-    if !shared.core.borrow().is_admin(peer) {
+    if !shared.core().is_admin(peer) {
         let message = "only an administrator may shut the cluster down";
         return Err(ApiError::new(ErrorCode::NotPermitted, message));
     }
@@ -305,88 +332,12 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     fn owned_by(&self, peer: Peer, job: JobId) -> Result<JobState, ApiError> {
-        let core = self.core.borrow();
+        let core = self.core();
         let record = core.job(job)?;
         if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
         Ok(record.state())
-    }
-
-    /// Lets a client follow a job.
-    fn subscribe(self: &Rc<Self>, job: JobId, sink: ReplySink) {
-        let subscriber = Rc::new(Subscriber::new(sink));
-        self.subscribers.borrow_mut().entry(job).or_default().push(subscriber.clone());
-        self.drive(|core, _| core.release_output(job));
-        let (this, own) = (self.clone(), subscriber.clone());
-        let passing = self.primitives.runtime().spawn(async move {
-            own.pass_on(|| this.adjust_flow(job)).await;
-            this.unsubscribe(job, &own);
-        });
-        passing.detach();
-    }
-
-    fn unsubscribe(&self, job: JobId, gone: &Rc<Subscriber>) {
-        let mut all = self.subscribers.borrow_mut();
-        let Some(list) = all.get_mut(&job) else { return };
-        list.retain(|subscriber| !Rc::ptr_eq(subscriber, gone));
-        if list.is_empty() {
-            all.remove(&job);
-        }
-        drop(all);
-        self.adjust_flow(job);
-    }
-
-    /// Passes news of a job to those attached to it.
-    pub(super) fn publish(&self, job: JobId, notice: Notice) {
-        let subscribers = self.subscribers.borrow().get(&job).cloned().unwrap_or_default();
-        let reply = match notice {
-            Notice::Event(reply) => reply,
-            // Only for clients that wait, not for those that follow.
-            Notice::Over(_) => return,
-            Notice::Output(rank, stream, offset, data) => {
-                Reply::Output { job, rank, stream, offset, data }
-            }
-        };
-        for subscriber in subscribers {
-            subscriber.push(reply.clone());
-        }
-        self.adjust_flow(job);
-    }
-
-    /// The run of a job is over: its nodes hold no output any more and take no input.
-    pub(super) fn forget_flow(&self, job: JobId) {
-        self.held_output.borrow_mut().remove(&job);
-        self.forget_input(job);
-    }
-
-    /// Has the nodes hold the job's output while a client is behind.
-    fn adjust_flow(&self, job: JobId) {
-        let behind = |all: &Vec<Rc<Subscriber>>| all.iter().any(|one| one.is_behind());
-        let hold = self.subscribers.borrow().get(&job).is_some_and(behind);
-        let changed = {
-            let mut held = self.held_output.borrow_mut();
-            if hold { held.insert(job) } else { held.remove(&job) }
-        };
-        if !changed {
-            return;
-        }
-        let nodes: NodeSet = match self.core.borrow().job(job) {
-            Ok(record) => record.ranks.iter().map(|share| share.node).collect(),
-            Err(_) => return,
-        };
-        self.say_in_turn(nodes, Command::HoldOutput { job, hold });
-    }
-    /// A node has come back: tells it again for which of its jobs the output is held.
-    pub(super) fn hold_again(&self, node: NodeId) {
-        let is_there = |job: &JobId| {
-            let core = self.core.borrow();
-            core.job(*job).is_ok_and(|record| record.ranks.iter().any(|share| share.node == node))
-        };
-        let held: Vec<JobId> = self.held_output.borrow().iter().copied().filter(is_there).collect();
-        for job in held {
-            self.say_in_turn(NodeSet::single(node), Command::HoldOutput { job, hold: true });
-        }
     }
 }

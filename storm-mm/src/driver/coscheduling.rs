@@ -19,23 +19,22 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     partition: PartitionId,
 ) {
-    let bell = &shared.coscheduling_bells[usize::from(partition.0)];
     let mut sender: Option<StrobeSender<P>> = None;
     let mut failed: Option<SliceError> = None;
     let mut paused = true;
     loop {
-        let wanted = shared.core.borrow().coscheduled(partition);
+        let wanted = shared.core().coscheduled(partition);
         let Some((nodes, length)) = wanted else {
             paused = true;
-            bell.heard().await;
+            shared.slicing.act(partition).await;
             continue;
         };
         if let Some(error) = &failed {
             let reason = error.to_string();
             shared.drive(|core, now| core.coscheduling_failed(now, partition, &reason));
             // The first ring comes from the call above.
-            bell.heard().await;
-            bell.heard().await;
+            shared.slicing.act(partition).await;
+            shared.slicing.act(partition).await;
             continue;
         }
         let (network, plan) = (&shared.primitives, shared.plan.bcs);
@@ -47,7 +46,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         }
         match sender.slice().await {
             Ok(checkpoint) => {
-                shared.core.borrow_mut().slice_ended(partition, checkpoint.slice);
+                shared.ask(|core, _| core.slice_ended(partition, checkpoint.slice));
                 if checkpoint.rests {
                     rest(&shared, partition, sender, &(nodes, length)).await;
                 }
@@ -55,7 +54,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             // The core hears of the deaths as well, and then wants other nodes led.
             Err(SliceError::NobodyLeft) => {
                 paused = true;
-                bell.heard().await;
+                shared.slicing.act(partition).await;
             }
             Err(error) => {
                 tracing::error!(partition = partition.0, %error, "buffered coscheduling has stopped");
@@ -72,10 +71,9 @@ async fn rest<P: Primitives, C: Contents + 'static>(
     sender: &mut StrobeSender<P>,
     led: &(NodeSet, Duration),
 ) {
-    let bell = &shared.coscheduling_bells[usize::from(partition.0)];
     let others = async {
-        while shared.core.borrow().coscheduled(partition).as_ref() == Some(led) {
-            bell.heard().await;
+        while shared.core().coscheduled(partition).as_ref() == Some(led) {
+            shared.slicing.act(partition).await;
         }
     };
     let ended = match select(pin!(sender.rest()), pin!(others)).await {

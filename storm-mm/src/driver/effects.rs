@@ -17,11 +17,11 @@ pub(super) async fn run<P: Primitives, J: Journal, C: Contents + 'static>(
 ) -> Result<(), DriverError> {
     loop {
         let entries = shared.pending.begin();
-        if let Some(error) = shared.failure.borrow_mut().take() {
+        if let Some(error) = shared.pending.take_failure() {
             return Err(error);
         }
         let Some(entries) = entries else {
-            if shared.core.borrow().is_down() {
+            if shared.core().is_down() {
                 return Ok(());
             }
             shared.pending.news().await;
@@ -46,25 +46,17 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));
-            shared.job_tasks.set(job, Duty::Staging, task);
+            shared.runs.set_task(job, Duty::Staging, task);
         }
-        Durable::AbandonStaging(job) => shared.job_tasks.end(job),
-        Durable::AwaitStarted(watch) => {
-            let mut starting = shared.starting.borrow_mut();
-            starting.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
-            shared.starting_bell.ring();
-        }
+        Durable::AbandonStaging(job) => shared.runs.end_tasks_of(job),
+        Durable::AwaitStarted(watch) => shared.runs.starting().watch(watch),
         Durable::NameUnstarted(watch) => {
             let job = watch.job;
             let asking = watches::name_unstarted(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(asking);
-            shared.job_tasks.set(job, Duty::Launch, task);
+            shared.runs.set_task(job, Duty::Launch, task);
         }
-        Durable::AwaitTermination(watch) => {
-            let mut terminating = shared.terminating.borrow_mut();
-            terminating.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
-            shared.terminating_bell.ring();
-        }
+        Durable::AwaitTermination(watch) => shared.runs.terminating().watch(watch),
         Durable::Timer { at, timer } => {
             let due = shared.primitives.runtime().sleep_until(at);
             let this = shared.clone();
@@ -72,7 +64,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
                 due.await;
                 this.drive(|core, now| core.timer(now, timer));
             });
-            shared.job_tasks.set_timer(timer, task);
+            shared.runs.set_timer(timer, task);
         }
         Durable::Notify(job, notice) => notify(shared, job, notice),
     }
@@ -84,14 +76,12 @@ fn notify<P: Primitives, C: Contents + 'static>(
     notice: Notice,
 ) {
     let run_is_over = match &notice {
-        Notice::Over(view) => return shared.waits.end(job, view.as_deref()),
+        Notice::Over(view) => return shared.clients.waits().end(job, view.as_deref()),
         Notice::Output(..) => false,
-        Notice::Event(reply) => super::clients::ends_the_run(reply),
+        Notice::Event(reply) => super::following::ends_the_run(reply),
     };
     if run_is_over {
-        shared.job_tasks.end(job);
-        shared.starting.borrow_mut().remove(job);
-        shared.terminating.borrow_mut().remove(job);
+        shared.runs.end(job);
     }
     shared.publish(job, notice);
     if run_is_over {

@@ -147,8 +147,8 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     batch: &mut Batch,
 ) {
-    shared.pass_ordered_slices();
-    let core = shared.core.borrow();
+    shared.pass_slices();
+    let core = shared.core();
     for (_, command) in &mut batch.commands {
         match command {
             Command::LaunchJob(launch) => {
@@ -178,7 +178,7 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     let (mut timeouts, number) = (0, line.next_number());
     // Nodes that came back before the batch was taken are meant by its commands: the batch speaks
     // to their new lives.
-    line.queue.nodes_died(&shared.outbox.take_died());
+    line.queue.nodes_died(&shared.outbox.deaths().take());
     loop {
         batch.nodes_died(&await_space(shared, line).await?);
         batch.keep(&shared.primitives.membership().alive());
@@ -235,13 +235,14 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
     line: &mut Line<P>,
 ) -> Result<NodeSet, PrimitiveError> {
     let (mut timeouts, mut died) = (0, NodeSet::new());
+    let deaths = shared.outbox.deaths();
     loop {
-        let died_now = shared.outbox.take_died();
+        let died_now = deaths.take();
         line.queue.nodes_died(&died_now);
         died = died.union(&died_now);
         let (waited, probed) = {
             let space = pin!(line.queue.space());
-            let (death, probed) = (shared.outbox.death(), next_probed(&mut line.probes));
+            let (death, probed) = (deaths.news(), next_probed(&mut line.probes));
             match select(space, select(pin!(death), pin!(probed))).await {
                 Either::Left((space, _)) => (Some(space), None),
                 Either::Right((Either::Left(_), _)) => (None, None),
@@ -260,12 +261,12 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
             Some(Err(EnqueueError::Network(error))) => return Err(error),
             // Nothing was sent that could be too large.
             Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => {
-                if shared.deaths_known.get() == shared.primitives.membership().epoch() {
+                if deaths.handled() == shared.primitives.membership().epoch() {
                     return Ok(died);
                 }
                 // A node that died and came back in this instant would hear the commands for its
                 // former life.
-                shared.deaths_known_bell.heard().await;
+                deaths.handled_news().await;
             }
             None => {}
         }
@@ -305,7 +306,7 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
         let silent = isolated.late.intersection(&late_before);
         if !silent.is_empty() {
             let interval: Duration = shared.config.heartbeat_interval;
-            let nodes = shared.core.borrow().names_of_nodes(&silent);
+            let nodes = shared.core().names_of_nodes(&silent);
             tracing::warn!(%nodes, number, ?interval, "heartbeats are not handled in time");
         }
         late_before = isolated.late;

@@ -26,6 +26,13 @@ pub(super) struct InputRequest {
     pub(super) replies: ReplySink,
 }
 
+impl InputRequest {
+    /// All of it is on its way, or has no reader.
+    fn answered(self) -> Next {
+        Next::Answer(self.replies, Reply::Ok)
+    }
+}
+
 /// The input of all jobs.
 #[derive(Default)]
 pub(super) struct Inputs {
@@ -49,8 +56,10 @@ struct Flow {
 
 /// The next step for a job's input.
 enum Next {
+    /// Send this command.
     Say(NodeSet, Command),
-    Answer(ReplySink),
+    /// Answer a request.
+    Answer(ReplySink, Reply),
 }
 
 impl Flow {
@@ -80,7 +89,7 @@ impl Flow {
         let request = self.waiting.front_mut()?;
         let (piece, last) = match (request.data.is_empty(), request.eof) {
             (true, false) => {
-                return self.waiting.pop_front().map(|request| Next::Answer(request.replies));
+                return self.waiting.pop_front().map(|request| request.answered());
             }
             (true, true) => (Bytes::new(), true),
             (false, _) if !room => return None,
@@ -123,6 +132,88 @@ impl Flow {
     }
 }
 
+impl Inputs {
+    /// Takes input for the ranks of a run of a job on `nodes`. Answers if there is no room for it.
+    fn take(
+        &self,
+        job: JobId,
+        incarnation: JobIncarnation,
+        nodes: &NodeSet,
+        request: InputRequest,
+    ) -> Option<Next> {
+        let mut flows = self.flows.borrow_mut();
+        let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, nodes));
+        if !flow.is_full() {
+            flow.waiting.push_back(request);
+            return None;
+        }
+        let limit_mib = WAITING_BYTES_MAX >> 20;
+        let message = format!("job {job} has not read {limit_mib} MiB of its input yet");
+        let error = ApiError::new(ErrorCode::TooLarge, message)
+            .hint("send more once the previous input is answered");
+        Some(Next::Answer(request.replies, Reply::Error { error }))
+    }
+
+    /// The ranks of a node have taken input of a run. Returns what the node lacks, if it has come
+    /// back.
+    fn taken(
+        &self,
+        node: NodeId,
+        job: JobId,
+        incarnation: JobIncarnation,
+        taken_bytes: u64,
+    ) -> Vec<Next> {
+        let mut flows = self.flows.borrow_mut();
+        let flow = flows.get_mut(&job).filter(|flow| flow.incarnation == incarnation);
+        let Some(flow) = flow else { return Vec::new() };
+        let Some(known) = flow.taken_bytes.get_mut(&node) else { return Vec::new() };
+        let again = match flow.returning.remove(&node) {
+            true => {
+                *known = taken_bytes;
+                flow.again(job, taken_bytes)
+            }
+            false => {
+                *known = taken_bytes.max(*known);
+                Vec::new()
+            }
+        };
+        flow.forget_taken();
+        let node = NodeSet::single(node);
+        again.into_iter().map(|command| Next::Say(node.clone(), command)).collect()
+    }
+
+    /// A node died. Flows no longer wait for it, except those of jobs that wait for the node
+    /// themselves. Returns the jobs whose flows may go on.
+    fn node_died(&self, node: NodeId, awaits: impl Fn(JobId) -> bool) -> Vec<JobId> {
+        let mut go_on = Vec::new();
+        for (job, flow) in self.flows.borrow_mut().iter_mut() {
+            if !awaits(*job) {
+                go_on.extend(flow.taken_bytes.remove(&node).map(|_| *job));
+            } else if flow.taken_bytes.contains_key(&node) {
+                flow.returning.insert(node);
+            }
+        }
+        go_on
+    }
+
+    /// The run of a job is over: the rest of its input has no reader.
+    fn forget(&self, job: JobId) -> Vec<Next> {
+        let flow = self.flows.borrow_mut().remove(&job);
+        let waiting = flow.into_iter().flat_map(|flow| flow.waiting);
+        waiting.map(InputRequest::answered).collect()
+    }
+
+    /// The next step for a job's input; `None` if there is no room or nothing waits.
+    fn next(&self, job: JobId) -> Option<Next> {
+        self.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job))
+    }
+
+    /// The jobs that have input.
+    fn jobs(&self) -> Vec<JobId> {
+        self.flows.borrow().keys().copied().collect()
+    }
+}
+
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Takes input for the ranks of a run of a job on `nodes`; answers when all of it is on its
     /// way.
@@ -134,28 +225,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         request: InputRequest,
     ) {
         // Nodes that are on their way back are there before anything is sent.
-        let alive = if self.core.borrow().is_recovering(job) {
+        let alive = if self.core().is_recovering(job) {
             nodes.clone()
         } else {
             nodes.intersection(&self.primitives.membership().alive())
         };
-        let refused = {
-            let mut flows = self.inputs.flows.borrow_mut();
-            let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, &alive));
-            if flow.is_full() {
-                Some(request.replies)
-            } else {
-                flow.waiting.push_back(request);
-                None
-            }
-        };
-        if let Some(replies) = refused {
-            let limit_mib = WAITING_BYTES_MAX >> 20;
-            let message = format!("job {job} has not read {limit_mib} MiB of its input yet");
-            let error = ApiError::new(ErrorCode::TooLarge, message)
-                .hint("send more once the previous input is answered");
-            self.answer(replies, Reply::Error { error });
-        }
+        let refused = self.clients.inputs().take(job, incarnation, &alive, request);
+        refused.into_iter().for_each(|next| self.do_next(next));
         self.pass_input(job);
     }
 
@@ -167,71 +243,43 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         incarnation: JobIncarnation,
         taken_bytes: u64,
     ) {
-        if let Some(flow) = self.inputs.flows.borrow_mut().get_mut(&job)
-            && flow.incarnation == incarnation
-            && let Some(known) = flow.taken_bytes.get_mut(&node)
-        {
-            let again = match flow.returning.remove(&node) {
-                true => {
-                    *known = taken_bytes;
-                    flow.again(job, taken_bytes)
-                }
-                false => {
-                    *known = taken_bytes.max(*known);
-                    Vec::new()
-                }
-            };
-            flow.forget_taken();
-            let node = NodeSet::single(node);
-            again.into_iter().for_each(|command| self.say_in_turn(node.clone(), command));
-        }
+        let lacks = self.clients.inputs().taken(node, job, incarnation, taken_bytes);
+        lacks.into_iter().for_each(|next| self.do_next(next));
         self.pass_input(job);
     }
 
-    /// A node that died takes no input. Its flow no longer waits for the node, unless the job
-    /// itself waits for the node to come back.
+    /// A node that died takes no input.
     pub(super) fn input_of_dead(&self, node: NodeId) {
-        let jobs: Vec<JobId> = {
-            let (mut flows, core) = (self.inputs.flows.borrow_mut(), self.core.borrow());
-            for (_, flow) in flows.iter_mut().filter(|(job, _)| core.is_recovering(**job)) {
-                if flow.taken_bytes.contains_key(&node) {
-                    flow.returning.insert(node);
-                }
-            }
-            let hit = flows
-                .iter_mut()
-                .filter(|(job, _)| !core.is_recovering(**job))
-                .filter_map(|(job, flow)| flow.taken_bytes.remove(&node).map(|_| *job));
-            hit.collect()
-        };
-        jobs.into_iter().for_each(|job| self.pass_input(job));
+        let awaits = |job| self.core().is_recovering(job);
+        let go_on = self.clients.inputs().node_died(node, awaits);
+        go_on.into_iter().for_each(|job| self.pass_input(job));
     }
 
     /// The run of a job is over: the rest of its input has no reader.
     pub(super) fn forget_input(&self, job: JobId) {
-        let flow = self.inputs.flows.borrow_mut().remove(&job);
-        for request in flow.into_iter().flat_map(|flow| flow.waiting) {
-            self.answer(request.replies, Reply::Ok);
-        }
+        let answers = self.clients.inputs().forget(job);
+        answers.into_iter().for_each(|next| self.do_next(next));
     }
 
     /// Nodes have come back: sends the input that waited for them.
     pub(super) fn resume_inputs(&self) {
-        let jobs: Vec<JobId> = self.inputs.flows.borrow().keys().copied().collect();
-        jobs.into_iter().for_each(|job| self.pass_input(job));
+        self.clients.inputs().jobs().into_iter().for_each(|job| self.pass_input(job));
     }
 
     /// Sends as much input as there is room for.
     fn pass_input(&self, job: JobId) {
-        if self.core.borrow().is_recovering(job) {
+        if self.core().is_recovering(job) {
             return;
         }
-        let next = || self.inputs.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job));
-        while let Some(next) = next() {
-            match next {
-                Next::Say(nodes, command) => self.say_in_turn(nodes, command),
-                Next::Answer(replies) => self.answer(replies, Reply::Ok),
-            }
+        while let Some(next) = self.clients.inputs().next(job) {
+            self.do_next(next);
+        }
+    }
+
+    fn do_next(&self, next: Next) {
+        match next {
+            Next::Say(nodes, command) => self.say_in_turn(nodes, command),
+            Next::Answer(replies, reply) => self.answer(replies, reply),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! The Machine Manager at work: drives the [`Core`] over the primitives.
 //!
 //! There is one task per duty: heartbeats, slices of each partition, reports of each node,
-//! membership, clients, the journal. The tasks share nothing but the core. The core's effects are
-//! carried out in order, each after the journal entries before it are durable. Only strobes do not
-//! wait.
+//! membership, clients, the journal. The tasks share the core and the driver's rooms, types that
+//! each own a part of the state ([`Shared`], [decision
+//! 0144](../../../docs/decisions/0144-rooms-of-the-driver.md)). The core's effects are carried out
+//! in order, each after the journal entries before it are durable. Only strobes do not wait.
 //!
 //! The driver decides nothing, and owns no socket, file or wall clock: those come through
 //! [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
 
 mod clients;
 mod coscheduling;
+mod deaths;
 mod effects;
+mod following;
 mod heartbeats;
 mod inputs;
 mod job_tasks;
@@ -18,33 +21,26 @@ mod nodes;
 mod outbox;
 mod parts;
 mod pending;
+mod runs;
+mod shared;
 mod slices;
 mod staging;
 mod stall;
 mod subscriber;
+mod subscribers;
 mod waits;
 mod watches;
 
 pub use staging::Contents;
 
+use crate::Core;
 use crate::api::Call;
 use crate::journal::{Journal, JournalError};
-use crate::{Core, Durable, Immediate};
-use inputs::Inputs;
-use job_tasks::JobTasks;
-use outbox::Outbox;
-use pending::Pending;
-use slices::Slice;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use shared::Shared;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Bell, Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task};
-use storm_rm::message::Command;
-use storm_rm::termination::WatchedJobs;
-use storm_rm::{GlobalPlan, JobId, PartitionId};
-use subscriber::Subscriber;
-use waits::Waits;
+use storm_primitives::{Primitives, Runtime, Task};
+use storm_rm::{GlobalPlan, PartitionId};
 
 /// Settings of the driver.
 #[derive(Clone, Debug)]
@@ -111,7 +107,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _tending = runtime.spawn(staging::tend(shared.clone()));
     let _users = runtime.spawn(clients::learn_users(shared.clone()));
     let _clients = runtime.spawn(clients::run(shared.clone(), calls));
-    let partitions = shared.core.borrow().partition_count();
+    let partitions = shared.core().partition_count();
     let _slices: Vec<Task> = (0..partitions)
         .map(|id| runtime.spawn(slices::run(shared.clone(), PartitionId(id))))
         .collect();
@@ -129,167 +125,6 @@ struct EndTasks<P, C>(Rc<Shared<P, C>>);
 
 impl<P, C> Drop for EndTasks<P, C> {
     fn drop(&mut self) {
-        self.0.job_tasks.end_all();
-    }
-}
-
-/// The state that the tasks share.
-struct Shared<P, C> {
-    primitives: P,
-    plan: GlobalPlan,
-    contents: C,
-    config: DriverConfig,
-    started: Instant,
-    core: RefCell<Core>,
-    /// Effects and actions that wait until the journal entries before them are durable.
-    pending: Pending,
-    /// The contents of the next heartbeat.
-    outbox: Outbox,
-    /// The epoch of the membership up to which deaths were handled here.
-    deaths_known: Cell<Epoch>,
-    deaths_known_bell: Bell,
-    slice_bells: Vec<Bell>,
-    /// The slice under way of each partition.
-    slices: RefCell<Vec<Slice>>,
-    /// Rung where jobs communicate in slices, after every act of the core.
-    coscheduling_bells: Vec<Bell>,
-    starting: RefCell<WatchedJobs>,
-    starting_bell: Bell,
-    terminating: RefCell<WatchedJobs>,
-    terminating_bell: Bell,
-    job_tasks: JobTasks,
-    subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
-    /// Clients that wait for jobs to end.
-    waits: Waits,
-    /// Jobs whose nodes were told to hold their output.
-    held_output: RefCell<BTreeSet<JobId>>,
-    /// Input that waits for its readers.
-    inputs: Inputs,
-    file_failures: staging::FileFailures,
-    channels: staging::Channels,
-    failure: RefCell<Option<DriverError>>,
-}
-
-impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
-    fn new(
-        primitives: P,
-        plan: GlobalPlan,
-        core: Core,
-        contents: C,
-        config: DriverConfig,
-    ) -> Shared<P, C> {
-        Shared {
-            started: primitives.runtime().now(),
-            slice_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
-            slices: RefCell::new((0..core.partition_count()).map(|_| Slice::default()).collect()),
-            coscheduling_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
-            channels: staging::Channels::new(plan.config.channels),
-            primitives,
-            plan,
-            contents,
-            config,
-            core: RefCell::new(core),
-            pending: Pending::default(),
-            outbox: Outbox::default(),
-            deaths_known: Cell::default(),
-            deaths_known_bell: Bell::default(),
-            starting: RefCell::default(),
-            starting_bell: Bell::default(),
-            terminating: RefCell::default(),
-            terminating_bell: Bell::default(),
-            job_tasks: JobTasks::default(),
-            subscribers: RefCell::default(),
-            waits: Waits::default(),
-            held_output: RefCell::default(),
-            inputs: Inputs::default(),
-            file_failures: staging::FileFailures::default(),
-            failure: RefCell::default(),
-        }
-    }
-
-    fn now(&self) -> Instant {
-        self.primitives.runtime().now()
-    }
-
-    /// Lets the core act, and queues its effects.
-    fn drive<T>(&self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
-        self.pass_ordered_slices();
-        let result = self.act(self.now(), act);
-        self.wake_for_slices();
-        result
-    }
-
-    fn act<T>(&self, now: Instant, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
-        let (result, effects) = {
-            let mut core = self.core.borrow_mut();
-            let result = act(&mut core, now);
-            (result, core.take_effects())
-        };
-        for effect in effects.immediate {
-            match effect {
-                Immediate::Strobe(nodes, strobe) => self.outbox.strobe(nodes, strobe),
-                Immediate::SlicesChanged(partition) => {
-                    self.slice_bells[usize::from(partition.0)].ring();
-                }
-            }
-        }
-        effects.durable.into_iter().for_each(|effect| self.pending.effect(effect));
-        self.pending.ring();
-        let core = self.core.borrow();
-        for (id, bell) in (0..).zip(&self.coscheduling_bells) {
-            if core.is_coscheduled(PartitionId(id)) {
-                bell.ring();
-            }
-        }
-        drop(core);
-        result
-    }
-
-    /// Queues an action after all effects that the core has queued so far.
-    fn defer(&self, action: impl FnOnce() + 'static) {
-        self.pending.action(action);
-        self.pending.ring();
-    }
-
-    /// Waits for the instant at which the manager may act.
-    async fn time_to_act(&self) {
-        let Some(every) = self.config.act_every else { return };
-        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let past_ns = self.now().as_nanos() % every_ns;
-        if past_ns > 0 {
-            let left = Duration::from_nanos(every_ns - past_ns);
-            self.primitives.runtime().sleep(left).await;
-        }
-    }
-
-    /// Sends a command at once, ahead of the effects that wait for the journal.
-    fn say(&self, nodes: NodeSet, command: Command) {
-        self.outbox.say(nodes, command);
-    }
-
-    /// Sends a command after all effects that the core has queued so far. A command to a node that
-    /// joins comes after the answer to its join, since the node believes nothing before.
-    fn say_in_turn(&self, nodes: NodeSet, command: Command) {
-        self.pending.effect(Durable::Command(nodes, command));
-        self.pending.ring();
-    }
-
-    fn fail(&self, error: impl Into<DriverError>) {
-        self.failure.borrow_mut().get_or_insert(error.into());
-        self.pending.ring();
-    }
-
-    /// Tells the nodes to leave and waits until they have, or for a while.
-    async fn farewell(self: &Rc<Self>) {
-        let nodes = self.primitives.membership().alive().difference(&NodeSet::single(NodeId::MM));
-        self.say(nodes, Command::Shutdown);
-        let membership = self.primitives.membership().clone();
-        let all_left = async {
-            let mut epoch = membership.epoch();
-            while membership.alive().len() > 1 {
-                epoch = membership.changed(epoch).await;
-            }
-        };
-        self.primitives.runtime().timeout(self.config.farewell, all_left).await;
+        self.0.runs.end_tasks();
     }
 }

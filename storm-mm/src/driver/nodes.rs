@@ -44,12 +44,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
                 (false, true) => core.node_left(now, node),
                 (false, false) => core.node_lost(now, node),
             });
-            let awaits = |job| shared.core.borrow().is_recovering(job);
-            // Jobs that wait for the node are watched again when the node is back.
-            shared.terminating.borrow_mut().forget_all(awaits);
-            shared.starting.borrow_mut().forget_all(awaits);
-            shared.terminating.borrow_mut().nodes_died(&dead);
-            shared.terminating_bell.ring();
+            shared.runs.nodes_died(&dead, |job| shared.core().is_recovering(job));
             shared.input_of_dead(node);
             // The next life of the node starts its queue anew.
             let queue = shared.plan.reports(node);
@@ -57,8 +52,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
         }
         known = now;
-        shared.deaths_known.set(epoch);
-        shared.deaths_known_bell.ring();
+        shared.outbox.deaths().are_handled(epoch);
         membership.changed(epoch).await;
     }
 }
@@ -82,7 +76,7 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
         let item = match queue.dequeue().await {
             Ok(item) => item,
             Err(error) => {
-                let node = shared.core.borrow().name_of_node(node);
+                let node = shared.core().name_of_node(node);
                 tracing::error!(%node, %error, "no more reports can be read from this node");
                 return;
             }
@@ -115,7 +109,7 @@ fn ignored<P: Primitives, C: Contents + 'static>(
     node: NodeId,
     error: &dyn std::fmt::Display,
 ) {
-    let node = shared.core.borrow().name_of_node(node);
+    let node = shared.core().name_of_node(node);
     tracing::error!(%node, %error, "a malformed report was ignored");
 }
 
@@ -125,7 +119,7 @@ fn take<P: Primitives, C: Contents + 'static>(
     report: Report,
 ) {
     if let Report::FileFailed { channel, generation, reason } = &report {
-        shared.file_failures.note(*channel, *generation, reason.clone());
+        shared.staging.note_failure(*channel, *generation, reason.clone());
     }
     if let Report::InputTaken { job, incarnation, taken_bytes } = report {
         return shared.input_taken(node, job, incarnation, taken_bytes);

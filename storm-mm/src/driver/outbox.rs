@@ -1,6 +1,7 @@
 //! The contents of the next heartbeat: commands, strobes, and nodes that must show that they are
 //! alive.
 
+use super::deaths::Deaths;
 use std::cell::{Cell, RefCell};
 use storm_primitives::{Bell, NodeSet};
 use storm_rm::PartitionId;
@@ -13,10 +14,7 @@ pub(super) struct Outbox {
     commands: RefCell<Vec<(NodeSet, Command)>>,
     /// Nodes to be reached even without a command for them.
     probed: RefCell<NodeSet>,
-    /// Nodes that died since the queue of heartbeats last heard of deaths.
-    died: RefCell<NodeSet>,
-    /// Rung after each of those deaths.
-    deaths: Bell,
+    deaths: Deaths,
     /// Highest number of a delivered heartbeat that probed.
     last_probe: Cell<u64>,
     bell: Bell,
@@ -125,19 +123,12 @@ impl Outbox {
     /// for them were for the lives that are over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         forget(&mut self.commands.borrow_mut(), dead);
-        let mut died = self.died.borrow_mut();
-        *died = died.union(dead);
-        self.deaths.ring();
+        self.deaths.note(dead);
     }
 
-    /// Waits for a death; returns at once if there was one since the last return.
-    pub(super) async fn death(&self) {
-        self.deaths.heard().await;
-    }
-
-    /// The deaths since the last call.
-    pub(super) fn take_died(&self) -> NodeSet {
-        self.died.take()
+    /// The deaths of nodes.
+    pub(super) fn deaths(&self) -> &Deaths {
+        &self.deaths
     }
 
     /// The heartbeat of this number, which probed, was delivered.

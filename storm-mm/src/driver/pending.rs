@@ -1,6 +1,7 @@
 //! The queue behind the journal: durable effects of the core and actions of the driver, in order.
 //! None is carried out before the journal entries before it are durable.
 
+use super::DriverError;
 use crate::Durable;
 use crate::journal::Entry;
 use std::cell::RefCell;
@@ -14,6 +15,8 @@ pub(super) struct Pending {
     waiting: RefCell<VecDeque<Item>>,
     /// Items whose entries are being made durable.
     committing: RefCell<VecDeque<Item>>,
+    /// Why the manager must stop.
+    failure: RefCell<Option<DriverError>>,
     bell: Bell,
 }
 
@@ -33,6 +36,17 @@ impl Pending {
     /// Queues an act of the driver.
     pub(super) fn action(&self, action: impl FnOnce() + 'static) {
         self.waiting.borrow_mut().push_back(Item::Action(Box::new(action)));
+    }
+
+    /// The manager must stop. The first error counts.
+    pub(super) fn fail(&self, error: DriverError) {
+        self.failure.borrow_mut().get_or_insert(error);
+        self.ring();
+    }
+
+    /// Why the manager must stop.
+    pub(super) fn take_failure(&self) -> Option<DriverError> {
+        self.failure.borrow_mut().take()
     }
 
     /// Has the queue looked at.

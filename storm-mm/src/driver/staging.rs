@@ -45,22 +45,42 @@ pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared
     let runtime = shared.primitives.runtime().clone();
     loop {
         runtime.sleep(TENDING_INTERVAL).await;
-        let needed = shared.core.borrow().needed_contents();
-        if let Err(error) = shared.contents.make_room(needed).await {
+        let needed = shared.core().needed_contents();
+        if let Err(error) = shared.staging.contents.make_room(needed).await {
             tracing::warn!(%error, "files that no job needs are not removed");
         }
     }
 }
 
+/// Files on their way to nodes.
+pub(super) struct Staging<C> {
+    contents: C,
+    channels: Channels,
+    failures: FileFailures,
+}
+
+impl<C> Staging<C> {
+    pub(super) fn new(contents: C, channels: u32) -> Staging<C> {
+        let (channels, failures) = (Channels::new(channels), FileFailures::default());
+        Staging { contents, channels, failures }
+    }
+
+    /// Records a node's failure to write a file. Failures of earlier uses of the channel are
+    /// dropped.
+    pub(super) fn note_failure(&self, channel: Channel, generation: Generation, reason: String) {
+        self.failures.note(channel, generation, reason);
+    }
+}
+
 /// The channels of the plan, each used by one transfer at a time, and the count of their uses.
-pub(super) struct Channels {
+struct Channels {
     free: RefCell<Vec<Channel>>,
     waiting: RefCell<VecDeque<Waker>>,
     generation: Cell<u64>,
 }
 
 impl Channels {
-    pub(super) fn new(channels: u32) -> Channels {
+    fn new(channels: u32) -> Channels {
         Channels {
             free: RefCell::new((0..channels).rev().map(Channel).collect()),
             waiting: RefCell::default(),
@@ -99,13 +119,13 @@ impl Drop for Lease<'_> {
 
 /// The failures of each channel's latest transfer, as nodes report them.
 #[derive(Default)]
-pub(super) struct FileFailures {
+struct FileFailures {
     reasons: RefCell<BTreeMap<Channel, (Generation, Vec<String>)>>,
 }
 
 impl FileFailures {
     /// Records a node's failure. Failures of earlier uses of the channel are dropped.
-    pub(super) fn note(&self, channel: Channel, generation: Generation, reason: String) {
+    fn note(&self, channel: Channel, generation: Generation, reason: String) {
         let mut all = self.reasons.borrow_mut();
         let (newest, reasons) = all.entry(channel).or_insert((generation, Vec::new()));
         if *newest < generation {
@@ -153,12 +173,13 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
     let name = file.name.to_string_lossy().into_owned();
     let asked = shared.now();
     let source = shared
+        .staging
         .contents
         .open(stage.owner.uid, &file.hash)
         .await
         .map_err(|error| format!("{name} is not in the manager's spool: {error}"))?;
     outcome.read += shared.now() - asked;
-    let lease = shared.channels.take().await;
+    let lease = shared.staging.channels.take().await;
     let info = ReceiveFile {
         channel: lease.channel,
         generation: lease.generation,
@@ -229,17 +250,17 @@ async fn explain<P: Primitives, C: super::Contents + 'static>(
     if let TransferError::NotWritten { nodes } = &error {
         // The flag is set with the report on its way: give it a moment.
         shared.primitives.runtime().sleep(super::nodes::REPORT_DELAY).await;
-        if let Some(reasons) = shared.file_failures.take(info.channel, info.generation) {
+        if let Some(reasons) = shared.staging.failures.take(info.channel, info.generation) {
             return format!("{name} could not be written: {}", reasons.join("; "));
         }
-        let nodes = shared.core.borrow().names_of_nodes(nodes);
+        let nodes = shared.core().names_of_nodes(nodes);
         return format!("{name} could not be written on {nodes}");
     }
     if let TransferError::Network(cause) | TransferError::Enqueue(EnqueueError::Network(cause)) =
         &error
         && let PrimitiveError::TimedOut { nodes } = cause
     {
-        let nodes = shared.core.borrow().names_of_nodes(nodes);
+        let nodes = shared.core().names_of_nodes(nodes);
         return format!("{name} could not be sent: some of {nodes} did not answer in time");
     }
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));

@@ -90,10 +90,10 @@ impl Drop for Wait {
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Answers as jobs of `jobs` end, and for the last time when all have ended.
     pub(super) fn wait(self: &Rc<Self>, peer: Peer, jobs: &[JobId], replies: ReplySink) {
-        let found = self.core.borrow().waited_for(self.now(), jobs);
-        let arrays = self.core.borrow().forgotten_of(jobs);
+        let found = self.core().waited_for(self.now(), jobs);
+        let arrays = self.core().forgotten_of(jobs);
         let refused = match found {
-            Ok((ended, left)) => match self.waits.check(peer.uid, left.len()) {
+            Ok((ended, left)) => match self.clients.waits().check(peer.uid, left.len()) {
                 Ok(()) => {
                     // Answered after the journal: a client that hears of an end may rely on it.
                     if !arrays.is_empty() {
@@ -101,8 +101,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
                     }
                     let first = Reply::Jobs { jobs: ended, more: !left.is_empty() };
                     self.answer(replies.clone(), first);
-                    self.core.borrow_mut().await_ends(left.iter().copied());
-                    return self.watch(self.waits.add(peer.uid, left, replies));
+                    self.ask(|core, _| core.await_ends(left.iter().copied()));
+                    return self.watch(self.clients.waits().add(peer.uid, left, replies));
                 }
                 Err(error) => error,
             },
@@ -116,7 +116,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         let this = self.clone();
         let watching = self.primitives.runtime().spawn(async move {
             wait.over().await;
-            this.waits.forget(&wait);
+            this.clients.waits().forget(&wait);
         });
         watching.detach();
     }

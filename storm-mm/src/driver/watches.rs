@@ -2,12 +2,14 @@
 
 use super::{Contents, Shared};
 use crate::manager::Watch;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{PrimitiveError, Primitives, Runtime};
+use storm_primitives::{Bell, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_unstarted;
 use storm_rm::poll::Backoff;
-use storm_rm::termination::{StartNews, detect_started, detect_termination};
+use storm_rm::termination::{StartNews, WatchedJobs, detect_started, detect_termination};
+use storm_rm::{JobId, JobIncarnation};
 
 /// First pause between two looks at jobs that are ending; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
@@ -15,25 +17,75 @@ const FIRST_PAUSE: Duration = Duration::from_micros(500);
 /// little, since only one node is asked.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
+/// Runs of jobs whose flags are watched.
+#[derive(Default)]
+pub(super) struct Watched {
+    jobs: RefCell<WatchedJobs>,
+    bell: Bell,
+}
+
+impl Watched {
+    /// Watches a run from now on.
+    pub(super) fn watch(&self, watch: Watch) {
+        let Watch { job, incarnation, slot, nodes } = watch;
+        self.jobs.borrow_mut().watch(job, slot, incarnation, nodes);
+        self.bell.ring();
+    }
+
+    /// A job is not watched any more.
+    pub(super) fn remove(&self, job: JobId) {
+        self.jobs.borrow_mut().remove(job);
+    }
+
+    /// A run is not watched any more. The job may be watched for another run by now.
+    fn forget(&self, job: JobId, incarnation: JobIncarnation) {
+        self.jobs.borrow_mut().forget(job, incarnation);
+    }
+
+    /// These jobs are not watched any more.
+    pub(super) fn forget_all(&self, these: impl Fn(JobId) -> bool) {
+        self.jobs.borrow_mut().forget_all(these);
+    }
+
+    /// Nodes died: they are not asked any more.
+    pub(super) fn nodes_died(&self, dead: &NodeSet) {
+        self.jobs.borrow_mut().nodes_died(dead);
+        self.bell.ring();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.jobs.borrow().is_empty()
+    }
+
+    /// The runs as they are. Runs may be added or removed while the network answers.
+    fn now(&self) -> WatchedJobs {
+        self.jobs.borrow().clone()
+    }
+
+    /// Waits for a further run; returns at once if one came since the last return.
+    async fn news(&self) {
+        self.bell.heard().await;
+    }
+}
+
 /// Finds the jobs, among those whose announcers have begun, whose ranks all execute. One task asks
 /// for all jobs: a thousand tasks with one job each would take the network from the heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
-    let runtime = shared.primitives.runtime().clone();
+    let (runtime, starting) = (shared.primitives.runtime().clone(), shared.runs.starting());
     let begin = || Backoff::patient(shared.plan.config.part_of_wait);
     let (mut backoff, mut round) = (begin(), 0_u32);
     loop {
-        if shared.starting.borrow().is_empty() {
-            shared.starting_bell.heard().await;
+        if starting.is_empty() {
+            starting.news().await;
             (backoff, round) = (begin(), 0);
         }
         let since = runtime.now();
         round = round.wrapping_add(1);
-        // Jobs may be added or removed while the network answers.
-        let asked = shared.starting.borrow().clone();
+        let asked = starting.now();
         match detect_started(&shared.primitives, &shared.plan, &asked, round).await {
             Ok(news) => {
                 for (job, incarnation, news) in news {
-                    shared.starting.borrow_mut().forget(job, incarnation);
+                    starting.forget(job, incarnation);
                     // For a death, the membership tells as well, and ends the job.
                     if news == StartNews::Started {
                         shared.drive(|core, now| core.started(now, job, incarnation));
@@ -48,7 +100,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
             }
         }
         let pause = backoff.after(runtime.now() - since);
-        if runtime.timeout(pause, shared.starting_bell.heard()).await.is_some() {
+        if runtime.timeout(pause, starting.news()).await.is_some() {
             // A job that was launched meanwhile is looked at soon.
             backoff = begin();
         }
@@ -75,22 +127,20 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
 pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
 ) {
-    let runtime = shared.primitives.runtime().clone();
+    let (runtime, terminating) = (shared.primitives.runtime().clone(), shared.runs.terminating());
     let (mut pause, mut round) = (FIRST_PAUSE, 0_u32);
     loop {
-        if shared.terminating.borrow().is_empty() {
-            shared.terminating_bell.heard().await;
+        if terminating.is_empty() {
+            terminating.news().await;
             (pause, round) = (FIRST_PAUSE, 0);
         }
         round = round.wrapping_add(1);
         shared.time_to_act().await;
-        // Jobs may be added or removed while the network answers.
-        let mut asked = shared.terminating.borrow().clone();
+        let mut asked = terminating.now();
         match detect_termination(&shared.primitives, &shared.plan, &mut asked, round).await {
             Ok(terminated) => {
                 for (job, incarnation) in terminated {
-                    // By now the watch may be for another run of the job.
-                    shared.terminating.borrow_mut().forget(job, incarnation);
+                    terminating.forget(job, incarnation);
                     shared.drive(|core, now| core.terminated(now, job, incarnation));
                 }
             }
@@ -101,7 +151,7 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
             }
         }
         // A job that begins to end meanwhile is looked at soon.
-        let news = runtime.timeout(pause, shared.terminating_bell.heard()).await;
+        let news = runtime.timeout(pause, terminating.news()).await;
         pause = if news.is_some() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
 }

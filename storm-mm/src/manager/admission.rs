@@ -1,7 +1,8 @@
 //! Submission: whether a job may come in, and into which partition.
 
 use super::dependencies::without_dependency;
-use super::held_bytes::MAX_BYTES_PER_USER;
+use super::jobs::MAX_BYTES_PER_USER;
+use super::partitions::Partition;
 use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
@@ -38,7 +39,7 @@ impl Core {
         service: Service,
         reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
-        if self.shutting_down {
+        if self.jobs.is_closed() {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
         }
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
@@ -52,10 +53,10 @@ impl Core {
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
         let partition = self.choose_partition(&spec)?;
-        let job = JobId(self.next_job);
+        let job = self.jobs.next_id();
         let request = request_of(job, &spec);
-        let chosen = &self.partitions[usize::from(partition.0)];
-        let (name, policy) = (chosen.name.clone(), &chosen.policy);
+        let chosen = &self.partitions[partition];
+        let (name, policy) = (chosen.name().to_owned(), chosen.policy());
         storm_sched::feasible(policy.machine(), &request).map_err(|why| {
             ApiError::new(
                 ErrorCode::Infeasible,
@@ -69,10 +70,10 @@ impl Core {
         }
         self.check_dependency(&mut spec.needs)?;
         self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
-        spec.env = self.environments.shared(&spec.env);
+        spec.env = self.jobs.shared_environment(&spec.env);
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
-        self.next_job += 1 + tasks.unwrap_or(0);
+        self.jobs.take_ids(tasks);
         self.contents_sent(now, peer.uid, &spec);
         let (spec, service) = (Rc::new(spec), Rc::new(service));
         self.append(
@@ -84,7 +85,7 @@ impl Core {
             },
         );
         self.together(now, |core| {
-            for job in core.jobs_of(job) {
+            for job in core.jobs.of(job) {
                 if let Some((id, name)) = reservation.clone() {
                     core.append(now, job, JobEventKind::InReservation { id, name });
                 }
@@ -99,15 +100,16 @@ impl Core {
     /// wait in the partition and all jobs that wait for something other than elements; the second
     /// is the user's own.
     fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
-        let chosen = &self.partitions[usize::from(partition.0)];
-        let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = chosen.policy.pending_count() + switching + self.needs.waiting.len();
+        let chosen = &self.partitions[partition];
+        let switching = chosen.queue_of_next().len();
+        let waiting =
+            chosen.policy().pending_count() + switching + self.jobs.needs().waiting().len();
         if waiting + jobs > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
                 .hint("wait for some to start"));
         }
-        let (own, most) = (self.held_bytes.jobs_of(uid), self.config.user_jobs_max);
+        let (own, most) = (self.jobs.unfinished_of(uid), self.config.user_jobs_max);
         if own + jobs > most as usize {
             let message = format!("you have {own} unfinished jobs");
             return Err(ApiError::new(ErrorCode::QueueFull, message)
@@ -119,7 +121,7 @@ impl Core {
 
     /// Fails if the manager does not keep one more specification for this user.
     fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        if self.held_bytes.with(spec) <= MAX_BYTES_PER_USER {
+        if self.jobs.held_bytes_with(spec) <= MAX_BYTES_PER_USER {
             return Ok(());
         }
         let most = MAX_BYTES_PER_USER >> 20;
@@ -155,20 +157,23 @@ impl Core {
     fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
         let offered = || {
             let list = self.partitions.iter();
-            let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
+            let list =
+                list.map(|p| format!("{} ({} on {})", p.name(), p.policy().name(), p.node_list()));
             list.collect::<Vec<_>>().join(", ")
         };
         let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
-        let matches = |partition: &&super::Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
-                && spec.partition.as_deref().is_none_or(|name| partition.name == name)
+        let matches = |partition: &&Partition| {
+            spec.sched.as_deref().is_none_or(|sched| partition.policy().name() == policy(sched))
+                && spec.partition.as_deref().is_none_or(|name| partition.name() == name)
         };
         let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
-        let chosen = candidates.iter().find(|partition| partition.default).or(candidates.first());
-        if let Some(id) = chosen.and_then(|partition| self.partition_named(&partition.name)) {
+        let chosen =
+            candidates.iter().find(|partition| partition.is_default()).or(candidates.first());
+        if let Some(id) = chosen.and_then(|partition| self.partitions.id_of(partition.name())) {
             return Ok(id);
         }
-        let unknown = spec.partition.as_deref().filter(|name| self.partition_named(name).is_none());
+        let unknown =
+            spec.partition.as_deref().filter(|name| self.partitions.id_of(name).is_none());
         let error = match (unknown, spec.sched.as_deref()) {
             (Some(name), _) => {
                 ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))

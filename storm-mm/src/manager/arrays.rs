@@ -3,21 +3,12 @@
 //! The array has a number of its own. Its jobs have the numbers that follow, in the order of their
 //! indices (`docs/decisions/0043`).
 
-use super::needs_table::Array;
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, Peer};
-use crate::job::Phase;
-use std::collections::BTreeSet;
 use storm_primitives::Instant;
 use storm_rm::{ArrayError, ArraySpec, JobId, PartitionId};
 
 impl Core {
-    /// The array that a job belongs to, if any.
-    pub(super) fn array_of(&mut self, job: JobId) -> Option<&mut Array> {
-        let task = self.jobs.get(&job)?.task?;
-        self.needs.arrays.get_mut(&task.array)
-    }
-
     /// The number of jobs that an array makes, if the array is allowed.
     pub(super) fn array_size(&self, array: &ArraySpec) -> Result<u64, ApiError> {
         let most = self.config.array_max;
@@ -40,56 +31,31 @@ impl Core {
 
     /// Lets jobs of an array go to their policy while its limit allows it.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
-        if let Some(later) = &mut self.needs.fill_later {
-            later.insert(unit);
+        if self.jobs.needs_mut().fill_later(unit) {
             return;
         }
         // Each turn takes a job out of the waiting jobs, or is the last.
         loop {
-            let Some(array) = self.needs.arrays.get(&unit) else { return };
-            let limited =
-                array.spec.needs.array.as_ref().is_some_and(|array| array.limit.is_some());
-            if !limited || !array.has_room() {
+            let Some(array) = self.jobs.needs().array(unit) else { return };
+            if array.limit().is_none() || !array.has_room() {
                 return;
             }
-            let last = JobId(unit.0.saturating_add(u64::from(array.size)));
-            let mut waiting = self.needs.waiting.range(unit..=last).copied();
+            let mut waiting = self.jobs.needs().waiting_of(unit);
             let Some(next) = waiting.find(|job| self.obstacle(now, *job).is_none()) else { return };
+            drop(waiting);
             self.reconsider(now, next);
         }
-    }
-
-    /// The jobs that a number stands for: the job itself, or those of an array.
-    pub(super) fn jobs_of(&self, job: JobId) -> Vec<JobId> {
-        if self.needs.arrays.contains_key(&job) {
-            let known = |task: &JobId| self.jobs.contains_key(task);
-            self.needs.tasks_of(job).into_iter().filter(known).collect()
-        } else {
-            vec![job]
-        }
-    }
-
-    /// The job that a question about a number is about. For an array, the first job that has not
-    /// ended, or else the last.
-    pub(super) fn one_of(&self, job: JobId) -> JobId {
-        let jobs = self.jobs_of(job);
-        let goes_on = |job: &&JobId| {
-            let record = self.jobs.get(job);
-            record.is_some_and(|record| !matches!(record.phase, Phase::Ended(_)))
-        };
-        jobs.iter().find(goes_on).or(jobs.last()).copied().unwrap_or(job)
     }
 
     /// Acts on many jobs at once. Arrays and queues are dealt with only at the end, since each end
     /// of a job would have all waiting jobs looked at.
     pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
-        if self.needs.fill_later.is_some() {
+        if self.jobs.needs_mut().begin_together() {
             return act(self);
         }
-        self.needs.fill_later = Some(BTreeSet::new());
         let outcome = act(self);
-        let units = self.needs.fill_later.take().unwrap_or_default();
-        for id in (0..self.partition_count()).map(PartitionId) {
+        let units = self.jobs.needs_mut().end_together();
+        for id in self.partitions.ids() {
             self.tell_untold(now, id);
         }
         for unit in units {
@@ -100,7 +66,7 @@ impl Core {
 
     /// Tells a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
-        let untold = std::mem::take(&mut self.partition(id).untold);
+        let untold = self.partitions.get_mut(id).take_untold();
         if !untold.is_empty() {
             self.handle_together(now, id, untold);
             self.effects.immediate.push(Immediate::SlicesChanged(id));

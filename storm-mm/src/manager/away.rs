@@ -3,27 +3,14 @@
 //!
 //! The manager does not wait for a silent node, since its host may be gone.
 
-use super::fencing::KEEPER_TIME;
-use super::live_job::Launch;
+use super::live::Left;
+use super::returns::KEEPER_TIME;
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeReturn, Stream};
 use storm_rm::{JobId, Rank};
-
-/// The nodes that a job waits for.
-pub(super) type Away = BTreeMap<NodeId, Left>;
-
-/// The state of a node without a Node Manager.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
-    /// Until when its next Node Manager may come.
-    pub(super) until: Instant,
-    /// When its ranks have certainly ended, if none comes.
-    pub(super) fenced: Instant,
-}
 
 /// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,29 +38,25 @@ impl Core {
         node: NodeId,
         going: Going,
     ) -> Option<Left> {
-        if going == Going::Lost || self.shutting_down {
+        if going == Going::Lost || self.jobs.is_closed() {
             return None;
         }
         let returns = self.nodes.get(node)?.info.as_ref()?.returns?;
-        let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
-        let has_ranks =
-            matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
+        let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
         // Nodes that carry the messages of ranks cannot continue where their former Node Managers
         // ended.
-        let partition = &self.partitions[usize::from(live.partition.0)];
-        let waits = has_ranks
+        let partition = &self.partitions[live.partition()];
+        let waits = live.is_on_nodes()
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
-            && partition.policy.communication_slice().is_none();
+            && partition.policy().communication_slice().is_none();
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 
     /// The job goes on elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        live.launch = Launch::Recovering;
-        live.unheard.insert(node);
-        live.away.insert(node, left);
-        let incarnation = live.incarnation;
+        let Some(live) = self.live.get_mut(job) else { return };
+        live.await_return(node, left);
+        let incarnation = live.incarnation();
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
         let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
         self.effects.durable.push(Durable::Timer { at: left.until, timer });
@@ -86,12 +69,8 @@ impl Core {
         (rank, stream): (Rank, Stream),
         (offset, len): (u64, usize),
     ) -> usize {
-        let Some(live) = self.live.get_mut(&job) else { return 0 };
-        let end = offset.saturating_add(len as u64);
-        let seen = live.outputs.entry((rank, stream == Stream::Stderr)).or_insert(offset);
-        let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
-        *seen = end.max(*seen);
-        known.min(len)
+        let Some(live) = self.live.get_mut(job) else { return 0 };
+        live.known_output((rank, stream), (offset, len))
     }
 }
 

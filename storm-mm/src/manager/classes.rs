@@ -4,6 +4,7 @@
 //! 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 
 use super::Core;
+use super::live::ToldClass;
 use crate::api::ClassView;
 use crate::job::JobRecord;
 use std::collections::BTreeMap;
@@ -11,21 +12,6 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::{
     Coscheduling, JobId, JobIncarnation, ProcessClass, ProcessFigures, Rank, RankClass, Witness,
 };
-
-/// A node's report of a rank's class.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ToldClass {
-    told: RankClass,
-    at: Instant,
-}
-
-impl ToldClass {
-    /// Since when the rank has had its class.
-    fn since(&self) -> Instant {
-        let age_ns = u64::from(self.told.for_ms) * 1_000_000;
-        Instant::from_nanos(self.at.as_nanos().saturating_sub(age_ns))
-    }
-}
 
 impl Core {
     /// A node reports the classes of its ranks.
@@ -36,26 +22,25 @@ impl Core {
         (job, incarnation): (JobId, JobIncarnation),
         ranks: Vec<RankClass>,
     ) {
-        let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
+        let live = self.live.run_mut(job, incarnation);
         let Some((live, record)) = live.zip(self.jobs.get(&job)) else { return };
         let share = record.ranks.iter().find(|share| share.node == node);
         let own = |told: &RankClass| share.is_some_and(|share| share.has(told.rank));
-        let told = ranks.into_iter().filter(own);
-        live.classes.extend(told.map(|told| (told.rank, ToldClass { told, at: now })));
+        live.classes_told(now, ranks.into_iter().filter(own));
     }
 
     /// The reported classes of a running job's ranks, while its partition uses flexible
     /// coscheduling.
     fn classes(&self, record: &JobRecord) -> Option<&BTreeMap<Rank, ToldClass>> {
-        let live = self.live.get(&record.id)?;
-        let partition = &self.partitions[usize::from(live.partition.0)];
-        (partition.coscheduling() == Coscheduling::Flexible).then_some(&live.classes)
+        let live = self.live.get(record.id)?;
+        let partition = &self.partitions[live.partition()];
+        (partition.coscheduling() == Coscheduling::Flexible).then_some(live.classes())
     }
 
     /// The class of a rank.
     pub(super) fn class_of(&self, record: &JobRecord, rank: Rank) -> Option<ClassView> {
         let known = self.classes(record)?.get(&rank)?;
-        let ToldClass { told: RankClass { class, figures, .. }, .. } = *known;
+        let RankClass { class, figures, .. } = known.told();
         Some(ClassView { class, since: self.wall(known.since()), figures })
     }
 
@@ -67,7 +52,7 @@ impl Core {
 
     /// How a job shares processors, where strobes are not all that switches between jobs.
     pub(super) fn sharing_of(&self, record: &JobRecord) -> Vec<String> {
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         let shared = partition.and_then(|partition| sharing(partition.coscheduling()));
         let mut said: Vec<String> = shared.map(str::to_owned).into_iter().collect();
         if let Some(classes) = self.classes(record) {
@@ -98,7 +83,7 @@ struct Group {
 
 impl Group {
     fn of(class: ProcessClass, witness: Option<Witness>, members: &[&ToldClass]) -> Group {
-        let figures = || members.iter().filter_map(|member| member.told.figures);
+        let figures = || members.iter().filter_map(|member| member.told().figures);
         let mean = |value: fn(ProcessFigures) -> u64| {
             figures().map(value).sum::<u64>() / (members.len() as u64).max(1)
         };
@@ -164,8 +149,9 @@ impl Group {
 fn groups(classes: &BTreeMap<Rank, ToldClass>, procs: u32) -> Vec<Group> {
     let mut groups: BTreeMap<_, Vec<&ToldClass>> = BTreeMap::new();
     for told in classes.values() {
-        let witness = told.told.figures.map(|figures| figures.witness);
-        groups.entry((told.told.class, witness)).or_default().push(told);
+        let RankClass { class, figures, .. } = told.told();
+        let witness = figures.map(|figures| figures.witness);
+        groups.entry((class, witness)).or_default().push(told);
     }
     let told = u32::try_from(classes.len()).unwrap_or(u32::MAX);
     let group = |((class, witness), members): ((_, _), Vec<_>)| Group::of(class, witness, &members);
@@ -223,7 +209,7 @@ mod tests {
             cpu_percent: 97,
         });
         let told = RankClass { rank: Rank(rank), class, for_ms: 7, figures };
-        (Rank(rank), ToldClass { told, at: Instant::from_nanos(9_000_000) })
+        (Rank(rank), ToldClass::new(told, Instant::from_nanos(9_000_000)))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::Core;
 use super::away::Going;
-use super::live_job::Launch;
+use super::live::LiveJob;
 use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
@@ -14,17 +14,14 @@ impl Core {
     /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
     /// No rank of the run has been told to start anywhere.
     pub(super) fn is_staged_to(&self, job: JobId, node: NodeId, going: Going) -> bool {
-        let launch = self.live.get(&job).map(|live| live.launch);
-        let is_staged = matches!(launch, Some(Launch::Staging | Launch::Staged));
+        let is_staged = self.live.get(job).is_some_and(|live| !live.is_on_nodes());
         is_staged && self.leaves_keeper(node, going)
     }
 
     /// Whether the Node Manager of a node, which has ended, moved the messages of a job's ranks.
     pub(super) fn is_moved_by(&self, job: JobId, node: NodeId, going: Going) -> bool {
-        let slices = self.live.get(&job).is_some_and(|live| {
-            let partition = &self.partitions[usize::from(live.partition.0)];
-            partition.policy.communication_slice().is_some()
-        });
+        let partition = self.live.get(job).map(LiveJob::partition);
+        let slices = partition.is_some_and(|id| self.is_coscheduled(id));
         slices && self.leaves_keeper(node, going)
     }
 
@@ -32,7 +29,7 @@ impl Core {
     fn leaves_keeper(&self, node: NodeId, going: Going) -> bool {
         let lives = match going {
             Going::Lost => false,
-            Going::LinkClosed | Going::ProcessEnded => !self.shutting_down,
+            Going::LinkClosed | Going::ProcessEnded => !self.jobs.is_closed(),
         };
         let info = self.nodes.get(node).and_then(|entry| entry.info.as_ref());
         lives && info.is_some_and(|info| info.returns.is_some())
@@ -53,7 +50,7 @@ impl Core {
     pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
         self.together(now, |core| {
             let finished = Event::Finished(storm_sched::JobId(job.0));
-            core.partition(partition).untold.push(finished);
+            core.partitions.get_mut(partition).tell_later(finished);
             let why = core.jobs.get(&job).and_then(|record| record.log.last());
             let why = why.map(|entry| entry.text.clone());
             core.notify_state(job, JobState::Pending, why);

@@ -6,12 +6,12 @@
 use super::Core;
 use super::eligibility::Obstacle;
 use super::ending::no_such_job;
-use super::needs_table::{Begin, End, NeedsTable, conditions};
+use super::jobs::{Begin, End, conditions};
 use crate::api::{ApiError, ErrorCode, JobState};
 use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use storm_primitives::Instant;
 use storm_rm::{ArraySpec, Condition, Dependency, JobId, JobSpec, Needs};
 
@@ -27,14 +27,14 @@ impl Core {
             return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
         }
         let unknown =
-            |job: &JobId| !self.jobs.contains_key(job) && !self.needs.arrays.contains_key(job);
+            |job: &JobId| !self.jobs.contains_key(job) && !self.jobs.needs().is_array(*job);
         if let Some(job) = dependency.conditions.iter().filter_map(|one| one.job()).find(unknown) {
             return Err(no_such_job(job).why("the job would depend on it"));
         }
         for condition in &mut dependency.conditions {
             let Condition::AfterCorr(other) = *condition else { continue };
             match &needs.array {
-                Some(array) if self.needs.arrays.contains_key(&other) => {
+                Some(array) if self.jobs.needs().is_array(other) => {
                     self.check_corresponding(array, other)?;
                 }
                 _ => *condition = Condition::AfterOk(other),
@@ -47,7 +47,8 @@ impl Core {
     fn check_corresponding(&self, array: &ArraySpec, other: JobId) -> Result<(), ApiError> {
         // Submission has refused arrays that are invalid.
         let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
-        match indices.into_iter().find(|index| self.needs.task_with(other, *index).is_none()) {
+        match indices.into_iter().find(|index| self.jobs.needs().task_with(other, *index).is_none())
+        {
             None => Ok(()),
             Some(index) => Err(ApiError::new(
                 ErrorCode::NoSuchJob,
@@ -75,7 +76,7 @@ impl Core {
                     ends.insert(on);
                 }
                 Condition::AfterCorr(array) if !record.corresponding_ended.contains_key(&array) => {
-                    tasks.insert((array, self.needs.awaited_end(record, condition)));
+                    tasks.insert((array, self.jobs.needs().awaited_end(record, condition)));
                 }
                 // The news has come already, or the condition names no job.
                 Condition::After { .. }
@@ -88,19 +89,19 @@ impl Core {
         }
         for on in begins {
             match self.unit_begun(now, on) {
-                None => self.await_one(job, |needs| &mut needs.followers, on),
+                None => self.jobs.needs_mut().await_begin(job, on),
                 Some(at) => self.note_before(now, job, on, DependencyNote::Begun { at }),
             }
         }
         for on in ends {
             match self.unit_ended(on) {
-                None => self.await_one(job, |needs| &mut needs.dependents, on),
+                None => self.jobs.needs_mut().await_end(job, on),
                 Some(completed) => self.note_end_before(now, job, on, completed),
             }
         }
         for (array, task) in tasks {
             match self.corresponding_ended(array, task) {
-                Err(task) => self.await_one(job, |needs| &mut needs.dependents, task),
+                Err(task) => self.jobs.needs_mut().await_end(job, task),
                 Ok(completed) => {
                     let note = DependencyNote::CorrespondingEnded { completed };
                     self.note_before(now, job, array, note);
@@ -109,23 +110,11 @@ impl Core {
         }
     }
 
-    /// Has a job wait for a begin or an end.
-    fn await_one(
-        &mut self,
-        job: JobId,
-        of: impl FnOnce(&mut NeedsTable) -> &mut BTreeMap<JobId, BTreeSet<JobId>>,
-        on: JobId,
-    ) {
-        if of(&mut self.needs).entry(on).or_default().insert(job) {
-            self.needs.awaited.entry(job).or_default().left += 1;
-        }
-    }
-
     /// When a job or array has begun, or has ended without beginning. A forgotten job has done so
     /// at an unknown time, so the present time stands for it.
     fn unit_begun(&self, now: Instant, unit: JobId) -> Option<Timestamp> {
-        if self.needs.arrays.contains_key(&unit) {
-            return self.needs.array_begun(unit);
+        if self.jobs.needs().is_array(unit) {
+            return self.jobs.needs().array_begun(unit);
         }
         match self.jobs.get(&unit) {
             Some(record) => record.begun.or(record.ended),
@@ -136,8 +125,8 @@ impl Core {
     /// Whether a job or array has ended, and if so, COMPLETED. A forgotten job counts as ended and
     /// not COMPLETED, since nothing better is known.
     fn unit_ended(&self, unit: JobId) -> Option<bool> {
-        if self.needs.arrays.contains_key(&unit) {
-            return self.needs.array_ended(unit);
+        if self.jobs.needs().is_array(unit) {
+            return self.jobs.needs().array_ended(unit);
         }
         match self.jobs.get(&unit).map(|record| &record.phase) {
             Some(Phase::Ended(outcome)) => Some(outcome.state == JobState::Completed),
@@ -152,7 +141,7 @@ impl Core {
         let Some(task) = task else { return Ok(false) };
         match self.jobs.get(&task) {
             Some(_) => self.unit_ended(task).ok_or(task),
-            None => Ok(self.needs.array_is_well(array)),
+            None => Ok(self.jobs.needs().array_is_well(array)),
         }
     }
 
@@ -187,7 +176,7 @@ impl Core {
         let any = record.spec.needs.dependency.as_ref().is_some_and(|needed| needed.any);
         let about = |condition: &Condition| match condition.job() {
             Some(on) if on == unit => !matches!(condition, Condition::AfterCorr(_)),
-            Some(_) => self.needs.awaited_end(record, *condition) == Some(unit),
+            Some(_) => self.jobs.needs().awaited_end(record, *condition) == Some(unit),
             None => false,
         };
         let about: Vec<Condition> = conditions(record).filter(about).collect();
@@ -206,11 +195,9 @@ impl Core {
         }
         let holds = |condition: &Condition| condition.holds_after(completed);
         // A job that has ended meanwhile waits for nothing.
-        let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
-        awaited.left = awaited.left.saturating_sub(1);
-        let fails = !any && !about.iter().all(holds) && !awaited.failed;
-        awaited.failed |= fails;
-        if awaited.left == 0 || fails || any && about.iter().any(holds) {
+        let failed = !any && !about.iter().all(holds);
+        let Some(is_due) = self.jobs.needs_mut().told(job, failed) else { return };
+        if is_due || any && about.iter().any(holds) {
             self.reconsider(now, job);
         }
     }
@@ -219,9 +206,8 @@ impl Core {
         self.note_before(now, job, unit, DependencyNote::Begun { at });
         let any = self.jobs.get(&job).and_then(|record| record.spec.needs.dependency.as_ref());
         let any = any.is_some_and(|needed| needed.any);
-        let Some(awaited) = self.needs.awaited.get_mut(&job) else { return };
-        awaited.left = awaited.left.saturating_sub(1);
-        if awaited.left == 0 || any {
+        let Some(is_due) = self.jobs.needs_mut().told(job, false) else { return };
+        if is_due || any {
             self.reconsider(now, job);
         }
     }
@@ -229,21 +215,21 @@ impl Core {
     /// Tells waiting jobs of begins and ends. Ends that result from this are dealt with here as
     /// well, one after the other, because chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.settling, true) {
+        if self.jobs.needs_mut().set_settling(true) {
             return;
         }
         loop {
-            if let Some(Begin { unit, at }) = self.needs.begins.pop_front() {
-                for job in self.needs.followers.remove(&unit).unwrap_or_default() {
+            if let Some(Begin { unit, at }) = self.jobs.needs_mut().next_begin() {
+                for job in self.jobs.needs_mut().take_followers(unit) {
                     self.tell_begin(now, job, unit, at);
                 }
-            } else if let Some(end) = self.needs.ends.pop_front() {
+            } else if let Some(end) = self.jobs.needs_mut().next_end() {
                 self.settle_end(now, end);
             } else {
                 break;
             }
         }
-        self.settling = false;
+        self.jobs.needs_mut().set_settling(false);
     }
 
     fn settle_end(&mut self, now: Instant, end: End) {
@@ -251,7 +237,7 @@ impl Core {
         match completed {
             None => self.fill_array(now, unit),
             Some(completed) => {
-                for job in self.needs.dependents.remove(&unit).unwrap_or_default() {
+                for job in self.jobs.needs_mut().take_dependents(unit) {
                     self.tell_end(now, job, unit, completed);
                 }
             }
@@ -264,7 +250,7 @@ impl Core {
     /// Looks again at a job, or at all jobs of an array.
     fn reconsider_unit(&mut self, now: Instant, unit: JobId) {
         self.reconsider(now, unit);
-        for task in self.needs.tasks_of(unit) {
+        for task in self.jobs.needs().tasks_of(unit) {
             self.reconsider(now, task);
         }
     }
@@ -274,7 +260,7 @@ impl Core {
         let Dependency { any, conditions } = record.spec.needs.dependency.as_ref()?;
         let wall = self.wall(now);
         let state = |condition: &Condition| match *condition {
-            Condition::Singleton => self.needs.is_first_of_its_name(record).then_some(true),
+            Condition::Singleton => self.jobs.needs().is_first_of_its_name(record).then_some(true),
             Condition::After { .. } => {
                 delay_over(record, *condition).is_some_and(|at| at <= wall).then_some(true)
             }

@@ -10,7 +10,6 @@ use crate::api::{ApiError, ErrorCode, Peer};
 use crate::cluster::ClusterEventKind;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, has_step_of_nothing};
-use storm_rm::PartitionId;
 use storm_sched::Event;
 
 /// Longest reason, in bytes: a sentence that a listing can show.
@@ -64,8 +63,8 @@ impl Core {
             return;
         }
         let closed = self.why_closed(node).is_some();
-        for id in (0..self.partition_count()).map(PartitionId) {
-            let Some(index) = self.partition(id).index_of(node) else { continue };
+        for id in self.partitions.ids() {
+            let Some(index) = self.partitions[id].index_of(node) else { continue };
             if closed {
                 self.handle_event(now, id, Event::NodeDrained(index));
             } else {

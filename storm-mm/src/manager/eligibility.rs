@@ -4,7 +4,7 @@
 //!
 //! The lifting of holds is in [`super::holding`], the ends of jobs in [`super::dependencies`].
 
-use super::unmet::Unmet;
+use super::jobs::Unmet;
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, Hold};
 use jiff::Timestamp;
@@ -46,9 +46,7 @@ impl Core {
     pub(super) fn enter(&mut self, now: Instant, job: JobId) {
         match self.obstacle(now, job) {
             None => {
-                if let Some(array) = self.array_of(job) {
-                    array.entered.insert(job);
-                }
+                self.jobs.enter(job);
                 self.hand_over(now, job);
             }
             Some(obstacle) => self.wait(now, job, obstacle),
@@ -56,7 +54,7 @@ impl Core {
     }
 
     fn wait(&mut self, now: Instant, job: JobId, obstacle: Obstacle) {
-        self.needs.waiting.insert(job);
+        self.jobs.needs_mut().wait(job);
         match obstacle {
             Obstacle::Begin(begin) | Obstacle::Dependency { until: Some(begin), .. } => {
                 let left = Duration::try_from(begin.duration_since(self.wall(now)));
@@ -85,7 +83,7 @@ impl Core {
 
     /// Looks again at a job that waits for something else than elements.
     pub(super) fn reconsider(&mut self, now: Instant, job: JobId) {
-        if self.needs.waiting.remove(&job) {
+        if self.jobs.needs_mut().stop_waiting(job) {
             self.enter(now, job);
         }
     }
@@ -94,19 +92,17 @@ impl Core {
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
         let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
-        match self.partition_named(&record.partition) {
+        match self.partitions.id_of(&record.partition) {
             Some(partition) => {
-                if let Some(switching) = &mut self.partition(partition).switching {
-                    switching.queue.push(job);
-                } else if self.needs.fill_later.is_some() {
-                    self.partition(partition).untold.push(Event::Submit(request));
-                } else {
-                    self.tell_policy(now, partition, Event::Submit(request));
+                let (submitted, later) = (Event::Submit(request), self.jobs.needs().is_together());
+                let told = self.partitions.get_mut(partition).enqueue(job, submitted, later);
+                if let Some(submitted) = told {
+                    self.tell_policy(now, partition, submitted);
                 }
             }
             None => {
                 let lack = Unmet::Partition(record.partition.clone());
-                self.needs.unmet.insert(job, lack.clone());
+                self.jobs.needs_mut().lack(job, lack.clone());
                 self.wait(now, job, Obstacle::Unmet(lack));
             }
         }
@@ -114,26 +110,24 @@ impl Core {
 
     /// Takes a job that has not started away from its policy, to wait for something else.
     pub(super) fn leave(&mut self, now: Instant, job: JobId) {
-        if self.fencing.contains_key(&job) || self.needs.waiting.contains(&job) {
+        if self.returns.is_fencing(job) || self.jobs.needs().is_waiting(job) {
             return;
         }
-        let partition = self.partition_named(&self.jobs[&job].partition);
+        let partition = self.partitions.id_of(&self.jobs[&job].partition);
         if let Some(partition) = partition {
             let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
             self.withdraw(now, partition, job, withdrawn);
         }
-        self.needs.waiting.insert(job);
-        if let Some(array) = self.array_of(job) {
-            array.entered.remove(&job);
-            let unit = self.jobs[&job].unit();
-            self.fill_array(now, unit);
+        self.jobs.needs_mut().wait(job);
+        if let Some(array) = self.jobs.leave(job) {
+            self.fill_array(now, array);
         }
     }
 
     /// The obstacle between a job and its policy, if there is one.
     pub(super) fn obstacle(&self, now: Instant, job: JobId) -> Option<Obstacle> {
         let record = self.jobs.get(&job)?;
-        if self.shutting_down {
+        if self.jobs.is_closed() {
             return Some(Obstacle::GoingDown);
         }
         if let Some(hold) = record.hold {
@@ -147,27 +141,27 @@ impl Core {
         if let Some(obstacle) = self.unmet_dependency(now, record) {
             return Some(obstacle);
         }
-        if let Some(lack) = self.needs.unmet.get(&job) {
+        if let Some(lack) = self.jobs.needs().unmet_of(job) {
             return Some(Obstacle::Unmet(lack.clone()));
         }
         if self.is_stranded(job) {
             return Some(Obstacle::Places);
         }
         let task = record.task?;
-        let array = self.needs.arrays.get(&task.array)?;
-        let limit = array.spec.needs.array.as_ref().and_then(|array| array.limit)?;
-        let may = array.entered.contains(&job) || array.has_room();
+        let array = self.jobs.needs().array(task.array)?;
+        let limit = array.limit()?;
+        let may = array.has_entered(job) || array.has_room();
         (!may).then_some(Obstacle::ArrayLimit(limit))
     }
 
     /// Why a job waits that its policy does not know of. If the job waits for something else first,
     /// the reason also says what the configuration lacks for it.
     pub(super) fn need_reason(&self, now: Instant, job: JobId) -> Option<String> {
-        if !self.needs.waiting.contains(&job) {
+        if !self.jobs.needs().is_waiting(job) {
             return None;
         }
         let obstacle = self.obstacle(now, job)?;
-        let then = match (&obstacle, self.needs.unmet.get(&job)) {
+        let then = match (&obstacle, self.jobs.needs().unmet_of(job)) {
             (Obstacle::Unmet(_), _) | (_, None) => String::new(),
             (_, Some(lack)) => format!("; {lack}"),
         };
@@ -185,7 +179,7 @@ impl Core {
                 let word = if any { " or " } else { " and " };
                 let named = open.iter().take(MAX_NAMED_CONDITIONS);
                 let named: Vec<String> =
-                    named.map(|condition| condition.text(&|job| self.job_name(job))).collect();
+                    named.map(|condition| condition.text(&|job| self.jobs.name(job))).collect();
                 let more = match open.len() - named.len() {
                     0 => String::new(),
                     more => format!("{word}{more} more"),
@@ -197,7 +191,7 @@ impl Core {
                 format!("it waits for {}{more}{until} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
-                let condition = condition.text(&|job| self.job_name(job));
+                let condition = condition.text(&|job| self.jobs.name(job));
                 format!(
                     "{condition} can never be satisfied, so the job never starts \
                      (DependencyNeverSatisfied)"

@@ -1,7 +1,6 @@
 //! The end of jobs: asked for, forced, or reached.
 
-use super::fencing::Lost;
-use super::live_job::{Launch, LiveJob};
+use super::live::{Launch, LiveJob, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{Cut, EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
@@ -45,7 +44,7 @@ impl Core {
         states: &[JobState],
     ) -> Result<(), ApiError> {
         // The last job first, so that none starts because another goes.
-        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
             core.cancel_one(now, peer, job, signal)
@@ -112,15 +111,10 @@ impl Core {
             return Err(ApiError::new(ErrorCode::BadRequest, message)
                 .hint(format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1")));
         }
-        match self.live.get(&job) {
-            Some(live)
-                if matches!(
-                    live.launch,
-                    Launch::Launched | Launch::Started | Launch::Recovering
-                ) =>
-            {
+        match self.live.get(job) {
+            Some(live) if live.is_on_nodes() => {
                 let command = Command::SignalJob { job, signal };
-                self.effects.durable.push(Durable::Command(live.nodes.clone(), command));
+                self.effects.durable.push(Durable::Command(live.nodes().clone(), command));
                 Ok(())
             }
             Some(_) | None => {
@@ -135,17 +129,16 @@ impl Core {
 
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
-        self.shutting_down = true;
+        self.jobs.close();
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
         // job may start because another goes.
-        let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
+        let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
-        let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
-        let awaiting: Vec<JobId> =
-            self.awaiting_flags.iter().map(|placed| placed.job).rev().collect();
+        let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
+        let awaiting: Vec<JobId> = self.live.awaiting().map(|placed| placed.job()).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
-        let switching = self.partitions.iter().filter_map(|p| p.switching.as_ref());
-        let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
+        let queues = self.partitions.iter().map(|p| p.queue_of_next().iter().rev().copied());
+        let early = queues.flatten().chain(early);
         let unfinished =
             early.collect::<Vec<_>>().into_iter().chain(queued).chain(awaiting).chain(all);
         self.together(now, |core| {
@@ -158,7 +151,7 @@ impl Core {
     /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
-        match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
+        match (&record.phase, self.live.get(job).map(LiveJob::launch)) {
             // Otherwise the job would be queued again after its user was told that it ends.
             (
                 Phase::Ending(
@@ -173,13 +166,13 @@ impl Core {
             }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
-                let partition = self.partition_named(&record.partition);
+                let partition = self.partitions.id_of(&record.partition);
                 // Its policy does not know a job that waits for something else.
-                let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
+                let partition = partition.filter(|_| !self.jobs.needs().is_waiting(job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
                     // Its partition may not be there any more.
-                    self.forget_fencing(job);
+                    self.returns.forget(job);
                 }
                 if let Some(partition) = partition {
                     let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
@@ -202,31 +195,26 @@ impl Core {
         job: JobId,
         event: Event,
     ) {
-        if self.forget_fencing(job) || self.give_back(now, job) {
+        if self.returns.forget(job) || self.give_back(now, job) {
             return;
         }
-        if let Some(switching) = &mut self.partition(partition).switching {
-            return switching.queue.retain(|waiting| *waiting != job);
+        let later = self.jobs.needs().is_together();
+        if let Some(event) = self.partitions.get_mut(partition).dequeue(job, event, later) {
+            self.tell_policy(now, partition, event);
         }
-        if self.needs.fill_later.is_some() {
-            return self.partition(partition).untold.push(event);
-        }
-        self.tell_policy(now, partition, event);
     }
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
-        let Some(live) = self.live.get_mut(&job) else { return };
-        // Nodes on which the job never began have nothing to end.
-        live.over = live.over.union(&std::mem::take(&mut live.lacking));
-        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        let Some(live) = self.live.get_mut(job) else { return };
+        let nodes = live.begin_end();
         self.order_end(now, job, nodes, &cause);
     }
 
     /// Tells nodes to end their part of a job.
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
-        let Some(live) = self.live.get(&job) else { return };
-        let incarnation = live.incarnation;
+        let Some(live) = self.live.get(job) else { return };
+        let incarnation = live.incarnation();
         let polite = matches!(
             cause,
             EndCause::Cancelled { .. }
@@ -249,8 +237,8 @@ impl Core {
 
     /// The job's last process is gone: frees all that it held.
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
-        let Some(live) = self.live.remove(&job) else { return };
-        let nodes = self.up(&live.nodes);
+        let Some(mut live) = self.live.remove(job) else { return };
+        let nodes = self.up(live.nodes());
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
         let cause = self.lost_meanwhile(job, &live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
@@ -266,22 +254,21 @@ impl Core {
             }
             cause => {
                 let ran = live.run_time(now);
-                self.append_end(now, job, cause, live.exits.into_values().collect(), ran);
+                self.append_end(now, job, cause, live.take_exits(), ran);
             }
         }
-        self.slots.put_back(live.slot);
+        self.live.free_slot(live.slot());
         self.place_awaiting(now);
-        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-        let lost = if launched { live.lost } else { Lost::new() };
+        let lost = if live.is_on_nodes() { live.take_lost() } else { Lost::new() };
         let is_cut = requeue && self.jobs[&job].cut_launches > 0;
-        let in_place = is_cut && lost.is_empty() && !live.released;
+        let in_place = is_cut && lost.is_empty() && !live.is_released();
         if in_place {
-            self.queue_in_place(now, job, live.partition);
-        } else if !live.released {
+            self.queue_in_place(now, job, live.partition());
+        } else if !live.is_released() {
             let finished = Event::Finished(storm_sched::JobId(job.0));
-            self.tell_policy(now, live.partition, finished);
+            self.tell_policy(now, live.partition(), finished);
         }
-        self.ended_outside_matrix(now, job, &live.nodes);
+        self.ended_outside_matrix(now, job, live.nodes());
         self.return_stranded(now);
         if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);
@@ -318,7 +305,7 @@ impl Core {
             )
             | None => false,
         };
-        again && !self.shutting_down
+        again && !self.jobs.is_closed()
     }
 
     /// A lost node may still run ranks of the job, so the loss becomes the cause. A job whose launch
@@ -353,10 +340,10 @@ impl Core {
             )
             | None => false,
         };
-        if !is_replaced || live.lost.is_empty() {
+        if !is_replaced || live.lost().is_empty() {
             return cause;
         }
-        Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost.keys().copied().collect()) })
+        Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost().keys().copied().collect()) })
     }
 
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
@@ -379,7 +366,7 @@ impl Core {
             | EndCause::Preempted { .. }
             | EndCause::NodeRemoved { .. } => return cause,
         };
-        let crashed = live.exits.values().find_map(|exit| match exit.status {
+        let crashed = live.exits().values().find_map(|exit| match exit.status {
             ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {
                 Some((exit.rank, signal))
             }
@@ -406,7 +393,7 @@ impl Core {
         exits: Vec<RankExit>,
         ran: Duration,
     ) {
-        let cause = cause.map(|cause| (self.said(&cause), cause));
+        let cause = cause.map(|cause| (self.config.said(&cause), cause));
         let outcome = outcome(cause, &exits);
         let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
         let ended = Reply::Ended {
@@ -423,27 +410,6 @@ impl Core {
         self.effects.durable.push(Durable::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);
         self.settle(now);
-    }
-
-    /// Why a job is ended, with the name of the user if there is one.
-    pub(super) fn said(&self, cause: &EndCause) -> String {
-        match cause {
-            EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
-                Some(name) => format!("cancelled by {name} ({uid})"),
-                None => cause.to_string(),
-            },
-            cause => cause.to_string(),
-        }
-    }
-
-    /// A line of a job's log with the user's name, since the record has only the number.
-    pub(super) fn with_user_name(&self, text: &str) -> String {
-        let named = || {
-            let (before, uid) = text.rsplit_once("by user ")?;
-            let name = (self.config.user_name)(uid.parse().ok()?)?;
-            Some(format!("{before}by {name} ({uid})"))
-        };
-        named().unwrap_or_else(|| text.to_owned())
     }
 }
 

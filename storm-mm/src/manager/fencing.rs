@@ -6,30 +6,13 @@
 //! for just like a node behind a broken switch. The manager relies on a node's keeper only if the
 //! process of the Node Manager is known to have ended.
 
-use super::returning::HeldRuns;
+use super::live::Lost;
+use super::returns::{Fenced, HeldRuns, KEEPER_TIME, KILL_TIME};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{JobState, Reply};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
-
-/// Longest time for a returned node to kill the jobs that it is told not to continue: its host may
-/// be overrun.
-const KILL_TIME: Duration = Duration::from_secs(1);
-/// Longest time for the keeper of a dead Node Manager to kill its ranks: the keeper has nothing
-/// else to do. Must be less than the second after which a job with a dead node is to run again.
-pub(super) const KEEPER_TIME: Duration = Duration::from_millis(750);
-
-/// Lost nodes, and until when they may still run ranks.
-pub(super) type Lost = BTreeMap<NodeId, Instant>;
-
-/// The wait of a job that is to run again for the fencing of its lost nodes.
-#[derive(Clone, Debug)]
-pub(super) struct Fencing {
-    /// Nodes that may still run ranks of it, and when these have certainly ended.
-    until: Lost,
-}
 
 impl Core {
     /// When the keeper of a dead Node Manager has ended its ranks of jobs with a lease. The keeper
@@ -49,7 +32,7 @@ impl Core {
         if self.config.requeue_fence == Duration::ZERO || lost.is_empty() {
             return self.queue_again(now, job);
         }
-        self.fencing.insert(job, Fencing { until: lost });
+        self.returns.fence(job, lost);
         let reason = self.fencing_reason(now, job);
         let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
         self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
@@ -63,50 +46,30 @@ impl Core {
 
     /// A lost node runs none of its ranks after `until`.
     pub(super) fn fenced_until(&mut self, now: Instant, node: NodeId, until: Instant) {
-        for live in self.live.values_mut() {
-            live.lost.entry(node).and_modify(|known| *known = (*known).min(until));
-        }
-        self.shorten(now, node, |_, known| known.min(until));
+        self.live.fenced_until(node, until);
+        let hit = self.returns.shorten(node, |_, known| known.min(until));
+        hit.into_iter().for_each(|job| self.queue_if_fenced(now, job));
     }
 
     /// A node is back with its memory, and is told which jobs to continue: never a job that is to
     /// run again.
     pub(super) fn fenced_by(&mut self, now: Instant, node: NodeId, held: Option<&HeldRuns>) {
-        let holds = |job: &JobId| held.is_some_and(|held| held.any_of(*job));
-        for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
-            live.lost.remove(&node);
-        }
-        self.shorten(now, node, |job, known| match holds(job) {
+        let holds = |job| held.is_some_and(|held| held.any_of(job));
+        self.live.fenced_by(node, holds);
+        let hit = self.returns.shorten(node, |job, known| match holds(job) {
             true => known.min(now + KILL_TIME),
             false => now,
         });
-    }
-
-    /// Changes until when jobs wait for the fencing of this node.
-    fn shorten(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        shorter: impl Fn(&JobId, Instant) -> Instant,
-    ) {
-        let mut hit: Vec<JobId> = Vec::new();
-        for (job, fencing) in &mut self.fencing {
-            if let Some(until) = fencing.until.get_mut(&node) {
-                *until = shorter(job, *until);
-                hit.push(*job);
-            }
-        }
         hit.into_iter().for_each(|job| self.queue_if_fenced(now, job));
     }
 
     /// Queues a job again if no node can run its ranks any more. Otherwise looks again when the
     /// next node cannot.
     pub(super) fn queue_if_fenced(&mut self, now: Instant, job: JobId) {
-        let Some(fencing) = self.fencing.get_mut(&job) else { return };
-        fencing.until.retain(|_, until| *until > now);
-        let Some(at) = fencing.until.values().min().copied() else {
-            self.fencing.remove(&job);
-            return self.queue_again(now, job);
+        let at = match self.returns.fenced(now, job) {
+            None => return,
+            Some(Fenced::Now) => return self.queue_again(now, job),
+            Some(Fenced::At(at)) => at,
         };
         let incarnation = self.jobs[&job].incarnation;
         self.effects.durable.push(Durable::Timer {
@@ -115,14 +78,9 @@ impl Core {
         });
     }
 
-    /// A job is not to run again after all. Returns whether it was waiting to.
-    pub(super) fn forget_fencing(&mut self, job: JobId) -> bool {
-        self.fencing.remove(&job).is_some()
-    }
-
     /// Why a job that is to run again does not.
     pub(super) fn fencing_reason(&self, now: Instant, job: JobId) -> Option<String> {
-        let until = &self.fencing.get(&job)?.until;
+        let until = self.returns.fencing(job)?;
         let lost = until.keys().copied().collect();
         let nodes = self.nodes.fold(&lost);
         let left = until.values().max()?.saturating_since(now).as_secs() + 1;

@@ -1,7 +1,7 @@
 //! The holders of the processing elements that a job waits for.
 
 use super::Core;
-use super::scheduling::sched_time;
+use super::partitions::sched_time;
 use crate::api::Holder;
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -16,30 +16,29 @@ impl Core {
     /// The jobs that hold the elements which a job waits for, and how many more there are; none if
     /// it waits for something else.
     pub(super) fn element_holders(&self, now: Instant, record: &JobRecord) -> (Vec<Holder>, usize) {
-        let Some(partition) = self.partition_named(&record.partition) else {
+        let Some(partition) = self.partitions.id_of(&record.partition) else {
             return Default::default();
         };
-        let entry = &self.partitions[usize::from(partition.0)];
+        let entry = &self.partitions[partition];
         let id = storm_sched::JobId(record.id.0);
         let reason = match record.phase {
-            Phase::Pending => entry.policy.explain(sched_time(now), id),
+            Phase::Pending => entry.policy().explain(sched_time(now), id),
             Phase::Starting | Phase::Running | Phase::Ending(_) | Phase::Ended(_) => None,
         };
         if !reason.as_ref().is_some_and(waits_for_others) {
             return Default::default();
         }
         let request = super::admission::request_of(record.id, &record.spec);
-        let machine = entry.policy.machine();
+        let machine = entry.policy().machine();
         let may_have = |node| {
             let node = entry.index_of(node).and_then(|index| machine.node(index));
             node.is_some_and(|node| request.may_have(node))
         };
-        let here = self.live.iter().filter(|(job, live)| {
-            live.partition == partition && !live.released && !self.is_suspended(**job)
-        });
+        let here = self.live.of(partition);
+        let here = here.filter(|(job, live)| !live.is_released() && !self.is_suspended(*job));
         let mut holders: Vec<Holder> = here
-            .filter(|(_, live)| live.nodes.iter().any(may_have))
-            .filter_map(|(job, _)| self.holder(now, *job, record.spec.owner.uid))
+            .filter(|(_, live)| live.nodes().iter().any(may_have))
+            .filter_map(|(job, _)| self.holder(now, job, record.spec.owner.uid))
             .collect();
         holders.sort_by_key(|holder| (holder.until.unwrap_or(Timestamp::MAX), holder.job));
         let more = holders.len().saturating_sub(NAMED_MAX);
@@ -48,8 +47,8 @@ impl Core {
     }
 
     fn holder(&self, now: Instant, job: JobId, of_uid: u32) -> Option<Holder> {
-        let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
-        let partition = &self.partitions[usize::from(live.partition.0)];
+        let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
+        let partition = &self.partitions[live.partition()];
         // The share of time that a row among several will get is unknown.
         let limit = record.spec.time_limit.filter(|_| partition.runs_all());
         let until = limit.map(|limit| self.wall(now + limit.saturating_sub(live.run_time(now))));
@@ -58,7 +57,7 @@ impl Core {
             array: record.task,
             same_user: record.spec.owner.uid == of_uid,
             state: record.state(),
-            pes: live.placement.as_ref().map_or(0, |placement| placement.pes().len() as u32),
+            pes: live.placement().map_or(0, |placement| placement.pes().len() as u32),
             until,
         })
     }

@@ -14,7 +14,7 @@ impl Core {
     /// An [`ApiError`] for the client: no such job, another user's job, started or over already.
     pub fn hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         // The last first: none may start because another goes.
-        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| core.hold_one(now, peer, job))
     }
 
@@ -45,7 +45,7 @@ impl Core {
     /// An [`ApiError`] for the client: no such job, another user's job, not held, or held by an
     /// administrator.
     pub fn release_hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
-        let jobs = self.jobs_of(job);
+        let jobs = self.jobs.of(job);
         self.each_of(now, peer, job, jobs, |core, job| core.release_one(now, peer, job))
     }
 

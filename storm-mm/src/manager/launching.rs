@@ -3,14 +3,13 @@
 //! execute.
 
 use super::dependencies::without_dependency;
-use super::live_job::{Launch, LiveJob};
-use super::partition::Partition;
+use super::live::{Launch, LiveJob};
+use super::partitions::Partition;
 use super::{ClusterTimer, Core, Durable, JobTimer, StageOutcome, Timer};
-use crate::api::{JobState, LaunchBreakdown};
+use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, LaunchJob};
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
@@ -32,22 +31,18 @@ impl Core {
         incarnation: JobIncarnation,
         outcome: Result<StageOutcome, String>,
     ) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        if live.incarnation != incarnation || live.launch != Launch::Staging {
-            return;
-        }
+        let live = self.live.run_mut(job, incarnation);
+        let Some(live) = live.filter(|live| live.launch() == Launch::Staging) else { return };
         match outcome {
             Ok(stage) => {
-                live.stage = stage;
-                live.staged_at = now;
-                live.launch = Launch::Staged;
-                let (partition, rows) = (live.partition, live.rows);
-                if self.partition(partition).may_launch(rows) {
+                live.staged(now, stage);
+                let (partition, rows) = (live.partition(), live.rows());
+                if self.partitions[partition].may_launch(rows) {
                     self.launch(now, job);
                 }
             }
             Err(reason) => {
-                self.counters.launch_failures += 1;
+                self.live.count_failure();
                 self.end_job(now, job, EndCause::StagingFailed { reason });
             }
         }
@@ -60,7 +55,7 @@ impl Core {
 
     /// Launches the jobs that wait for an edge but run in the row that is active now.
     pub(super) fn launch_running(&mut self, now: Instant, partition: PartitionId) {
-        self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows));
+        self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows()));
     }
 
     fn launch_those(
@@ -69,18 +64,18 @@ impl Core {
         partition: PartitionId,
         chosen: impl Fn(&Partition, &LiveJob) -> bool,
     ) {
-        if self.shutting_down {
+        if self.jobs.is_closed() {
             // All these jobs are about to be ended.
             return;
         }
-        let entry = &self.partitions[usize::from(partition.0)];
+        let entry = &self.partitions[partition];
         let staged = self
             .live
-            .iter()
-            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged)
-            .filter(|(_, live)| live.rows != RowSet::NONE);
+            .of(partition)
+            .filter(|(_, live)| live.launch() == Launch::Staged)
+            .filter(|(_, live)| live.rows() != RowSet::NONE);
         let waiting: Vec<JobId> =
-            staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| *job).collect();
+            staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| job).collect();
         for job in waiting {
             self.launch(now, job);
         }
@@ -88,44 +83,42 @@ impl Core {
 
     /// Launches a job whose files are on its nodes.
     pub(super) fn launch(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(&job) else { return };
-        let nodes = live.nodes.clone();
-        self.counters.launches += 1;
+        let Some(live) = self.live.get(job) else { return };
+        let nodes = live.nodes().clone();
+        self.live.count_launch();
         self.launch_on(now, job, nodes);
     }
 
     /// Issues the launch of a job to `nodes`, a part of its nodes, and watches for its start on
     /// all.
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
-        let Some(live) = self.live.get(&job) else { return };
-        let announcer = self.announcer(&live.nodes);
-        let partition = &self.partitions[usize::from(live.partition.0)];
-        let (active_row, active) = (partition.active, partition.runs(live.rows));
+        let Some(live) = self.live.get(job) else { return };
+        let announcer = self.announcer(live.nodes());
+        let partition = &self.partitions[live.partition()];
+        let (active_row, active) = (partition.active(), partition.runs(live.rows()));
         let record = &self.jobs[&job];
         let launch = LaunchJob {
             job,
-            incarnation: live.incarnation,
-            slot: live.slot,
+            incarnation: live.incarnation(),
+            slot: live.slot(),
             task: record.task,
             spec: match without_dependency(&record.spec) {
                 Cow::Borrowed(_) => record.spec.clone(),
                 Cow::Owned(spec) => Rc::new(spec),
             },
             ranks: record.ranks.iter().cloned().collect(),
-            partition: live.partition,
-            rows: live.rows,
+            partition: live.partition(),
+            rows: live.rows(),
             active_row,
             coscheduling: partition.coscheduling(),
             announcer,
             node_list: record.node_list.clone(),
-            buffered: partition.policy.communication_slice().is_some(),
+            buffered: partition.policy().communication_slice().is_some(),
         };
-        let Some(live) = self.live.get_mut(&job) else { return };
-        live.launch = Launch::Launched;
-        live.launched_at = now;
-        live.set_active(now, active);
-        let (watch, incarnation) = (live.watch(job), live.incarnation);
-        let relaunched = nodes != live.nodes;
+        let Some(live) = self.live.get_mut(job) else { return };
+        live.launched(now, active);
+        let (watch, incarnation) = (live.watch(job), live.incarnation());
+        let relaunched = nodes != *live.nodes();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         }
@@ -142,11 +135,9 @@ impl Core {
 
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
-        let Some(live) = self.live.get(&job) else { return };
-        if live.incarnation != incarnation || live.launch != Launch::Launched {
-            return;
-        }
-        if live.nodes.len() == 1 {
+        let live = self.live.run(job, incarnation);
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        if live.nodes().len() == 1 {
             return self.started(now, job, incarnation);
         }
         self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
@@ -154,21 +145,9 @@ impl Core {
 
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        if live.incarnation != incarnation || live.launch != Launch::Launched {
-            return;
-        }
-        live.launch = Launch::Started;
-        let breakdown = LaunchBreakdown {
-            read_ms: milliseconds(live.stage.read),
-            send_ms: milliseconds(live.stage.send),
-            write_ms: milliseconds(live.stage.write),
-            exec_ms: milliseconds(now - live.launched_at),
-            wait_for_slice_ms: milliseconds(live.launched_at - live.staged_at),
-            total_ms: milliseconds(now - live.placed_at),
-            sent_bytes: live.stage.sent_bytes,
-            skipped_bytes: live.stage.skipped_bytes,
-        };
+        let live = self.live.run_mut(job, incarnation);
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        let breakdown = live.started(now);
         if self.jobs[&job].phase != Phase::Starting {
             return;
         }
@@ -180,12 +159,12 @@ impl Core {
 
     /// Sets the timer for the earliest instant at which the job can have reached its time limit.
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
-            let runs_all = self.partitions[usize::from(live.partition.0)].runs_all();
+            let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
-            let (at, incarnation) = (live.earliest(now, next), live.incarnation);
+            let (at, incarnation) = (live.earliest(now, next), live.incarnation());
             self.effects.durable.push(Durable::Timer {
                 at,
                 timer: Timer::Job { job, incarnation, kind: JobTimer::TimeLimit },
@@ -196,13 +175,13 @@ impl Core {
     /// The job may have reached its time limit, or the next part of it, which goes into the
     /// journal.
     fn time_limit_timer(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         let Some(limit) = record.spec.time_limit else { return };
         let time = live.run_time(now);
         if time >= limit {
             return self.end_job(now, job, EndCause::TimeLimit);
         }
-        let runs_all = self.partitions[usize::from(live.partition.0)].runs_all();
+        let runs_all = self.partitions[live.partition()].runs_all();
         let runs = record.phase == Phase::Running && !runs_all;
         if runs && time >= record.ran + limit / LIMIT_PARTS {
             self.append(now, job, JobEventKind::Ran { time });
@@ -213,15 +192,15 @@ impl Core {
     /// The timer of a launch has fired: asks which nodes have not started, unless the job was
     /// stopped for part of the time.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(&job) else { return };
-        if live.launch != Launch::Launched {
+        let Some(live) = self.live.get(job) else { return };
+        if live.launch() != Launch::Launched {
             return;
         }
         let limit = self.config.launch_timeout;
         let effect = if live.run_time(now) >= limit {
             Durable::NameUnstarted(live.watch(job))
         } else {
-            let (at, incarnation) = (live.earliest(now, limit), live.incarnation);
+            let (at, incarnation) = (live.earliest(now, limit), live.incarnation());
             Durable::Timer { at, timer: Timer::Job { job, incarnation, kind: JobTimer::Launch } }
         };
         self.effects.durable.push(effect);
@@ -236,16 +215,16 @@ impl Core {
         incarnation: JobIncarnation,
         nodes: &NodeSet,
     ) {
-        let Some(live) = self.live.get(&job) else { return };
-        let waits = live.incarnation == incarnation && live.launch == Launch::Launched;
-        if !waits || self.jobs[&job].phase != Phase::Starting {
+        let live = self.live.run(job, incarnation);
+        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        if self.jobs[&job].phase != Phase::Starting {
             return;
         }
         if nodes.is_empty() {
             self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
             return;
         }
-        self.counters.launch_failures += 1;
+        self.live.count_failure();
         let reason = format!(
             "its ranks did not start on {} within {:?}",
             self.nodes.fold(nodes),
@@ -266,7 +245,7 @@ impl Core {
     }
 
     fn job_timer(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation, kind: JobTimer) {
-        let run = self.live.get(&job).filter(|live| live.incarnation == incarnation);
+        let run = self.live.run(job, incarnation);
         match kind {
             JobTimer::Fenced => self.queue_if_fenced(now, job),
             JobTimer::Begin => self.reconsider(now, job),
@@ -280,15 +259,12 @@ impl Core {
             JobTimer::Launch => self.launch_timer(now, job),
             JobTimer::TimeLimit => self.time_limit_timer(now, job),
             JobTimer::Kill => {
-                let nodes = run.map(|live| live.nodes.difference(&live.over)).unwrap_or_default();
+                let nodes =
+                    run.map(|live| live.nodes().difference(live.over())).unwrap_or_default();
                 self.effects.durable.push(Durable::Command(nodes, Command::DestroyJob { job }));
             }
             JobTimer::Recovery => self.recovery_timer(now, job),
             JobTimer::Output => self.release_output(job),
         }
     }
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1_000.0
 }

@@ -4,44 +4,21 @@
 //! is asked for.
 
 use super::Core;
-use super::scheduling::sched_time;
+use super::partitions::Waiting;
 use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::JobId;
-use storm_sched::{PendingReason, SchedTime};
-
-/// How long the parts of listings share one walk of the queues. The reasons and estimates in the
-/// last part of a long listing are at most this old.
-const WALK_LASTS: Duration = Duration::from_secs(1);
-
-/// The policies' reasons and estimates for the jobs that wait for elements, from one walk of all
-/// queues.
-#[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) reasons: HashMap<JobId, PendingReason>,
-    /// `None`: ask the policy about each job.
-    pub(super) starts: Option<HashMap<JobId, SchedTime>>,
-}
-
-/// The last walk of all queues for a listing.
-#[derive(Default)]
-pub(super) struct LastWalk {
-    found: Option<(Instant, Arc<Waiting>)>,
-    /// Something may have changed since: a listing that begins needs a walk of its own.
-    pub(super) outdated: bool,
-}
 
 impl Core {
     /// The jobs that pass `filter`, in order of their number; its `part` is not looked at.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
         // One walk of the queues serves all jobs; a few named jobs are asked about one by one.
-        let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
+        let waiting =
+            if filter.jobs.is_empty() { self.partitions.walk(now) } else { Waiting::default() };
         self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
     }
 
@@ -52,8 +29,10 @@ impl Core {
         filter: &JobFilter,
         part: Part,
     ) -> (Vec<JobView>, bool) {
-        let waiting =
-            if filter.jobs.is_empty() { self.last_walk(now, part) } else { Arc::default() };
+        let waiting = match filter.jobs.is_empty() {
+            true => self.partitions.last_walk(now, part.after.is_none()),
+            false => Arc::default(),
+        };
         let mut passing = self.passing(filter, part.after);
         let records = passing.by_ref().take(part.most);
         let views = records.map(|record| self.view_with(now, record, &waiting)).collect();
@@ -98,8 +77,7 @@ impl Core {
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         };
-        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.jobs.range((behind, Bound::Unbounded)).map(|(_, record)| record).filter(wanted)
+        self.jobs.after(after).filter(wanted)
     }
 
     /// Jobs that ended before that of place `before`, and their places, the latest first.
@@ -110,40 +88,11 @@ impl Core {
     ) -> impl Iterator<Item = (u64, &'a JobRecord)> {
         let is_meant = self.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
-        let known = self.history.latest(before);
-        let records = known.filter_map(|(place, job)| Some((place, self.jobs.get(&job)?)));
-        records.filter(move |(_, record)| {
+        self.jobs.ended(before).filter(move |(_, record)| {
             (query.states.is_empty() || query.states.contains(&record.state()))
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         })
-    }
-
-    /// The result of the walk for an earlier part, if that is recent enough; otherwise of a new
-    /// walk.
-    fn last_walk(&mut self, now: Instant, part: Part) -> Arc<Waiting> {
-        let is_first = part.after.is_none();
-        if let Some((at, waiting)) = &self.last_walk.found
-            && now.saturating_since(*at) <= WALK_LASTS
-            && !(is_first && self.last_walk.outdated)
-        {
-            return waiting.clone();
-        }
-        let waiting = Arc::new(self.waiting(now));
-        self.last_walk = LastWalk { found: Some((now, waiting.clone())), outdated: false };
-        waiting
-    }
-
-    /// The reason and the estimated start of each job that waits for elements.
-    fn waiting(&self, now: Instant) -> Waiting {
-        let time = sched_time(now);
-        let policies = || self.partitions.iter().map(|partition| &partition.policy);
-        let reasons = policies().flat_map(|policy| policy.explain_all(time));
-        let starts = policies().flat_map(|policy| policy.estimate_all(time));
-        Waiting {
-            reasons: reasons.map(|(job, reason)| (JobId(job.0), reason)).collect(),
-            starts: Some(starts.map(|(job, start)| (JobId(job.0), start)).collect()),
-        }
     }
 
     /// Whether a user is among the named users; if none is named, all are.

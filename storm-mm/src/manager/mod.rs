@@ -9,6 +9,7 @@ mod admission;
 mod arrays;
 mod away;
 mod classes;
+mod configuration;
 mod coscheduling;
 mod cut_launches;
 mod dependencies;
@@ -17,28 +18,30 @@ mod effect;
 mod eligibility;
 mod ending;
 mod fencing;
-mod held_bytes;
 mod holders;
 mod holding;
+mod jobs;
 mod launching;
 mod listing;
-mod live_job;
+mod live;
 #[cfg(test)]
 mod model;
-mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
 mod node_views;
 mod outside_matrix;
-mod partition;
+mod partitions;
 mod pmi_fences;
 mod preempting;
+mod preemption;
 mod priorities;
+mod priority_table;
 mod recovery;
 mod reports;
 mod reservations;
 mod restored_elements;
 mod returning;
+mod returns;
 mod scheduling;
 mod settings;
 mod shares;
@@ -56,83 +59,38 @@ pub use effect::{
     ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
     Watch,
 };
-pub use partition::PartitionError;
+pub use partitions::{NextEdge, PartitionError};
 
-use crate::cluster::{ClusterEvent, ClusterEventKind, PartitionConfigured, PartitionSetting};
-use crate::history::History;
-use crate::job::{JobEvent, JobEventKind, JobRecord};
+use crate::cluster::{ClusterEvent, ClusterEventKind};
+use crate::job::{JobEvent, JobEventKind};
 use crate::journal;
 use crate::{CoreConfig, NodeBook};
-use fencing::Fencing;
-use held_bytes::HeldBytes;
+use configuration::Configuration;
 use jiff::{SignedDuration, Timestamp};
-use listing::LastWalk;
-use live_job::{AwaitingFlags, LiveJob, SlotPool};
-use needs_table::NeedsTable;
+use jobs::JobTable;
+use live::LiveJobs;
 use node_table::NodeTable;
-use partition::Partition;
-use preempting::Preemption;
-use priorities::Priorities;
+use partitions::Partitions;
+use preemption::Preemption;
+use priority_table::Priorities;
 use reservations::ReservationTable;
-use returning::HeldRuns;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use returns::Returns;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, PartitionId, RecentEnvironments};
+use storm_rm::JobId;
 
 /// The Machine Manager's state.
 pub struct Core {
-    config: CoreConfig,
+    config: Configuration,
     nodes: NodeTable,
-    partitions: Vec<Partition>,
-    /// Jobs that have not ended, and those that have and are remembered.
-    jobs: BTreeMap<JobId, JobRecord>,
-    /// Which of the ended jobs are remembered.
-    history: History,
-    /// Jobs that hold processing elements.
-    live: BTreeMap<JobId, LiveJob>,
-    /// The live jobs that run outside the matrix.
-    outside_matrix: BTreeSet<JobId>,
-    slots: SlotPool,
-    awaiting_flags: VecDeque<AwaitingFlags>,
-    /// The jobs that returning nodes say they hold, until a node has reported all.
-    held: BTreeMap<NodeId, HeldRuns>,
-    /// Jobs that are to run again, while a node may still run them.
-    fencing: BTreeMap<JobId, Fencing>,
-    /// The needs of jobs other than elements, and the arrays.
-    needs: NeedsTable,
-    /// Jobs that clients wait for.
-    awaited: BTreeSet<JobId>,
-    /// Waiting jobs are being told of ends.
-    settling: bool,
-    /// The settings of partitions that were changed at run time, by name.
-    settings: BTreeMap<String, PartitionSetting>,
-    /// The latest known configuration of each partition, by name.
-    configured: BTreeMap<String, PartitionConfigured>,
+    partitions: Partitions,
+    jobs: JobTable,
+    live: LiveJobs,
+    returns: Returns,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
-    environments: RecentEnvironments,
-    /// The memory that each user's jobs hold.
-    held_bytes: HeldBytes,
-    next_job: u64,
-    /// The number of the next run, over all jobs. Flags that an earlier job left in a slot must not
-    /// be taken for those of a later run (`docs/decisions/0003-termination.md`).
-    next_incarnation: u32,
-    shutting_down: bool,
-    counters: Counters,
-    last_walk: LastWalk,
     effects: Effects,
-}
-
-/// Counts since this manager started.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    submitted_before: u64,
-    launches: u64,
-    launch_failures: u64,
-    strobes: u64,
 }
 
 impl Core {
@@ -151,53 +109,36 @@ impl Core {
         let ids = config.nodes.iter().filter_map(|node| book.id(&node.name));
         let ids: Vec<NodeId> = ids.collect();
         let nodes = NodeTable::new(&config.nodes, &ids, &book);
-        let partitions = Partition::make_all(&config, &ids)?;
+        let partitions = Partitions::new(&config, &ids)?;
         let mut core = Core {
-            slots: SlotPool::new(config.job_slots),
             nodes,
             partitions,
-            jobs: BTreeMap::new(),
-            outside_matrix: BTreeSet::new(),
-            history: History::new(config.history_limit),
-            live: BTreeMap::new(),
-            awaiting_flags: VecDeque::new(),
-            held: BTreeMap::new(),
-            fencing: BTreeMap::new(),
-            needs: NeedsTable::default(),
-            awaited: BTreeSet::new(),
-            settling: false,
-            settings: BTreeMap::new(),
-            configured: BTreeMap::new(),
+            jobs: JobTable::new(config.history_limit),
+            live: LiveJobs::new(config.job_slots),
+            returns: Returns::default(),
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
-            environments: RecentEnvironments::default(),
-            held_bytes: HeldBytes::default(),
-            next_job: 1,
-            next_incarnation: 1,
-            shutting_down: false,
-            counters: Counters::default(),
-            last_walk: LastWalk::default(),
             effects: Effects::default(),
-            config,
+            config: Configuration::new(config),
         };
         core.recover(journal, now);
         core.number_nodes(now, &book);
         core.begin_reckoning(now);
-        (0..core.partition_count()).for_each(|id| core.warn_if_never_preempting(PartitionId(id)));
+        core.partitions.ids().for_each(|id| core.warn_if_never_preempting(id));
         Ok(core)
     }
 
     /// The effects to carry out now.
     pub fn take_effects(&mut self) -> Effects {
         // A caller that takes the effects has let the core act.
-        self.last_walk.outdated = true;
+        self.partitions.outdate_walk();
         std::mem::take(&mut self.effects)
     }
 
     /// Whether the cluster is to end and no job is left on any node.
     pub fn is_down(&self) -> bool {
-        self.shutting_down && self.live.is_empty()
+        self.jobs.is_closed() && self.live.is_empty()
     }
 
     /// The id of the node of this name, if it is configured.
@@ -225,7 +166,7 @@ impl Core {
 
     /// The number of partitions.
     pub fn partition_count(&self) -> u16 {
-        self.partitions.len() as u16
+        self.partitions.count()
     }
 
     /// The wall-clock time of an instant.
@@ -253,55 +194,24 @@ impl Core {
             // The book was read before the replay.
             ClusterEventKind::NodesNumbered { .. } => {}
             ClusterEventKind::PartitionsConfigured { partitions } => {
-                self.configured.clone_from(partitions);
+                self.partitions.set_configured(partitions);
             }
-            ClusterEventKind::PartitionsSet { settings } => self.settings.clone_from(settings),
+            ClusterEventKind::PartitionsSet { settings } => {
+                self.partitions.set_settings(settings);
+            }
             ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
             ClusterEventKind::ReservationsSet { next, reservations } => {
                 self.reservations.set(*next, reservations);
             }
             ClusterEventKind::UsageNoted { usage, charged } => {
-                self.restore_usage(event.at, usage, charged);
+                self.priorities.restore_usage(event.at, usage, charged);
             }
         }
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
         self.charge_for(job, event);
-        let Some(record) = self.jobs.get_mut(&job) else {
-            let records = JobRecord::from_first(job, event);
-            self.needs.submitted(job, &records);
-            for record in records {
-                if let Entry::Vacant(place) = self.jobs.entry(record.id) {
-                    self.held_bytes.add(&record.spec);
-                    place.insert(record);
-                }
-            }
-            return;
-        };
-        let begun_before = record.begun.is_some();
-        record.apply(event);
-        self.preemption.note(record);
-        if let (false, Some(at)) = (begun_before, record.begun) {
-            self.needs.job_begun(record, at);
-        }
-        if let JobEventKind::Ended { outcome, .. } = &event.kind {
-            self.needs.job_ended(record, outcome);
-            record.spec = self.held_bytes.remove(&record.spec);
-            let forgotten = self.history.note(job, record.spec.owner.uid);
-            if let Some(forgotten) = forgotten.and_then(|job| self.jobs.remove(&job)) {
-                self.needs.forgotten(&forgotten);
-            }
-        }
-    }
-
-    fn partition(&mut self, id: PartitionId) -> &mut Partition {
-        &mut self.partitions[usize::from(id.0)]
-    }
-
-    fn partition_named(&self, name: &str) -> Option<PartitionId> {
-        let index = self.partitions.iter().position(|partition| partition.name == name)?;
-        Some(PartitionId(index as u16))
+        self.jobs.apply(job, event);
     }
 
     /// The nodes of `set` that are up.

@@ -65,7 +65,11 @@ impl NodeTable {
         &self.up
     }
 
+    /// Records whether a node is up. Returns whether that is news.
     pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
+        if let Some(entry) = self.get_mut(node) {
+            entry.seen |= up;
+        }
         if up { self.up.insert(node) } else { self.up.remove(node) }
     }
 
@@ -80,7 +84,21 @@ impl NodeTable {
         self.entries.get(*self.by_id.get(&node)?)
     }
 
-    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeEntry> {
+    /// A node describes itself, and is refused for this reason, if any.
+    pub(super) fn describe(&mut self, node: NodeId, info: NodeInfo, refused: Option<String>) {
+        if let Some(entry) = self.get_mut(node) {
+            (entry.info, entry.refused) = (Some(info), refused);
+        }
+    }
+
+    /// A node reports its status.
+    pub(super) fn set_status(&mut self, node: NodeId, status: NodeStatus) {
+        if let Some(entry) = self.get_mut(node) {
+            entry.status = Some(status);
+        }
+    }
+
+    fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeEntry> {
         self.entries.get_mut(*self.by_id.get(&node)?)
     }
 

@@ -28,7 +28,7 @@ impl Core {
             true => self.state_of_present(id, entry, &held, reservation.as_deref()),
             false => state_of_absent(entry),
         };
-        let members = self.partitions.iter().filter(|partition| partition.nodes.contains(id));
+        let members = self.partitions.iter().filter(|partition| partition.nodes().contains(id));
         let info = entry.info.as_ref();
         NodeView {
             id,
@@ -36,7 +36,7 @@ impl Core {
             state,
             reason,
             reservation,
-            partitions: members.map(|partition| partition.name.clone()).collect(),
+            partitions: members.map(|partition| partition.name().to_owned()).collect(),
             pes: entry.pes,
             pes_used: held.pes,
             features: entry.features.clone(),
@@ -59,7 +59,8 @@ impl Core {
             let share = record.ranks.iter().find(|share| share.node == id)?;
             Some((&record.spec.resources, share.count))
         };
-        let jobs: Vec<JobId> = self.live.keys().copied().filter(|j| on_node(j).is_some()).collect();
+        let jobs: Vec<JobId> =
+            self.live.iter().map(|(job, _)| job).filter(|j| on_node(j).is_some()).collect();
         let pes_of = |(asked, ranks): (&Resources, u32)| match asked.exclusive {
             true => entry.pes,
             false => ranks.saturating_mul(asked.cpus_per_task),

@@ -4,98 +4,20 @@
 //! A suspended job keeps its memory and its place; its processes are stopped, like those of a row
 //! that never runs. The policies choose which job makes room.
 
-use super::live_job::Launch;
-use super::scheduling::sched_time;
+use super::live::{Launch, LiveJob};
+use super::partitions::sched_time;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
-use crate::ServiceConfig;
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, PartitionId, Row, RowSet};
-use storm_sched::{Event, JobRequest, Precedence, PreemptMode, QosId};
-
-/// Which jobs may preempt which, and which are suspended.
-#[derive(Debug, Default)]
-pub(super) struct Preemption {
-    /// The meanings of the qualities of service for a policy, by name; empty when no job may
-    /// preempt another.
-    precedences: BTreeMap<String, Meanings>,
-    /// Suspended jobs, in the order of their suspension.
-    suspended: Vec<JobId>,
-    /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
-    /// flags.
-    stranded: BTreeSet<JobId>,
-    /// Nodes of a former manager have not come back yet, and may turn out to be free.
-    returning: bool,
-    /// Elements are being given up.
-    giving_way: bool,
-}
-
-/// The meaning of a quality of service for a job.
-#[derive(Debug)]
-struct Meanings {
-    /// For a job that asked to be run again if need be.
-    of_requeuable: Arc<Precedence>,
-    /// For a job that did not ask to be run again: it is never run twice.
-    of_others: Arc<Precedence>,
-}
-
-impl Preemption {
-    pub(super) fn new(config: &ServiceConfig) -> Preemption {
-        if config.qos.iter().all(|qos| qos.preempts.is_empty()) {
-            return Preemption::default();
-        }
-        // Numbered by their order, so that all jobs of one manager have the same numbers.
-        let numbered = || (0..).map(QosId).zip(&config.qos);
-        let meanings = numbered().map(|(qos, own)| {
-            let lower = numbered().filter(|(_, other)| own.preempts.contains(&other.name));
-            let requeued = Precedence {
-                qos,
-                preempts: lower.map(|(lower, _)| lower).collect(),
-                mode: own.preempt_mode,
-            };
-            let mode = match own.preempt_mode {
-                Some(PreemptMode::Requeue) => Some(PreemptMode::Cancel),
-                mode => mode,
-            };
-            let cancelled = Precedence { mode, ..requeued.clone() };
-            let meanings =
-                Meanings { of_requeuable: Arc::new(requeued), of_others: Arc::new(cancelled) };
-            (own.name.clone(), meanings)
-        });
-        Preemption { precedences: meanings.collect(), ..Preemption::default() }
-    }
-
-    /// Records whether a changed job is suspended.
-    pub(super) fn note(&mut self, record: &JobRecord) {
-        let known = self.suspended.iter().position(|job| *job == record.id);
-        match (record.suspended_for, known) {
-            (Some(_), None) => self.suspended.push(record.id),
-            (None, Some(at)) => drop(self.suspended.remove(at)),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-    }
-
-    fn precedence_of(&self, record: &JobRecord) -> Option<Arc<Precedence>> {
-        let meanings = self.precedences.get(record.service.qos.as_ref()?)?;
-        let asked = record.spec.requeue;
-        Some(if asked { &meanings.of_requeuable } else { &meanings.of_others }.clone())
-    }
-}
+use storm_rm::{JobId, PartitionId, Row};
+use storm_sched::{Event, JobRequest, PreemptMode};
 
 impl Core {
     /// Adds the job's quality of service to the request to its policy.
     pub(super) fn with_precedence(&self, request: JobRequest, record: &JobRecord) -> JobRequest {
-        let mut precedence = self.preemption.precedence_of(record);
-        if self.preemption.returning
-            && let Some(own) = precedence.as_mut().filter(|own| !own.preempts.is_empty())
-        {
-            // After a restart no job is suspended for lack of nodes that are about to come back.
-            Arc::make_mut(own).preempts.clear();
-        }
+        let precedence = self.preemption.precedence_of(record);
         let mut request = request;
         request.preempted = record.comes_first;
         match precedence {
@@ -106,9 +28,9 @@ impl Core {
 
     /// Warns if a partition's policy ignores which jobs may preempt which.
     pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
-        let partition = &self.partitions[usize::from(id.0)];
-        if !self.preemption.precedences.is_empty() && !partition.policy.heeds_precedence() {
-            let (name, sched) = (&partition.name, partition.policy.name());
+        let partition = &self.partitions[id];
+        if self.preemption.is_possible() && !partition.policy().heeds_precedence() {
+            let (name, sched) = (partition.name(), partition.policy().name());
             tracing::warn!(
                 partition = %name, sched,
                 "qualities of service preempt others, but this policy preempts no job"
@@ -118,7 +40,7 @@ impl Core {
 
     /// Suspended jobs, in the order of their suspension.
     pub(super) fn suspended(&self) -> &[JobId] {
-        &self.preemption.suspended
+        self.jobs.suspended()
     }
 
     pub(super) fn is_suspended(&self, job: JobId) -> bool {
@@ -129,9 +51,9 @@ impl Core {
     pub(super) fn suspended_reason(&self, now: Instant, record: &JobRecord) -> String {
         let by = record.suspended_for.and_then(|by| self.jobs.get(&by));
         let name = by.map_or_else(String::new, |by| format!(" for job {}", by.name()));
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         let id = storm_sched::JobId(record.id.0);
-        let kept = partition.and_then(|p| p.policy.explain_suspended(sched_time(now), id));
+        let kept = partition.and_then(|p| p.policy().explain_suspended(sched_time(now), id));
         // Only a reservation is taken from the policy's reason. The policy names other holders by
         // its own numbers, and the list of nodes says as much.
         if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
@@ -146,13 +68,13 @@ impl Core {
     /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
     /// the job that has the same elements.
     pub(super) fn note_elements(&mut self, now: Instant, job: JobId) {
-        let placement = self.live.get(&job).and_then(|live| live.placement.as_ref());
+        let placement = self.live.get(job).and_then(LiveJob::placement);
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
-        if known || self.preemption.precedences.is_empty() {
+        if known || !self.preemption.is_possible() {
             return;
         }
-        let Some(live) = self.live.get(&job) else { return };
-        let partition = &self.partitions[usize::from(live.partition.0)];
+        let Some(live) = self.live.get(job) else { return };
+        let partition = &self.partitions[live.partition()];
         if let Some(elements) = placement.map(|placement| partition.elements_of(placement)) {
             self.append(now, job, JobEventKind::OnElements { elements });
         }
@@ -162,7 +84,7 @@ impl Core {
     pub(super) fn end_for(&mut self, now: Instant, job: JobId, mode: PreemptMode, by: JobId) {
         let requeue = mode == PreemptMode::Requeue;
         let cause = EndCause::Preempted { by, requeue };
-        if requeue && self.awaits_flags(job) {
+        if requeue && self.live.awaiting_job(job).is_some() {
             self.append(now, job, JobEventKind::Requeued { cause });
             self.give_back(now, job);
             self.queue_again(now, job);
@@ -173,16 +95,11 @@ impl Core {
 
     /// Stops the processes of a job on all its nodes: another job has its elements.
     pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
-        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
-        {
-            awaiting.rows = RowSet::NONE;
-            awaiting.suspended_for = Some(by);
-            return;
+        if let Some(awaiting) = self.live.awaiting_mut(job) {
+            return awaiting.suspend(by);
         }
-        let Some(live) = self.live.get_mut(&job) else { return };
-        live.rows = RowSet::NONE;
-        live.set_active(now, false);
-        let time = live.run_time(now);
+        let Some(live) = self.live.get_mut(job) else { return };
+        let time = live.suspend(now);
         self.tell_rows(job);
         self.append(now, job, JobEventKind::Suspended { by, time });
         self.tell_whether_stopped(job, Some(format!("suspended for job {by}")));
@@ -190,26 +107,21 @@ impl Core {
 
     /// The processes of a suspended job go on.
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
-        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
-        {
-            let partition = &self.partitions[usize::from(awaiting.partition.0)];
-            awaiting.rows = partition.rows_of_new(Row(awaiting.slot.0));
-            awaiting.suspended_for = None;
-            return;
+        if let Some(awaiting) = self.live.awaiting_mut(job) {
+            let partition = &self.partitions[awaiting.partition()];
+            return awaiting.go_on(partition.rows_of_new(Row(awaiting.slot().0)));
         }
-        let Some(live) = self.live.get_mut(&job) else { return };
-        let partition = &self.partitions[usize::from(live.partition.0)];
-        live.rows = partition.rows_of_new(live.row);
-        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-        live.set_active(now, launched && partition.runs(live.rows));
-        let (time, staged) = (live.run_time(now), live.launch == Launch::Staged);
-        let may_launch = partition.may_launch(live.rows);
+        let Some(live) = self.live.get_mut(job) else { return };
+        let partition = &self.partitions[live.partition()];
+        let time = live.go_on(now, partition.rows_of_new(live.row()), partition.active());
+        let staged = live.launch() == Launch::Staged;
+        let may_launch = partition.may_launch(live.rows());
         self.tell_rows(job);
         if self.is_suspended(job) {
             self.append(now, job, JobEventKind::Resumed { time });
         }
         self.tell_whether_stopped(job, None);
-        if staged && may_launch && !self.shutting_down {
+        if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
         }
     }
@@ -217,30 +129,27 @@ impl Core {
     /// Suspended jobs hold all places in the arrays of flags, and none of them can end unless the
     /// jobs that wait for a place give up their elements. So these jobs give them up.
     pub(super) fn give_way(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.preemption.giving_way, true) {
+        if self.preemption.set_giving_way(true) {
             return;
         }
-        while self.slots.is_empty()
-            && self.live.values().all(|live| live.rows == RowSet::NONE)
-            && let Some(job) = self.awaiting_flags.back().map(|placed| placed.job)
-        {
-            self.preemption.stranded.insert(job);
-            self.needs.waiting.insert(job);
+        while let Some(job) = self.live.to_give_way() {
+            self.preemption.strand(job);
+            self.jobs.needs_mut().wait(job);
             self.give_back(now, job);
         }
-        self.preemption.giving_way = false;
+        self.preemption.set_giving_way(false);
     }
 
     /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
-        self.slots.is_empty() && self.preemption.stranded.contains(&job)
+        self.live.slots_are_taken() && self.preemption.is_stranded(job)
     }
 
     /// A job has ended: jobs that gave up their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
-        for job in std::mem::take(&mut self.preemption.stranded) {
-            if self.slots.is_empty() {
-                self.preemption.stranded.insert(job);
+        for job in self.preemption.take_stranded() {
+            if self.live.slots_are_taken() {
+                self.preemption.strand(job);
             } else {
                 self.reconsider(now, job);
             }
@@ -249,10 +158,10 @@ impl Core {
 
     /// No job suspends others until the nodes have come back, or had their time to.
     pub(super) fn await_nodes(&mut self, now: Instant) {
-        if self.live.is_empty() || self.preemption.precedences.is_empty() {
+        if self.live.is_empty() || !self.preemption.is_possible() {
             return;
         }
-        self.preemption.returning = true;
+        self.preemption.set_returning(true);
         let at = now + self.config.recovery_timeout;
         self.effects
             .durable
@@ -262,11 +171,11 @@ impl Core {
     /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
     /// preempt others to their policies anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.preemption.returning) {
+        if !self.preemption.set_returning(false) {
             return;
         }
-        for id in (0..self.partition_count()).map(PartitionId) {
-            let policy = &self.partition(id).policy;
+        for id in self.partitions.ids() {
+            let policy = self.partitions[id].policy();
             let waiting = if policy.preempts() { policy.pending() } else { Vec::new() };
             let mut events = Vec::new();
             for job in waiting {
@@ -294,24 +203,24 @@ impl Core {
 
     /// Tells the nodes that hold a part of a job the rows in which it runs.
     pub(super) fn tell_rows(&mut self, job: JobId) {
-        let Some(rows) = self.live.get(&job).map(|live| live.rows) else { return };
+        let Some(rows) = self.live.get(job).map(|live| live.rows()) else { return };
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
     /// Tells the nodes of a job how its ranks come to run together.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
-        let Some(partition) = self.live.get(&job).map(|live| live.partition) else { return };
-        let coscheduling = self.partitions[usize::from(partition.0)].coscheduling();
+        let Some(partition) = self.live.get(job).map(|live| live.partition()) else { return };
+        let coscheduling = self.partitions[partition].coscheduling();
         self.tell_holders(job, Command::Coschedule { job, coscheduling });
     }
 
     /// Sends a command to the nodes that hold a part of a job.
     fn tell_holders(&mut self, job: JobId, command: Command) {
-        let Some(live) = self.live.get(&job) else { return };
-        if matches!(live.launch, Launch::Staging | Launch::Staged) {
+        let Some(live) = self.live.get(job) else { return };
+        if !live.is_on_nodes() {
             return;
         }
-        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        let nodes = live.holders();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Command(nodes, command));
         }

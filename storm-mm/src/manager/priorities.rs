@@ -5,19 +5,19 @@
 //! (`docs/decisions/0032`).
 
 use super::admission::request_of;
-use super::shares::Shares;
+use super::priority_table::OrderedBy;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
-use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
-use crate::cluster::{ClusterEventKind, UsageOf};
+use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView};
+use crate::cluster::ClusterEventKind;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
-use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig, ServiceConfig};
+use crate::{DEFAULT_PRIORITY_INTERVAL, NamedIn, PriorityConfig, QosConfig};
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{JobId, PartitionId};
-use storm_sched::priority::{Contributions, Factors, Weights};
+use storm_sched::priority::{Factors, Weights};
 use storm_sched::{Event, JobRequest, Priority};
 
 /// The most jobs whose priorities one answer lists: some MiB of text.
@@ -28,42 +28,6 @@ const BETWEEN_RECKONINGS: Duration = Duration::from_secs(1);
 /// If more jobs wait, priorities are computed only at regular times. Each computation tells the
 /// policies of all jobs whose age counts, which takes some 10 ms for a thousand jobs.
 const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
-
-/// The state of priorities that is not in the records.
-#[derive(Debug)]
-pub(super) struct Priorities {
-    pub(super) shares: Shares,
-    /// The part of each present run that was charged already.
-    charged: BTreeMap<JobId, Duration>,
-    /// Usage was charged that is not in the journal yet.
-    unnoted: bool,
-    /// The priorities that the policies know, of the jobs that wait.
-    ordered_by: HashMap<JobId, OrderedBy>,
-    /// When priorities were last computed.
-    reckoned: Option<Instant>,
-    /// Partitions whose policies are told the priorities at their next slice edge.
-    due: BTreeSet<PartitionId>,
-}
-
-/// A priority that a policy orders its queue by, and its parts.
-#[derive(Clone, Copy, Debug, Default)]
-struct OrderedBy {
-    priority: Priority,
-    factors: Contributions,
-}
-
-impl Priorities {
-    pub(super) fn new(config: &ServiceConfig) -> Priorities {
-        Priorities {
-            shares: Shares::new(config),
-            charged: BTreeMap::new(),
-            unnoted: false,
-            ordered_by: HashMap::new(),
-            reckoned: None,
-            due: BTreeSet::new(),
-        }
-    }
-}
 
 impl Core {
     /// The service that a submission gets, with defaults for what it leaves out.
@@ -83,21 +47,20 @@ impl Core {
     }
 
     fn account_for(&self, peer: Peer, asked: Option<String>) -> Result<Option<String>, ApiError> {
-        let shares = &self.priorities.shares;
-        let own = shares.accounts_of(peer.uid);
+        let own = self.priorities.accounts_of(peer.uid);
         let Some(asked) = asked else {
             let charged = self.config.service.charges();
             return Ok(own.first().filter(|_| charged).map(|own| (*own).to_owned()));
         };
         let hint = format!("your accounts: {}", own.join(", "));
-        if !shares.knows(&asked) {
+        if !self.priorities.knows_account(&asked) {
             let message = format!("there is no account {asked:?}");
             return Err(ApiError::new(ErrorCode::NoSuchAccount, message).hint(hint));
         }
         if !own.contains(&asked.as_str()) && !self.is_admin(peer) {
             let message = format!("you are not a user of account {asked:?}");
             let error = ApiError::new(ErrorCode::NotPermitted, message).hint(hint);
-            return Err(match self.unknown_users_of(&NamedIn::Account(asked)) {
+            return Err(match self.config.unknown_users_of(&NamedIn::Account(asked)) {
                 Some(users) => error.why(format!(
                     "it is for {users} as well, and the manager's host knows no such user yet"
                 )),
@@ -115,7 +78,7 @@ impl Core {
         jobs: u64,
     ) -> Result<Option<String>, ApiError> {
         let all = &self.config.service.qos;
-        let may = |qos: &QosConfig| self.may_have(qos, peer.uid, account);
+        let may = |qos: &QosConfig| self.config.may_have(qos, peer.uid, account);
         let Some(asked) = asked else {
             let default = all.iter().find(|qos| qos.default && may(qos));
             return default
@@ -175,7 +138,7 @@ impl Core {
         let priority = weights.priority(&factors);
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
             let by = OrderedBy { priority, factors: weights.contributions(&factors) };
-            self.priorities.ordered_by.insert(job, by);
+            self.priorities.order(job, by);
         }
         priority
     }
@@ -192,9 +155,8 @@ impl Core {
         let own = partitions.get(&record.partition).copied().unwrap_or(0);
         let all_pes = self
             .partitions
-            .iter()
-            .find(|partition| partition.name == record.partition)
-            .and_then(|partition| NonZeroU32::new(partition.policy.machine().pes()))?;
+            .named(&record.partition)
+            .and_then(|partition| NonZeroU32::new(partition.policy().machine().pes()))?;
         let (uid, account) = (record.spec.owner.uid, record.service.account.clone());
         let mut factors = Factors {
             waited: Duration::try_from(waited).unwrap_or_default(),
@@ -207,7 +169,7 @@ impl Core {
             nice: record.service.nice.into(),
         };
         if weights.fair_share > 0 {
-            factors.fair_share = self.priorities.shares.factor(wall, account.as_deref(), uid);
+            factors.fair_share = self.priorities.fair_share(wall, account.as_deref(), uid);
         }
         Some((weights, factors))
     }
@@ -246,26 +208,25 @@ impl Core {
         if !self.config.service.charges() {
             return;
         }
-        let reckoned = self.priorities.reckoned;
-        let lately = reckoned.is_some_and(|at| now < at + BETWEEN_RECKONINGS)
-            && !self.priorities.shares.is_untold();
-        let waiting: usize = self.partitions.iter().map(|p| p.policy.pending_count()).sum();
-        if !lately && (reckoned.is_none() || waiting <= MOST_RECKONED_OUT_OF_TURN) {
+        let lately = self.priorities.were_reckoned_lately(now, BETWEEN_RECKONINGS);
+        let ever = self.priorities.were_reckoned();
+        let waiting: usize = self.partitions.iter().map(|p| p.policy().pending_count()).sum();
+        if !lately && (!ever || waiting <= MOST_RECKONED_OUT_OF_TURN) {
             self.reckon(now);
         }
     }
 
     /// Charges the running jobs, and tells the policies the new priorities.
     fn reckon(&mut self, now: Instant) {
-        self.priorities.reckoned = Some(now);
+        self.priorities.begin_reckoning(now);
         self.charge_running(now);
-        self.priorities.shares.reckon(self.wall(now));
+        self.priorities.reckon_shares(self.wall(now));
         if self.config.service.priority.is_none() {
             return;
         }
-        for partition in (0..self.partition_count()).map(PartitionId) {
-            if self.partition(partition).is_slicing() {
-                self.priorities.due.insert(partition);
+        for partition in self.partitions.ids() {
+            if self.partitions[partition].is_slicing() {
+                self.priorities.defer(partition);
             } else {
                 self.prioritise(now, partition);
             }
@@ -274,22 +235,22 @@ impl Core {
 
     /// Whether priorities computed in the slice under way wait for its end.
     pub(super) fn priorities_are_due(&self, partition: PartitionId) -> bool {
-        self.priorities.due.contains(&partition)
+        self.priorities.are_due(partition)
     }
 
     /// A slice ends: priorities computed during it take effect.
     pub(super) fn prioritise_if_due(&mut self, now: Instant, partition: PartitionId) {
-        if self.priorities.due.remove(&partition) {
+        if self.priorities.take_due(partition) {
             self.prioritise(now, partition);
         }
     }
 
     fn prioritise(&mut self, now: Instant, id: PartitionId) {
-        let waiting = self.partitions[usize::from(id.0)].policy.pending();
+        let waiting = self.partitions[id].policy().pending();
         let mut events = Vec::new();
         for waits in waiting {
             let job = JobId(waits.0);
-            let before = self.priorities.ordered_by.get(&job).copied().unwrap_or_default().priority;
+            let before = self.priorities.order_of(job).unwrap_or_default().priority;
             let priority = self.priority_of(now, job);
             if priority != before {
                 events.push(Event::Prioritise { job: waits, priority });
@@ -298,7 +259,7 @@ impl Core {
         if events.is_empty() {
             return;
         }
-        if self.partitions[usize::from(id.0)].runs_all() {
+        if self.partitions[id].runs_all() {
             self.handle_together(now, id, events);
         } else {
             for event in events {
@@ -314,22 +275,20 @@ impl Core {
 
     fn waits_in_policy(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
-            && !self.awaits_flags(job)
+            && self.live.awaiting_job(job).is_none()
     }
 
     /// Charges the running jobs for their time since they were last charged.
     fn charge_running(&mut self, now: Instant) {
         let wall = self.wall(now);
         let ran: Vec<(JobId, Duration)> =
-            self.live.iter().map(|(job, live)| (*job, live.run_time(now))).collect();
+            self.live.iter().map(|(job, live)| (job, live.run_time(now))).collect();
         for (job, ran) in ran {
             self.charge(wall, job, ran);
         }
-        let Core { priorities: Priorities { ordered_by, charged, .. }, jobs, live, .. } = self;
-        let waits =
-            |job: &JobId| jobs.get(job).is_some_and(|record| record.phase == Phase::Pending);
-        ordered_by.retain(|job, _| waits(job));
-        charged.retain(|job, _| live.contains_key(job));
+        let Core { priorities, jobs, live, .. } = self;
+        let waits = |job| jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending);
+        priorities.keep(waits, |job| live.contains(job));
     }
 
     /// Charges a job whose present run has lasted `ran`.
@@ -338,14 +297,7 @@ impl Core {
             return;
         }
         let Some(record) = self.jobs.get(&job) else { return };
-        let Priorities { shares, charged, unnoted, .. } = &mut self.priorities;
-        let before = charged.insert(job, ran).unwrap_or_default();
-        let time = ran.saturating_sub(before);
-        if !time.is_zero() {
-            let pe_s = time.as_secs_f64() * f64::from(pes_of(record));
-            shares.charge(at, record.service.account.as_deref(), record.spec.owner.uid, pe_s);
-            *unnoted = true;
-        }
+        self.priorities.charge(at, record, pes_of(record), ran);
     }
 
     /// Charges a run that the event ends. Must be called before the event changes the job.
@@ -371,35 +323,21 @@ impl Core {
             | JobEventKind::UnderPolicy { .. } => return,
         };
         self.charge(event.at, job, ran);
-        self.priorities.charged.remove(&job);
+        self.priorities.end_run(job);
     }
 
     /// Journals the usage of all users, since the journal forgets the jobs that it came from.
     fn note_usage(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.priorities.unnoted) {
-            return;
+        if let Some((usage, charged)) = self.priorities.take_unnoted(self.wall(now)) {
+            self.append_of_cluster(now, ClusterEventKind::UsageNoted { usage, charged });
         }
-        let usage = self.priorities.shares.noted(self.wall(now));
-        let charged = self.priorities.charged.clone();
-        self.append_of_cluster(now, ClusterEventKind::UsageNoted { usage, charged });
-    }
-
-    /// Restores the usage of all users from the journal.
-    pub(super) fn restore_usage(
-        &mut self,
-        at: Timestamp,
-        usage: &[UsageOf],
-        charged: &BTreeMap<JobId, Duration>,
-    ) {
-        self.priorities.shares.restore(at, usage);
-        self.priorities.charged.clone_from(charged);
     }
 
     /// The priorities of waiting jobs, the highest first: of `jobs`, or of all if it is empty.
     /// Returns also how many are left out. The policies order their queues by these priorities.
     pub fn list_priorities(&mut self, now: Instant, jobs: &[JobId]) -> (Vec<PriorityView>, u32) {
         self.freshen_priorities(now);
-        let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs_of(*job)).collect();
+        let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs.of(*job)).collect();
         let wanted = |record: &&JobRecord| {
             record.phase == Phase::Pending && (jobs.is_empty() || named.contains(&record.id))
         };
@@ -416,7 +354,7 @@ impl Core {
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
         // Policies have not been told of jobs that are held, or wait for other jobs or for their
         // time.
-        let in_policy = self.priorities.ordered_by.get(&job).copied();
+        let in_policy = self.priorities.order_of(job);
         let OrderedBy { priority, factors } = match in_policy {
             Some(by) => by,
             None => {
@@ -429,16 +367,16 @@ impl Core {
             }
         };
         let record = self.jobs.get(&job)?;
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         Some(PriorityView {
             job,
             array: record.task,
-            user: self.user_view(record.spec.owner.uid),
+            user: self.config.user_view(record.spec.owner.uid),
             partition: record.partition.clone(),
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
             priority,
-            counts: partition.map(|p| p.policy.priority_use()).unwrap_or_default(),
+            counts: partition.map(|p| p.policy().priority_use()).unwrap_or_default(),
             factors,
             nice: record.service.nice,
         })
@@ -447,14 +385,14 @@ impl Core {
     /// The tree of accounts and users, as of the computation that the priorities rest on.
     pub fn list_shares(&mut self, now: Instant) -> Vec<ShareView> {
         self.freshen_priorities(now);
-        let lines = self.priorities.shares.lines();
+        let lines = self.priorities.lines();
         let users = lines.iter().filter(|line| line.uid.is_some());
         let all: f64 = users.map(|line| line.usage_pe_s).sum();
         let view = |line: super::shares::Line<'_>| ShareView {
             account: line.account.name.clone(),
             parent: line.account.parent.clone(),
             depth: line.depth,
-            user: line.uid.map(|uid| self.user_view(uid)),
+            user: line.uid.map(|uid| self.config.user_view(uid)),
             shares: line.shares,
             share_of_siblings: line.share_of_siblings,
             usage_pe_s: line.usage_pe_s,
@@ -462,11 +400,6 @@ impl Core {
             fair_share: line.factor,
         };
         lines.into_iter().map(view).collect()
-    }
-
-    fn user_view(&self, uid: u32) -> UserView {
-        let name = (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string());
-        UserView { uid, name }
     }
 }
 

@@ -3,29 +3,25 @@
 //! [come back](super::returning) and said what they hold
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
-use super::fencing::Lost;
-use super::live_job::{Launch, LiveJob};
-use super::pmi_fences::PmiFences;
+use super::live::{LiveJob, Restored};
 use super::restored_elements::RestoredElements;
-use super::{Core, Durable, JobTimer, StageOutcome, Timer};
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeSet};
-use storm_rm::{ArraySpec, JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
-use storm_sched::{Event, Slot};
+use storm_primitives::Instant;
+use storm_rm::{JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
+use storm_sched::{Event, Placement, Slot};
 
 impl Core {
     /// Rebuilds the job table from the journal.
     pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
-        self.counters.submitted_before = self.next_job - 1;
         // Each waiting job has the news of these ends in the journal.
-        self.needs.ends.clear();
+        self.jobs.needs_mut().forget_ends();
         self.restore_settings(now);
-        self.needs.begins.clear();
+        self.jobs.needs_mut().forget_begins();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {
@@ -49,7 +45,7 @@ impl Core {
                 }
             }
         });
-        for id in (0..self.partition_count()).map(PartitionId) {
+        for id in self.partitions.ids() {
             self.try_switch(now, id);
         }
     }
@@ -65,21 +61,9 @@ impl Core {
     }
 
     fn replay_job(&mut self, job: JobId, mut event: JobEvent) {
-        self.next_job = self.next_job.max(job.0.saturating_add(1));
-        if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
-            let array = spec.needs.array.as_ref();
-            let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-            let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
-            self.next_job = self.next_job.max(last.saturating_add(1));
-        }
+        self.jobs.read(job, &mut event);
         if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-            self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
-        }
-        if let JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } =
-            &mut event.kind
-        {
-            let shared = self.environments.shared(&spec.env);
-            Rc::make_mut(spec).env = shared;
+            self.live.has_begun(*incarnation);
         }
         self.apply(job, &event);
     }
@@ -94,9 +78,7 @@ impl Core {
         let mut elements = RestoredElements::default();
         let mut restored: BTreeMap<PartitionId, [Vec<Event>; 2]> = BTreeMap::new();
         for job in placed {
-            if let Some(array) = self.array_of(job) {
-                array.entered.insert(job);
-            }
+            self.jobs.enter(job);
             match self.take_over(now, job, &mut elements) {
                 Ok((partition, restore)) => {
                     let stopped = self.is_suspended(job);
@@ -116,12 +98,11 @@ impl Core {
             // known.
             self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
             let known: BTreeSet<_> =
-                self.partition(partition).policy.running().into_iter().collect();
-            let here = self.live.iter().filter(|(_, live)| live.partition == partition);
-            let lost = here.filter(|(job, live)| {
-                !live.released && !known.contains(&storm_sched::JobId(job.0))
+                self.partitions[partition].policy().running().into_iter().collect();
+            let lost = self.live.of(partition).filter(|(job, live)| {
+                !live.is_released() && !known.contains(&storm_sched::JobId(job.0))
             });
-            let without_place: Vec<JobId> = lost.map(|(job, _)| *job).collect();
+            let without_place: Vec<JobId> = lost.map(|(job, _)| job).collect();
             for job in without_place {
                 self.leave_matrix(now, job);
             }
@@ -145,20 +126,20 @@ impl Core {
     ) -> Result<(PartitionId, Option<Event>), String> {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
         let row = record.row.ok_or("it has no row")?;
-        let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
+        let slot = self.live.take_slot().ok_or("there are fewer places for jobs than before")?;
         let home = self.partition_of_nodes(record);
         let suspended = self.is_suspended(job);
         let place = home.and_then(|home| {
-            let partition = &self.partitions[usize::from(home.0)];
+            let partition = &self.partitions[home];
             restored.place(record, (home, partition), row, suspended)
         });
         let partition = home.unwrap_or_else(|| self.counted_partition(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
-        let live = self.live_again(now, record, partition, row, slot);
-        let incarnation = live.incarnation;
         let placement = place.map(|(_, placement)| placement);
-        self.live.insert(job, LiveJob { placement: placement.clone(), ..live });
-        let suspends = self.partitions[usize::from(partition.0)].policy.preempts();
+        let live = self.live_again(now, record, (partition, row, slot), placement.clone());
+        let incarnation = live.incarnation();
+        self.live.insert(job, live);
+        let suspends = self.partitions[partition].policy().preempts();
         if placement.is_some() && self.is_suspended(job) && !suspends {
             self.append(now, job, JobEventKind::Moved { row });
             self.go_on(now, job);
@@ -180,7 +161,7 @@ impl Core {
 
     /// How long a job of a former manager has run.
     fn ran_before(&self, now: Instant, record: &JobRecord, partition: PartitionId) -> Duration {
-        let runs_all = self.partitions[usize::from(partition.0)].runs_all();
+        let runs_all = self.partitions[partition].runs_all();
         // In a row among several, only the journal knows how much of the time a job has run.
         let since = record.ran_at.filter(|_| runs_all).map(|told| {
             let since = self.wall(now).duration_since(told);
@@ -193,43 +174,26 @@ impl Core {
         &self,
         now: Instant,
         record: &JobRecord,
-        partition: PartitionId,
-        row: Row,
-        slot: JobSlot,
+        (partition, row, slot): (PartitionId, Row, JobSlot),
+        placement: Option<Placement>,
     ) -> LiveJob {
-        let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
-        let mut live = LiveJob {
+        let at_work = &self.partitions[partition];
+        let rows = match record.suspended_for {
+            Some(_) => RowSet::NONE,
+            None => at_work.rows_of_new(row),
+        };
+        let restored = Restored {
             incarnation: record.incarnation,
             slot,
             partition,
             row,
-            placement: None,
-            rows: match record.suspended_for {
-                Some(_) => RowSet::NONE,
-                None => self.partitions[usize::from(partition.0)].rows_of_new(row),
-            },
-            launch: Launch::Recovering,
-            over: NodeSet::new(),
-            lost: Lost::new(),
-            unheard: nodes.clone(),
-            away: Default::default(),
-            input_known: NodeSet::new(),
-            outputs: BTreeMap::new(),
-            nodes,
-            lacking: NodeSet::new(),
+            rows,
+            placement,
+            nodes: record.ranks.iter().map(|share| share.node).collect(),
             hold_output: record.spec.output == OutputSpec::Client,
-            exits: BTreeMap::new(),
-            classes: BTreeMap::new(),
-            fences: PmiFences::resumed(),
-            released: false,
-            placed_at: now,
-            staged_at: now,
-            launched_at: now,
-            stage: StageOutcome::default(),
             ran: self.ran_before(now, record, partition),
-            active_since: None,
+            active: at_work.runs(rows),
         };
-        live.set_active(now, self.partitions[usize::from(partition.0)].runs(live.rows));
-        live
+        LiveJob::restored(now, restored)
     }
 }

@@ -1,8 +1,8 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
-use super::fencing::KEEPER_TIME;
-use super::live_job::Launch;
+use super::live::{Awaiting, LiveJob};
+use super::returns::KEEPER_TIME;
 use super::{Core, Durable, Notice};
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -45,30 +45,23 @@ impl Core {
         node: NodeId,
         (runs_until, going): (Option<Instant>, Going),
     ) {
-        self.held.remove(&node);
+        self.returns.take(node);
         if !self.nodes.set_up(node, false) {
             return;
         }
         let name = self.node_name(node);
-        match self.shutting_down {
+        match self.jobs.is_closed() {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
-        for id in 0..self.partition_count() {
-            let id = storm_rm::PartitionId(id);
-            self.partition(id).node_forgets(node);
-            if let Some(index) = self.partition(id).index_of(node) {
+        for id in self.partitions.ids() {
+            self.partitions.get_mut(id).slices_mut().node_forgets(node);
+            if let Some(index) = self.partitions[id].index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
         self.place_anew_from(now, node);
-        let hit: Vec<JobId> = self
-            .live
-            .iter()
-            .filter(|(_, live)| live.nodes.contains(node) && !live.over.contains(node))
-            .map(|(job, _)| *job)
-            .collect();
-        for job in hit {
+        for job in self.live.with_part_on(node) {
             match self.awaits_return(now, job, node, going) {
                 Some(left) => self.await_return(job, node, left),
                 None if self.is_staged_to(job, node, going) => {
@@ -85,10 +78,7 @@ impl Core {
     /// The keeper of a node ends its ranks of a job, and may only have begun to.
     fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
         let until = now + self.config.requeue_fence.min(KEEPER_TIME);
-        let is_there = self.live.get(&job).is_some_and(|live| {
-            live.incarnation == run && live.nodes.contains(node) && !live.over.contains(node)
-        });
-        if is_there {
+        if self.live.run(job, run).is_some_and(|live| live.has_part_on(node)) {
             tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
             self.part_gone(now, job, node, Some(until), None);
         }
@@ -104,9 +94,8 @@ impl Core {
         runs_until: Option<Instant>,
         cut: Option<Cut>,
     ) {
-        if let Some(live) = self.live.get_mut(&job) {
-            live.over.insert(node);
-            live.lost.extend(runs_until.map(|until| (node, until)));
+        if let Some(live) = self.live.get_mut(job) {
+            live.part_gone(node, runs_until);
         }
         match cut {
             Some(cut) => self.launch_cut(now, job, node, cut),
@@ -120,12 +109,9 @@ impl Core {
 
     /// Jobs that wait for flags, placed on elements of a dead node, are placed anew.
     fn place_anew_from(&mut self, now: Instant, node: NodeId) {
-        let hit: Vec<JobId> = self
-            .awaiting_flags
-            .iter()
-            .filter(|placed| placed.nodes(self).contains(&node))
-            .map(|placed| placed.job)
-            .collect();
+        let is_there =
+            |placed: &&Awaiting| placed.nodes(&self.partitions[placed.partition()]).contains(&node);
+        let hit: Vec<JobId> = self.live.awaiting().filter(is_there).map(Awaiting::job).collect();
         for job in hit {
             // The job may have gone back already for another reason.
             if self.give_back(now, job) {
@@ -137,17 +123,15 @@ impl Core {
     /// A node has joined, and described itself.
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
-        let held = self.held.remove(&node);
-        let Some(entry) = self.nodes.get_mut(node) else { return };
-        if info.pes < entry.pes {
-            let configured_pes = entry.pes;
+        let held = self.returns.take(node);
+        let Some(configured_pes) = self.nodes.get(node).map(|entry| entry.pes) else { return };
+        if info.pes < configured_pes {
             let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
             tracing::error!(
                 node = %name, %reason,
                 "node refused: lower `pes` in [[nodes]], or start its Node Manager with as many --pes"
             );
-            entry.refused = Some(reason);
-            entry.info = Some(info);
+            self.nodes.describe(node, info, Some(reason));
             let answer = Command::RefuseNode { configured_pes };
             self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
             if held.is_none() {
@@ -156,16 +140,14 @@ impl Core {
             // The node was here before and may have jobs, which go on.
         } else {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
-            entry.refused = None;
-            entry.info = Some(info);
+            self.nodes.describe(node, info, None);
         }
-        entry.seen = true;
         if !self.nodes.set_up(node, true) {
             return;
         }
-        for id in 0..self.partition_count() {
+        for id in self.partitions.ids() {
             // Jobs may be there already.
-            self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
+            self.partitions.get_mut(id).slices_mut().job_comes_to(&NodeSet::single(node));
         }
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
@@ -180,11 +162,7 @@ impl Core {
     pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
         match report {
             Report::Joined(info) => self.node_joined(now, node, info),
-            Report::Status(status) => {
-                if let Some(entry) = self.nodes.get_mut(node) {
-                    entry.status = Some(status);
-                }
-            }
+            Report::Status(status) => self.nodes.set_status(node, status),
             // The driver's transfer notices the failure by COMPARE-AND-WRITE and takes the reason
             // from this report.
             Report::FileFailed { .. } => {}
@@ -201,7 +179,7 @@ impl Core {
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
-                self.counters.launch_failures += 1;
+                self.live.count_failure();
                 self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
             }
             Report::Aborted { job, incarnation, rank, exit_code } => {
@@ -223,19 +201,18 @@ impl Core {
             }
             Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
             Report::RankLeft { job, incarnation, rank } => {
-                let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
-                if let Some(live) = live {
-                    live.fences.left(rank);
+                if let Some(live) = self.live.run_mut(job, incarnation) {
+                    live.rank_left(rank);
                     self.end_if_in_vain(now, job);
                 }
             }
             Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
             Report::LaunchCut { job, incarnation, cut } => {
-                if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+                if self.live.run(job, incarnation).is_some() {
                     self.launch_cut(now, job, node, cut.into());
                 }
             }
-            Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
+            Report::Holds { jobs, first_run } => self.returns.report(node, jobs, first_run),
             Report::Classes { job, incarnation, ranks } => {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
@@ -246,7 +223,7 @@ impl Core {
     }
 
     fn fail(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation, cause: EndCause) {
-        if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+        if self.live.run(job, incarnation).is_some() {
             self.end_job(now, job, cause);
         }
     }
@@ -260,18 +237,13 @@ impl Core {
         incarnation: JobIncarnation,
         ranks: Vec<RankExit>,
     ) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        if live.incarnation != incarnation {
-            return;
-        }
-        let first = live.over.is_empty();
-        live.over.insert(node);
+        let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // A node is believed only about its own ranks.
         let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
         let share = shares.iter().find(|share| share.node == node);
         let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
-        live.exits.extend(ranks.into_iter().filter(own).map(|exit| (exit.rank, exit)));
-        if first && !live.is_over() && live.launch != Launch::Recovering {
+        let first = live.part_over(node, ranks.into_iter().filter(own));
+        if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
             self.effects.durable.push(Durable::AwaitTermination(watch));
         }
@@ -282,10 +254,9 @@ impl Core {
     /// The flags of all nodes say that the job has ended (Algorithm 8). Its elements are free,
     /// though reports of its ranks' ends may still be on their way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
-        let known = self.live.get(&job).filter(|live| live.incarnation == incarnation);
+        let known = self.live.run(job, incarnation);
         // A recovering job was asked about in an earlier life of its node.
-        if known.is_some_and(|live| live.launch != Launch::Recovering) && !self.keeps_elements(job)
-        {
+        if known.is_some_and(|live| !live.is_recovering()) && !self.keeps_elements(job) {
             self.release(now, job);
         }
     }
@@ -299,15 +270,15 @@ impl Core {
         sequence: u64,
         puts: Vec<(String, String)>,
     ) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        if let Some(puts) = live.fences.outcome(sequence) {
+        let Some(live) = self.live.get_mut(job) else { return };
+        if let Some(puts) = live.fences().outcome(sequence) {
             let done = Command::FenceDone { job, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
-        let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else {
+        let Some(complete) = live.fence_arrived(sequence, node, puts) else {
             return self.end_if_in_vain(now, job);
         };
-        let nodes: NodeSet = live.nodes.clone();
+        let nodes: NodeSet = live.nodes().clone();
         let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
         if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
             // The pairs could never be sent, and the ranks would wait for ever.
@@ -324,13 +295,13 @@ impl Core {
 
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get(&job) else { return };
+        let Some(live) = self.live.get(job) else { return };
         let of_node = |node| {
             let shares = &self.jobs.get(&job)?.ranks;
             Some(shares.iter().find(|share| share.node == node)?.first)
         };
-        let missing = live.fences.missing();
-        let missing = missing.or_else(|| live.fences.missing_node(&live.over).and_then(of_node));
+        let missing = live.fences().missing();
+        let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
         if let Some(rank) = missing {
             let reason = format!("rank {rank} has ended and others wait for it in a PMI barrier");
             self.end_job(now, job, EndCause::Unserviceable { reason });
@@ -339,7 +310,7 @@ impl Core {
 
     /// If the job is over on every node, ends it.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
-        if !self.live.get(&job).is_some_and(super::live_job::LiveJob::is_over) {
+        if !self.live.get(job).is_some_and(LiveJob::is_over) {
             return;
         }
         let cause = match self.jobs.get(&job).map(|record| &record.phase) {
@@ -349,7 +320,7 @@ impl Core {
             }
         };
         if cause.is_none()
-            && let Some(incarnation) = self.live.get(&job).map(|live| live.incarnation)
+            && let Some(incarnation) = self.live.get(job).map(LiveJob::incarnation)
         {
             // Ranks that ended before anyone looked did execute all the same.
             self.started(now, job, incarnation);

@@ -1,7 +1,7 @@
 //! Finds elements for the jobs of a former manager: those that they had, or others of the same
 //! nodes. It moves no job to another node.
 
-use super::Partition;
+use super::partitions::Partition;
 use crate::job::JobRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::NodeId;
@@ -29,7 +29,7 @@ impl RestoredElements {
         if !suspended {
             return in_row(self.columns.entry((id, row)).or_default(), row);
         }
-        if partition.policy.preempts() {
+        if partition.policy().preempts() {
             // Other jobs have its elements.
             return in_row(&mut BTreeSet::new(), row);
         }
@@ -46,7 +46,7 @@ fn placement(
     partition: &Partition,
     taken: &mut BTreeSet<u32>,
 ) -> Option<Placement> {
-    let machine = partition.policy.machine();
+    let machine = partition.policy().machine();
     let asked = &record.spec.resources;
     let (mut columns, mut held) = (Vec::new(), Vec::new());
     for share in &record.ranks {

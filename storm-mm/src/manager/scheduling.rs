@@ -1,7 +1,8 @@
 //! The partition's policy at work: events in, placements and strobes out, at once. Only the launch
 //! of a job whose row does not run now waits for a slice edge.
 
-use super::live_job::{AwaitingFlags, Launch, LiveJob};
+use super::live::{Awaiting, LiveJob, Placed, Taken};
+use super::partitions::sched_time;
 use super::{Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -9,48 +10,45 @@ use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::NodeRanks;
-use storm_rm::{
-    FileSpec, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, Program, Rank, Row,
-};
-use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime};
+use storm_rm::{FileSpec, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
+use storm_sched::{Action, Event, EventError, PreemptMode};
 
 impl Core {
     /// The active row of a partition.
     pub fn active_row(&self, partition: PartitionId) -> Row {
-        self.partitions[usize::from(partition.0)].active
+        self.partitions[partition].active()
     }
 
     /// The length of a partition's slices; `None` while its time is not sliced.
     pub fn slice(&self, partition: PartitionId) -> Option<Duration> {
-        let partition = &self.partitions[usize::from(partition.0)];
-        partition.policy.quantum().filter(|_| partition.is_slicing())
+        self.partitions[partition].slice()
     }
 
     /// When the slice under way began, if it began early because no job was left in the active row;
     /// `None` if it began with a regular edge.
-    pub fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
-        self.partitions[usize::from(partition.0)].early_edge
+    #[cfg(test)]
+    pub(super) fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
+        self.partitions[partition].slices().early_edge()
     }
 
     /// A slice of a partition ends: the next row becomes active, and the launches that wait for an
     /// edge go out.
-    pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
+    pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partition(partition).on_grid = true;
+        self.partitions.get_mut(partition).slices_mut().begin_edge_on_time();
         self.end_slice(now, partition);
     }
 
     /// The same for an edge so late that the next slice begins now instead of on time. Nodes that
     /// begin slices by themselves are told.
-    pub fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
+    pub(super) fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.end_slice(now, partition);
     }
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        let entry = self.partition(partition);
-        (entry.early_edge, entry.on_grid) = (None, false);
+        self.partitions.get_mut(partition).slices_mut().end_edge();
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -73,7 +71,7 @@ impl Core {
         let is_edge = matches!(event, Event::SliceEdge);
         // Events of the same request that came before go first.
         self.tell_untold(now, partition);
-        let actions = self.partition(partition).policy.handle(sched_time(now), event);
+        let actions = self.partitions.get_mut(partition).handle(sched_time(now), event);
         // An edge at which the policy does only what it had named as upcoming leaves the ordered
         // slices as they are. Comparing them at every edge would be wasted.
         let as_upcoming = is_edge && matches!(*actions, [Action::Activate { .. }]);
@@ -94,7 +92,8 @@ impl Core {
         partition: PartitionId,
         events: Vec<Event>,
     ) {
-        let actions = self.partition(partition).policy.handle_together(sched_time(now), events);
+        let partition_at_work = self.partitions.get_mut(partition);
+        let actions = partition_at_work.handle_together(sched_time(now), events);
         self.carry_out(now, partition, actions);
         self.recall_slices(now, partition);
         self.arm_wake(now);
@@ -129,10 +128,8 @@ impl Core {
             match action {
                 Action::Start { job, placement, slot } => {
                     let job = JobId(job.0);
-                    let rows = self.partition(partition).rows_of_new(Row(slot.0));
-                    let suspended_for = None;
-                    let placed =
-                        AwaitingFlags { job, partition, placement, slot, rows, suspended_for };
+                    let rows = self.partitions[partition].rows_of_new(Row(slot.0));
+                    let placed = Awaiting::new(job, partition, (placement, slot), rows);
                     self.place_or_await_flags(now, placed);
                 }
                 // Repeated for jobs that have just started.
@@ -194,51 +191,48 @@ impl Core {
 
     /// A job got its processing elements. The job starts, unless more jobs run than there are flags
     /// for.
-    fn place_or_await_flags(&mut self, now: Instant, placed: AwaitingFlags) {
-        let wanted = self.jobs.get(&placed.job).is_some_and(|r| r.phase == Phase::Pending);
+    fn place_or_await_flags(&mut self, now: Instant, placed: Awaiting) {
+        let wanted = self.jobs.get(&placed.job()).is_some_and(|r| r.phase == Phase::Pending);
         if !wanted {
             // The job was withdrawn meanwhile: its elements go back.
-            let id = storm_sched::JobId(placed.job.0);
-            return self.handle_event(now, placed.partition, Event::Finished(id));
+            let id = storm_sched::JobId(placed.job().0);
+            return self.handle_event(now, placed.partition(), Event::Finished(id));
         }
-        self.awaiting_flags.push_back(placed);
+        self.live.await_slot(placed);
         self.place_awaiting(now);
     }
 
     /// Starts placed jobs in order while there are flags for them.
     pub(super) fn place_awaiting(&mut self, now: Instant) {
-        // A job placed on a node that is just being lost will get another placement.
-        let can = |core: &Core, placed: &AwaitingFlags| {
-            placed.nodes(core).iter().all(|node| core.nodes.up().contains(*node))
-        };
-        while let Some(index) = self.awaiting_flags.iter().position(|placed| can(self, placed)) {
-            let Some(flags) = self.slots.take() else { return self.give_way(now) };
-            let Some(placed) = self.awaiting_flags.remove(index) else { return };
-            self.place(now, placed, flags);
+        loop {
+            // A job placed on a node that is just being lost will get another placement.
+            let Core { live, partitions, nodes, .. } = self;
+            let can = |placed: &Awaiting| {
+                let placed_on = placed.nodes(&partitions[placed.partition()]);
+                placed_on.iter().all(|node| nodes.up().contains(*node))
+            };
+            match live.take_awaiting(can) {
+                Taken::Nothing => return,
+                Taken::NoSlot => return self.give_way(now),
+                Taken::Job(placed, flags) => self.place(now, placed, flags),
+            }
         }
-    }
-
-    pub(super) fn awaits_flags(&self, job: JobId) -> bool {
-        self.awaiting_flags.iter().any(|placed| placed.job == job)
     }
 
     /// Gives back the elements of a job that waits for flags; false if it does not wait for them.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
-        let Some(index) = self.awaiting_flags.iter().position(|placed| placed.job == job) else {
-            return false;
-        };
-        if let Some(placed) = self.awaiting_flags.remove(index) {
-            let id = storm_sched::JobId(job.0);
-            self.tell_policy(now, placed.partition, Event::Finished(id));
-        }
+        let Some(placed) = self.live.stop_awaiting(job) else { return false };
+        let id = storm_sched::JobId(job.0);
+        self.tell_policy(now, placed.partition(), Event::Finished(id));
         true
     }
 
     /// The launch of a job begins.
-    fn place(&mut self, now: Instant, placed: AwaitingFlags, flags: JobSlot) {
-        let AwaitingFlags { job, partition, placement, slot, rows, suspended_for } = placed;
-        let row = Row(slot.0);
-        let members = &self.partition(partition).members;
+    fn place(&mut self, now: Instant, placed: Awaiting, flags: JobSlot) {
+        let (job, partition, row) = (placed.job(), placed.partition(), Row(placed.slot().0));
+        let (rows, suspended_for) = (placed.rows(), placed.suspended_for());
+        let placement = placed.into_placement();
+        let members = self.partitions[partition].members();
         let ranks: Vec<NodeRanks> = placement
             .shares()
             .iter()
@@ -249,39 +243,12 @@ impl Core {
             })
             .collect();
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
-        let incarnation = JobIncarnation(self.next_incarnation);
-        self.next_incarnation += 1;
+        let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
-        self.partition(partition).job_comes_to(&nodes);
-        let live = LiveJob {
-            incarnation,
-            slot: flags,
-            partition,
-            row,
-            placement: Some(placement),
-            rows,
-            nodes: nodes.clone(),
-            launch: Launch::Staging,
-            over: NodeSet::new(),
-            lost: Default::default(),
-            unheard: NodeSet::new(),
-            away: Default::default(),
-            input_known: nodes.clone(),
-            outputs: Default::default(),
-            lacking: NodeSet::new(),
-            hold_output: false,
-            exits: Default::default(),
-            classes: Default::default(),
-            fences: Default::default(),
-            released: false,
-            placed_at: now,
-            staged_at: now,
-            launched_at: now,
-            stage: StageOutcome::default(),
-            ran: Duration::ZERO,
-            active_since: None,
-        };
-        self.live.insert(job, live);
+        self.partitions.get_mut(partition).slices_mut().job_comes_to(&nodes);
+        let slot = flags;
+        let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
+        self.live.insert(job, LiveJob::placed(now, placed));
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
         self.note_elements(now, job);
         if let Some(by) = suspended_for {
@@ -293,8 +260,8 @@ impl Core {
 
     /// Brings the files of a job to its nodes.
     pub(super) fn stage(&mut self, now: Instant, job: JobId) {
-        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
-        let (incarnation, nodes) = (live.incarnation, live.nodes.clone());
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
+        let (incarnation, nodes) = (live.incarnation(), live.nodes().clone());
         let (files, owner) = (files_of(&record.spec), record.spec.owner);
         if files.is_empty() {
             self.staged(now, job, incarnation, Ok(StageOutcome::default()));
@@ -311,11 +278,11 @@ impl Core {
 
     /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(&job) else { return };
-        if std::mem::replace(&mut live.released, true) {
+        let Some(live) = self.live.get_mut(job) else { return };
+        if live.release() {
             return;
         }
-        let partition = live.partition;
+        let partition = live.partition();
         self.tell_policy(now, partition, Event::Finished(storm_sched::JobId(job.0)));
     }
 
@@ -330,10 +297,6 @@ impl Core {
     pub(super) fn announcer(&self, nodes: &NodeSet) -> NodeId {
         self.up(nodes).first().or(nodes.first()).unwrap_or(NodeId::MM)
     }
-}
-
-pub(super) fn sched_time(now: Instant) -> SchedTime {
-    SchedTime::from_nanos(now.as_nanos())
 }
 
 /// The files of a job, the program first.

@@ -6,7 +6,6 @@
 //! same rows on all nodes of a job.
 
 use super::Core;
-use super::live_job::Launch;
 use crate::job::{JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::{JobId, Row, RowSet};
@@ -19,25 +18,18 @@ impl Core {
         let slots = alternates.iter().chain([&home]);
         let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
         let home = Row(home.0);
-        if let Some(awaiting) = self.awaiting_flags.iter_mut().find(|awaiting| awaiting.job == job)
-        {
-            let all = self.partitions[usize::from(awaiting.partition.0)].runs_all();
-            (awaiting.slot, awaiting.rows) = (Slot(home.0), if all { RowSet::ALL } else { rows });
-            return;
+        if let Some(awaiting) = self.live.awaiting_mut(job) {
+            let all = self.partitions[awaiting.partition()].runs_all();
+            return awaiting.set_rows(Slot(home.0), if all { RowSet::ALL } else { rows });
         }
-        let Some(live) = self.live.get_mut(&job) else { return };
-        let all = self.partitions[usize::from(live.partition.0)].runs_all();
+        let Some(live) = self.live.get_mut(job) else { return };
+        let all = self.partitions[live.partition()].runs_all();
         let rows = if all { RowSet::ALL } else { rows };
-        if live.row == home && live.rows == rows {
-            return;
-        }
-        let moved = std::mem::replace(&mut live.row, home) != home;
-        live.rows = rows;
-        let entry = &mut self.partitions[usize::from(live.partition.0)];
-        entry.rows_changed = true;
-        if !matches!(live.launch, Launch::Staging | Launch::Staged) {
-            let active = entry.runs(rows);
-            live.set_active(now, active);
+        let Some(moved) = live.set_rows(home, rows) else { return };
+        let slices = self.partitions.get_mut(live.partition()).slices_mut();
+        slices.rows_change();
+        if live.is_on_nodes() {
+            live.count_time(now, slices.active());
         }
         self.tell_rows(job);
         let placed = self.jobs.get(&job).is_some_and(|record| {

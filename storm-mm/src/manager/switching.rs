@@ -10,8 +10,8 @@
 //! If exactly one of the two policies has its jobs communicate in slices, nothing is taken over:
 //! ranks keep the way of communicating that they were launched with, so the running jobs end first.
 
-use super::live_job::Launch;
-use super::partition::Switching;
+use super::live::Awaiting;
+use super::partitions::Partition;
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
 use crate::job::{JobEventKind, Phase};
@@ -70,9 +70,9 @@ impl Core {
             let message = "only an administrator may change a partition";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        let id = self.partition_named(name).ok_or_else(|| self.no_such_partition(name))?;
-        let partition = &self.partitions[usize::from(id.0)];
-        let target = sched.or(partition.next_sched()).unwrap_or(partition.policy.name());
+        let id = self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name))?;
+        let partition = &self.partitions[id];
+        let target = sched.or(partition.next_sched()).unwrap_or(partition.policy().name());
         let target = partition
             .fresh_policy(target)
             .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
@@ -85,36 +85,33 @@ impl Core {
         if let Some(quantum) = quantum {
             self.set_quantum(now, id, quantum);
         }
-        let partition = self.partition(id);
-        let stays = partition.switching.is_none() && partition.policy.name() == target.name();
-        if sched.is_some() && !stays {
+        if sched.is_some() && !self.partitions[id].stays_under(target.name()) {
             self.begin_switch(now, id, target.name());
         }
         self.note_settings(now);
-        Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
+        Ok(self.partition_view(&self.partitions[id]))
     }
 
     pub(super) fn no_such_partition(&self, name: &str) -> ApiError {
-        let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
+        let names: Vec<&str> = self.partitions.iter().map(Partition::name).collect();
         ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
             .hint(format!("there are: {}", names.join(", ")))
     }
 
     pub(super) fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
-        self.partition(id).params.quantum_us = quantum;
+        self.partitions.get_mut(id).set_quantum(quantum);
         self.handle_event(now, id, Event::SetQuantum(quantum));
         self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     /// From now on the former policy starts nothing, and the new policy takes over when it can.
     pub(super) fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
-        let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
+        let mut queue = self.partitions.get_mut(id).end_switch().unwrap_or_default();
         // Jobs in the queue of an unfinished earlier switch come first.
         let earlier = queue.len();
         let waiting: Vec<JobId> =
-            self.partition(id).policy.pending().into_iter().map(|job| JobId(job.0)).collect();
-        let awaiting: BTreeSet<JobId> =
-            self.awaiting_flags.iter().map(|placed| placed.job).collect();
+            self.partitions[id].policy().pending().into_iter().map(|job| JobId(job.0)).collect();
+        let awaiting: BTreeSet<JobId> = self.live.awaiting().map(Awaiting::job).collect();
         let goes_on = |job: &JobId| {
             self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
                 && !awaiting.contains(job)
@@ -124,28 +121,28 @@ impl Core {
         let withdrawn = queue[earlier..].iter().rev();
         let withdrawn = withdrawn.map(|job| Event::Cancel(storm_sched::JobId(job.0))).collect();
         self.handle_together(now, id, withdrawn);
-        self.partition(id).switching = Some(Switching { sched: sched.to_owned(), queue });
+        self.partitions.get_mut(id).begin_switch(sched, queue);
         self.try_switch(now, id);
     }
 
     /// Lets the new policy take over, if it already can.
     pub(super) fn try_switch(&mut self, now: Instant, id: PartitionId) {
-        let partition = &self.partitions[usize::from(id.0)];
-        let Some(switching) = &partition.switching else { return };
-        if switching.sched != partition.policy.name() {
-            let sched = switching.sched.clone();
+        let partition = &self.partitions[id];
+        let Some(sched) = partition.next_sched() else { return };
+        if sched != partition.policy().name() {
+            let sched = sched.to_owned();
             let drains = partition.drains_for(&sched);
             let holders = self.holders(now, id).filter(|all| all.is_empty() || !drains);
             let taken = holders.and_then(|all| self.taken_over(now, id, &sched, &all));
             let Some(taken) = taken else { return };
             self.install(now, id, taken);
         }
-        let Some(Switching { queue, .. }) = self.partition(id).switching.take() else { return };
+        let Some(queue) = self.partitions.get_mut(id).end_switch() else { return };
         for job in queue {
             self.hand_over(now, job);
         }
         self.note_settings(now);
-        if !self.partitions[usize::from(id.0)].is_slicing() {
+        if !self.partitions[id].is_slicing() {
             // These jobs waited for an edge, which will not come any more.
             self.launch_staged(now, id);
         }
@@ -157,23 +154,23 @@ impl Core {
     /// nodes have not come back.
     fn holders(&mut self, now: Instant, id: PartitionId) -> Option<Vec<Holder>> {
         let mut placed = Vec::new();
-        for (job, live) in self.live.iter().filter(|(_, live)| live.partition == id) {
-            if live.launch == Launch::Recovering {
+        for (job, live) in self.live.of(id) {
+            if live.is_recovering() {
                 return None;
             }
-            if !live.released {
-                let (placement, slot) = (live.placement.clone()?, Slot(live.row.0));
-                placed.push((*job, placement, slot, live.run_time(now), self.is_suspended(*job)));
+            if !live.is_released() {
+                let (placement, slot) = (live.placement()?.clone(), Slot(live.row().0));
+                placed.push((job, placement, slot, live.run_time(now), self.is_suspended(job)));
             }
         }
-        for awaiting in self.awaiting_flags.iter().filter(|awaiting| awaiting.partition == id) {
-            let suspended = awaiting.suspended_for.is_some();
-            let (placement, slot) = (awaiting.placement.clone(), awaiting.slot);
-            placed.push((awaiting.job, placement, slot, Duration::ZERO, suspended));
+        for awaiting in self.live.awaiting().filter(|awaiting| awaiting.partition() == id) {
+            let suspended = awaiting.suspended_for().is_some();
+            let (placement, slot) = (awaiting.placement().clone(), awaiting.slot());
+            placed.push((awaiting.job(), placement, slot, Duration::ZERO, suspended));
         }
         let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
         placed.sort_by_key(|(job, _, slot, _, suspended)| (*suspended, since(job), *slot, *job));
-        let known = self.partitions[usize::from(id.0)].policy.running().len();
+        let known = self.partitions[id].policy().running().len();
         let holders = placed.into_iter().map(|(job, placement, slot, ran, suspended)| {
             let request = self.request_now(now, job)?;
             Some(Holder { request, placement, slot, ran, suspended })
@@ -189,10 +186,10 @@ impl Core {
         sched: &str,
         holders: &[Holder],
     ) -> Option<TakenOver> {
-        let partition = &self.partitions[usize::from(id.0)];
+        let partition = &self.partitions[id];
         let mut policy = partition.fresh_policy(sched).ok()?;
         self.tell_reservations(now, id, policy.as_mut());
-        let time = super::scheduling::sched_time(now);
+        let time = super::partitions::sched_time(now);
         let refuses = |action: &Action| matches!(action, Action::Refused(_));
         if policy.preempts() {
             // In one call: a job whose elements seem free must not go on before their holder is
@@ -212,7 +209,7 @@ impl Core {
         // same holds for suspended jobs, which get a slice again.
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for holder in holders {
-            let others = (0..partition.params.mpl_limit.get()).map(Slot);
+            let others = (0..partition.params().mpl_limit.get()).map(Slot);
             let found = std::iter::once(holder.slot).chain(others).find(|slot| {
                 let actions = policy.handle(time, holder.restore(*slot));
                 let taken = !actions.iter().any(refuses);
@@ -232,32 +229,27 @@ impl Core {
         let TakenOver { policy, slots, moved } = taken;
         self.note_run_times(now, id);
         let active = policy.active_slot();
-        let partition = self.partition(id);
-        tracing::info!(partition = %partition.name, from = partition.policy.name(),
+        let partition = self.partitions.get_mut(id);
+        tracing::info!(partition = %partition.name(), from = partition.policy().name(),
                        to = policy.name(), "the partition has another policy");
-        partition.policy = policy;
-        self.warn_if_never_preempting(id);
-        let partition = self.partition(id);
+        partition.install(policy);
         if let Some(slot) = active {
-            partition.active = Row(slot.0);
+            partition.slices_mut().take_over(Row(slot.0));
         }
+        self.warn_if_never_preempting(id);
         for (job, slot) in &slots {
             let row = Row(slot.0);
-            let rows = self.partition(id).rows_of_new(row);
-            if let Some(placed) = self.awaiting_flags.iter_mut().find(|placed| placed.job == *job) {
-                placed.slot = *slot;
-                placed.rows = if placed.suspended_for.is_some() { RowSet::NONE } else { rows };
+            let rows = self.partitions[id].rows_of_new(row);
+            if let Some(placed) = self.live.awaiting_mut(*job) {
+                placed.taken_over(*slot, rows);
             }
             let rows = if self.is_suspended(*job) { RowSet::NONE } else { rows };
-            if let Some(live) = self.live.get_mut(job) {
-                live.rows = rows;
-                if std::mem::replace(&mut live.row, row) != row {
-                    self.append(now, *job, JobEventKind::Moved { row });
-                }
+            let moved = self.live.get_mut(*job).and_then(|live| live.set_rows(row, rows));
+            if moved == Some(true) {
+                self.append(now, *job, JobEventKind::Moved { row });
             }
         }
-        let here = self.live.iter().filter(|(_, live)| live.partition == id);
-        let here: Vec<JobId> = here.map(|(job, _)| *job).collect();
+        let here: Vec<JobId> = self.live.of(id).map(|(job, _)| job).collect();
         for job in here {
             self.tell_rows(job);
             self.tell_coscheduling(job);
@@ -293,9 +285,8 @@ impl Core {
     /// Journals how long each job of a partition has run. After a restart, the policy decides how
     /// the time since the last entry counts.
     fn note_run_times(&mut self, now: Instant, id: PartitionId) {
-        let of_partition = self.live.iter().filter(|(_, live)| live.partition == id);
         let times: Vec<(JobId, Duration)> =
-            of_partition.map(|(job, live)| (*job, live.run_time(now))).collect();
+            self.live.of(id).map(|(job, live)| (job, live.run_time(now))).collect();
         for (job, time) in times {
             if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
                 self.append(now, job, JobEventKind::Ran { time });

@@ -6,82 +6,15 @@
 
 use super::Core;
 use super::admission::request_of;
+use super::jobs::Unmet;
+use crate::DEFAULT_ACCOUNT;
 use crate::api::Peer;
 use crate::job::{JobRecord, Phase};
-use crate::service_config::{NamedIn, UnknownUser};
-use crate::{AccountConfig, DEFAULT_ACCOUNT, QosConfig};
+use crate::service_config::NamedIn;
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{ContentHash, JobId, JobSpec};
-
-/// The first unmet need of a job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unmet {
-    /// No partition has this name.
-    Partition(String),
-    /// The nodes of this partition are too few, too small, or lack a feature.
-    Nodes { partition: String, why: String },
-    /// No account has this name.
-    Account(String),
-    /// No quality of service has this name.
-    Qos(String),
-    /// The account is for these users, which the host does not know; the owner may be one of them.
-    AccountUsers { account: String, users: String },
-    /// The same for a quality of service.
-    QosUsers { qos: String, users: String },
-    /// The specification does not fit into a message to the nodes.
-    Room { why: String },
-    /// A file of the job is missing from the spool.
-    Files,
-}
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unmet::Partition(name) => write!(
-                f,
-                "partition {name} is not in the configuration: the job waits until the manager is \
-                 started with it (PartitionConfig)"
-            ),
-            Unmet::Nodes { partition, why } => write!(
-                f,
-                "partition {partition} as it is configured now cannot run it: {why} \
-                 (BadConstraints)"
-            ),
-            Unmet::Account(name) => write!(
-                f,
-                "account {name} is not in the configuration: the job waits until the manager is \
-                 started with it (InvalidAccount)"
-            ),
-            Unmet::Qos(name) => write!(
-                f,
-                "quality of service {name} is not in the configuration: the job waits until the \
-                 manager is started with it (InvalidQOS)"
-            ),
-            Unmet::AccountUsers { account, users } => write!(
-                f,
-                "account {account} is for {users}, and the manager's host knows no such user: the \
-                 job waits until it does (InvalidAccount)"
-            ),
-            Unmet::QosUsers { qos, users } => write!(
-                f,
-                "quality of service {qos} is for {users}, and the manager's host knows no such \
-                 user: the job waits until it does (InvalidQOS)"
-            ),
-            Unmet::Room { why } => write!(
-                f,
-                "heartbeat-bytes in the configuration is too small for it: {why}; the job waits \
-                 until the manager is started with more (BadConstraints)"
-            ),
-            Unmet::Files => f.write_str(
-                "a file that it was submitted with is not in the manager's spool any more: submit \
-                 the job again, and cancel this one (MissingFiles)",
-            ),
-        }
-    }
-}
 
 impl Core {
     /// Records the unmet needs of a former manager's jobs. Running jobs are included, since they
@@ -106,15 +39,15 @@ impl Core {
         for (lack, jobs) in waiting {
             warn_of(lack, jobs);
         }
-        self.needs.unmet = unmet;
+        self.jobs.needs_mut().set_unmet(unmet);
     }
 
     /// The partition that a job lacks, or the lack of its partition.
     fn lacks_place(&self, record: &JobRecord) -> Option<Unmet> {
-        let Some(id) = self.partition_named(&record.partition) else {
+        let Some(id) = self.partitions.id_of(&record.partition) else {
             return Some(Unmet::Partition(record.partition.clone()));
         };
-        let machine = self.partitions[usize::from(id.0)].policy.machine();
+        let machine = self.partitions[id].policy().machine();
         let request = request_of(record.id, &record.spec);
         if let Err(why) = storm_sched::feasible(machine, &request) {
             let partition = record.partition.clone();
@@ -132,14 +65,13 @@ impl Core {
     }
 
     fn lacks_account(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
-        if !self.priorities.shares.knows(name) {
+        if !self.priorities.knows_account(name) {
             // Without a default account, the account of users without one has this name.
             return (name != DEFAULT_ACCOUNT).then(|| Unmet::Account(name.to_owned()));
         }
-        let users = self.unknown_users_of(&NamedIn::Account(name.to_owned()))?;
+        let users = self.config.unknown_users_of(&NamedIn::Account(name.to_owned()))?;
         let peer = owner_of(record);
-        let may =
-            self.is_admin(peer) || self.priorities.shares.accounts_of(peer.uid).contains(&name);
+        let may = self.is_admin(peer) || self.priorities.accounts_of(peer.uid).contains(&name);
         (!may).then(|| Unmet::AccountUsers { account: name.to_owned(), users })
     }
 
@@ -147,52 +79,16 @@ impl Core {
         let Some(qos) = self.config.service.qos.iter().find(|qos| qos.name == name) else {
             return Some(Unmet::Qos(name.to_owned()));
         };
-        let users = self.unknown_users_of(&NamedIn::Qos(name.to_owned()))?;
-        let may = self.may_have(qos, record.spec.owner.uid, record.service.account.as_deref());
+        let users = self.config.unknown_users_of(&NamedIn::Qos(name.to_owned()))?;
+        let may =
+            self.config.may_have(qos, record.spec.owner.uid, record.service.account.as_deref());
         (!may).then(|| Unmet::QosUsers { qos: name.to_owned(), users })
-    }
-
-    /// Whether a user, by number or account, may have a quality of service.
-    pub(super) fn may_have(&self, qos: &QosConfig, uid: u32, account: Option<&str>) -> bool {
-        let unknown = || self.unknown_users_of(&NamedIn::Qos(qos.name.clone()));
-        let anybody = qos.users.is_empty() && qos.accounts.is_empty() && unknown().is_none();
-        let named = account.is_some_and(|own| qos.accounts.iter().any(|name| name == own));
-        anybody || named || qos.users.contains(&uid)
-    }
-
-    /// The users that an entry of the configuration names and the host does not know.
-    pub(super) fn unknown_users_of(&self, place: &NamedIn) -> Option<String> {
-        let unknown = self.config.service.unknown_users.iter();
-        let names: Vec<&str> =
-            unknown.filter(|user| user.named_in == *place).map(|user| user.name.as_str()).collect();
-        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// The host has learnt of a user that the configuration names.
     pub fn user_known(&mut self, now: Instant, name: &str, uid: u32) {
-        let all = std::mem::take(&mut self.config.service.unknown_users);
-        let (known, unknown): (Vec<UnknownUser>, _) =
-            all.into_iter().partition(|user| user.name == name);
-        self.config.service.unknown_users = unknown;
-        for UnknownUser { named_in, shares, .. } in known {
-            match named_in {
-                NamedIn::Admins => self.config.admin_uids.push(uid),
-                NamedIn::Account(account) => {
-                    let of_name = |known: &&mut AccountConfig| known.name == account;
-                    if let Some(found) = self.config.service.accounts.iter_mut().find(of_name)
-                        && found.users.iter().all(|(other, _)| *other != uid)
-                    {
-                        found.users.push((uid, shares));
-                    }
-                    self.priorities.shares.add_user(&account, uid, shares);
-                }
-                NamedIn::Qos(qos) => {
-                    let of_name = |known: &&mut QosConfig| known.name == qos;
-                    if let Some(found) = self.config.service.qos.iter_mut().find(of_name) {
-                        found.users.push(uid);
-                    }
-                }
-            }
+        for (account, shares) in self.config.learn_user(name, uid) {
+            self.priorities.add_user(&account, uid, shares);
         }
         tracing::info!(name, uid, "the host now knows a user of the configuration");
         self.look_again_for_users(now);
@@ -202,15 +98,15 @@ impl Core {
     fn look_again_for_users(&mut self, now: Instant) {
         let of_users =
             |lack: &Unmet| matches!(lack, Unmet::AccountUsers { .. } | Unmet::QosUsers { .. });
-        let unmet = self.needs.unmet.iter().filter(|(_, lack)| of_users(lack));
-        let jobs: Vec<JobId> = unmet.map(|(job, _)| *job).collect();
+        let unmet = self.jobs.needs().unmet().filter(|(_, lack)| of_users(lack));
+        let jobs: Vec<JobId> = unmet.map(|(job, _)| job).collect();
         self.together(now, |core| {
             for job in jobs {
                 let lack = core.jobs.get(&job).and_then(|record| core.lacks_service(record));
                 match lack {
-                    Some(lack) => drop(core.needs.unmet.insert(job, lack)),
+                    Some(lack) => core.jobs.needs_mut().lack(job, lack),
                     None => {
-                        core.needs.unmet.remove(&job);
+                        core.jobs.needs_mut().meet(job);
                         core.reconsider(now, job);
                     }
                 }
@@ -234,7 +130,7 @@ impl Core {
         // The last first: none may start because another goes.
         self.together(now, |core| {
             for job in jobs.into_iter().rev() {
-                core.needs.unmet.entry(job).or_insert(Unmet::Files);
+                core.jobs.needs_mut().lack_files(job);
                 core.leave(now, job);
             }
         });
@@ -242,21 +138,21 @@ impl Core {
 
     /// A user has sent files: jobs of the same user that lack only these may go on.
     pub(super) fn contents_sent(&mut self, now: Instant, uid: u32, spec: &JobSpec) {
-        if !self.needs.unmet.values().any(|lack| *lack == Unmet::Files) {
+        if !self.jobs.needs().unmet().any(|(_, lack)| *lack == Unmet::Files) {
             return;
         }
         let sent: HashSet<ContentHash> =
             super::scheduling::files_of(spec).into_iter().map(|file| file.hash).collect();
-        let lacking = self.needs.unmet.iter().filter(|(_, lack)| **lack == Unmet::Files);
-        let whole = |job: &&JobId| {
+        let lacking = self.jobs.needs().unmet().filter(|(_, lack)| **lack == Unmet::Files);
+        let whole = |job: &JobId| {
             self.jobs.get(job).is_some_and(|record| {
                 let files = super::scheduling::files_of(&record.spec);
                 record.spec.owner.uid == uid && files.iter().all(|file| sent.contains(&file.hash))
             })
         };
-        let jobs: Vec<JobId> = lacking.map(|(job, _)| job).filter(whole).copied().collect();
+        let jobs: Vec<JobId> = lacking.map(|(job, _)| job).filter(whole).collect();
         for job in jobs {
-            self.needs.unmet.remove(&job);
+            self.jobs.needs_mut().meet(job);
             self.reconsider(now, job);
         }
     }

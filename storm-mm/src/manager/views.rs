@@ -1,14 +1,14 @@
 //! The state as users see it: jobs, partitions, reasons.
 
+use super::Core;
 use super::ending::no_such_job;
-use super::listing::Waiting;
-use super::live_job::Launch;
+use super::live::{Launch, LiveJob};
+use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
-use super::scheduling::{files_of, sched_time};
-use super::{Core, Partition};
+use super::scheduling::files_of;
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    PartitionView, RankView, ReservedNodes, SpecSummary, UserView, asked_for,
+    PartitionView, RankView, ReservedNodes, SpecSummary, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
-        let record = self.job(self.one_of(job))?;
+        let record = self.job(self.jobs.one_of(job))?;
         let ranks = self.rank_views(record);
         // Nodes report these numbers: a nonsensical sum must not panic.
         let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
@@ -58,8 +58,10 @@ impl Core {
     }
 
     fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
-        let named =
-            |entry: &LogEntry| LogEntry { text: self.with_user_name(&entry.text), ..entry.clone() };
+        let named = |entry: &LogEntry| LogEntry {
+            text: self.config.with_user_name(&entry.text),
+            ..entry.clone()
+        };
         record.log.iter().map(named).collect()
     }
 
@@ -68,7 +70,7 @@ impl Core {
     /// # Errors
     /// There is no such job, or it is an array.
     pub fn job(&self, job: JobId) -> Result<&JobRecord, ApiError> {
-        if self.needs.arrays.contains_key(&job) {
+        if self.jobs.needs().is_array(job) {
             let message = format!("job {job} is an array of jobs");
             return Err(ApiError::new(ErrorCode::BadRequest, message)
                 .hint(format!("name one of them: storm queue {job} lists them")));
@@ -81,12 +83,12 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn explain(&self, now: Instant, job: JobId) -> Result<Explanation, ApiError> {
-        let job = self.one_of(job);
+        let job = self.jobs.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
             // With the date and the time zone, since readers may be anywhere.
             let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
-            format!("{time} {}: {}", entry.event, self.with_user_name(&entry.text))
+            format!("{time} {}: {}", entry.event, self.config.with_user_name(&entry.text))
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
@@ -119,9 +121,9 @@ impl Core {
         estimate: Option<Timestamp>,
     ) -> (String, Vec<ReservedNodes>) {
         let id = storm_sched::JobId(record.id.0);
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         let pending = partition.filter(|_| record.phase == Phase::Pending);
-        let Some(reason) = pending.and_then(|p| p.policy.explain(sched_time(now), id)) else {
+        let Some(reason) = pending.and_then(|p| p.policy().explain(sched_time(now), id)) else {
             return Default::default();
         };
         let named = match &reason {
@@ -143,9 +145,9 @@ impl Core {
         let start = match &waiting.starts {
             Some(starts) => *starts.get(&record.id)?,
             None => {
-                let partition = self.partitions.iter().find(|p| p.name == record.partition)?;
+                let partition = self.partitions.named(&record.partition)?;
                 let id = storm_sched::JobId(record.id.0);
-                partition.policy.estimate(sched_time(now), id)?
+                partition.policy().estimate(sched_time(now), id)?
             }
         };
         Some(self.wall(now + start.since(sched_time(now))))
@@ -157,7 +159,7 @@ impl Core {
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
                 self.suspended_reason(now, record)
             }
-            Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
+            Phase::Starting => match self.live.get(record.id).map(LiveJob::launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)
@@ -169,23 +171,24 @@ impl Core {
                     format!("its ranks are being started on {}", record.node_list)
                 }
             },
-            Phase::Running => match self.live.get(&record.id) {
-                Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
-                Some(_) if self.outside_matrix.contains(&record.id) => format!(
+            Phase::Running => match self.live.get(record.id) {
+                Some(live) if live.is_recovering() => self.recovery_reason(record.id),
+                Some(_) if self.live.is_outside_matrix(record.id) => format!(
                     "it runs on {}, for which no partition has room as they are configured now",
                     record.node_list
                 ),
-                Some(live) if self.partitions[usize::from(live.partition.0)].is_slicing() => {
-                    let partition = &self.partitions[usize::from(live.partition.0)];
-                    let rows = partition.policy.rows().len();
+                Some(live) if self.partitions[live.partition()].is_slicing() => {
+                    let partition = &self.partitions[live.partition()];
+                    let rows = partition.policy().rows().len();
                     format!(
                         "it runs on {} in row {} and has one of {rows} time slots",
-                        record.node_list, live.row.0
+                        record.node_list,
+                        live.row().0
                     )
                 }
                 Some(_) | None => format!("it runs on {}", record.node_list),
             },
-            Phase::Ending(cause) => format!("it is being ended: {}", self.said(cause)),
+            Phase::Ending(cause) => format!("it is being ended: {}", self.config.said(cause)),
             Phase::Ended(outcome) => match &outcome.reason {
                 Some(reason) => format!("it has ended: {reason}"),
                 None => "it has ended: all ranks exited with 0".to_owned(),
@@ -193,27 +196,21 @@ impl Core {
         }
     }
 
-    /// A job's name for users: its number, or its array and index.
-    pub(super) fn job_name(&self, job: JobId) -> String {
-        let task = self.jobs.get(&job).and_then(|record| record.task);
-        task.map_or_else(|| job.to_string(), |task| task.to_string())
-    }
-
     fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         let early = self.fencing_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
-        if let Some(awaiting) = self.awaiting_flags.iter().find(|placed| placed.job == record.id) {
-            let (slot, limit) = (awaiting.slot, self.config.job_slots);
+        if let Some(awaiting) = self.live.awaiting_job(record.id) {
+            let (slot, limit) = (awaiting.slot(), self.config.job_slots);
             return format!(
                 "it has a place in row {slot} and waits for one of {limit} jobs to end"
             );
         }
         let id = storm_sched::JobId(record.id.0);
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let partition = self.partitions.named(&record.partition);
         if let Some((partition, next)) = partition.and_then(|p| Some((p, p.next_sched()?))) {
-            let (name, rows) = (&partition.name, partition.policy.rows().len());
+            let (name, rows) = (partition.name(), partition.policy().rows().len());
             if partition.drains_for(next) {
                 return format!(
                     "partition {name} changes to {next} as soon as its jobs have ended: how \
@@ -225,13 +222,13 @@ impl Core {
             );
         }
         let known = waiting.reasons.get(&record.id).cloned();
-        let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
+        let asked = || partition.and_then(|p| p.policy().explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(mut reason), _) => {
                 reason.mark_refused(|node| self.nodes.is_refused(node));
                 let told = self.reserved_reason(&reason);
-                let told = told.unwrap_or_else(|| reason.text(&|job| self.job_name(JobId(job.0))));
+                let told = told.unwrap_or_else(|| reason.text(&|job| self.jobs.name(JobId(job.0))));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();
                 told + &self.nodes.why_refused(&reason) + &loss
             }
@@ -246,7 +243,7 @@ impl Core {
 
     pub(super) fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
-        let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
+        let ran = self.live.get(record.id).map_or(record.ran, |live| live.run_time(now));
         // A job runs a moment before all nodes have reported its start.
         let elapsed = record.started.map_or(Duration::ZERO, |started| {
             Duration::try_from(until.duration_since(started)).unwrap_or_default().max(ran)
@@ -268,10 +265,7 @@ impl Core {
             id: record.id,
             array: record.task,
             name: record.spec.name.clone(),
-            user: UserView {
-                uid,
-                name: (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string()),
-            },
+            user: self.config.user_view(uid),
             partition: record.partition.clone(),
             sched: self.policy_of(record),
             state: record.state(),
@@ -294,9 +288,9 @@ impl Core {
     }
 
     fn rank_views(&self, record: &JobRecord) -> Vec<RankView> {
-        let live = self.live.get(&record.id);
+        let live = self.live.get(record.id);
         let exit_of = |rank: Rank| match live {
-            Some(live) => live.exits.get(&rank).cloned(),
+            Some(live) => live.exits().get(&rank).cloned(),
             None => record.exits.iter().find(|exit| exit.rank == rank).cloned(),
         };
         let on_node = |share: &storm_rm::message::NodeRanks| {
@@ -321,7 +315,7 @@ impl Core {
 
     pub(super) fn partition_view(&self, partition: &Partition) -> PartitionView {
         let count = |wanted: JobState| {
-            let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
+            let jobs = self.jobs.values().filter(|r| r.partition == partition.name());
             jobs.filter(|record| record.state() == wanted).count() as u32
         };
         let drained =
@@ -329,22 +323,22 @@ impl Core {
         let micros =
             |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         PartitionView {
-            name: partition.name.clone(),
-            sched: partition.policy.name().to_owned(),
-            configured_sched: self.unset_sched(partition),
-            configured_quantum_us: self.unset_quantum_us(partition),
-            warning: self.slice_warning(partition),
-            default: partition.default,
-            node_list: partition.node_list.clone(),
-            nodes: partition.members.len() as u32,
-            nodes_up: self.up(&partition.nodes).len() as u32,
-            nodes_drained: partition.members.iter().filter(drained).count() as u32,
-            pes: partition.policy.machine().pes(),
+            name: partition.name().to_owned(),
+            sched: partition.policy().name().to_owned(),
+            configured_sched: self.partitions.unset_sched(partition),
+            configured_quantum_us: self.partitions.unset_quantum_us(partition),
+            warning: partition.slice_warning(),
+            default: partition.is_default(),
+            node_list: partition.node_list().to_owned(),
+            nodes: partition.members().len() as u32,
+            nodes_up: self.up(partition.nodes()).len() as u32,
+            nodes_drained: partition.members().iter().filter(drained).count() as u32,
+            pes: partition.policy().machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
-            quantum_us: partition.policy.quantum().map(micros),
-            slice_us: partition.policy.communication_slice().map(micros),
-            checkpoint: partition.checkpoint,
-            rows_used: partition.policy.rows().len() as u32,
+            quantum_us: partition.policy().quantum().map(micros),
+            slice_us: partition.policy().communication_slice().map(micros),
+            checkpoint: partition.checkpoint(),
+            rows_used: partition.policy().rows().len() as u32,
             rows_max: partition.rows_max(),
             jobs_running: count(JobState::Running),
             jobs_pending: count(JobState::Pending),
@@ -367,10 +361,10 @@ impl Core {
             pes: self.config.nodes.iter().map(|node| node.pes).sum(),
             jobs_pending: count(JobState::Pending),
             jobs_running: count(JobState::Running),
-            jobs_submitted: self.next_job - 1,
-            launches: self.counters.launches,
-            launch_failures: self.counters.launch_failures,
-            strobes: self.counters.strobes,
+            jobs_submitted: self.jobs.submitted_count(),
+            launches: self.live.launches().issued,
+            launch_failures: self.live.launches().failed,
+            strobes: self.partitions.strobes(),
         }
     }
 }

@@ -21,7 +21,7 @@ impl Core {
     ) -> Result<(Vec<JobView>, BTreeSet<JobId>), ApiError> {
         let (mut ended, mut left) = (BTreeSet::new(), BTreeSet::new());
         for job in jobs {
-            for one in self.jobs_of(*job) {
+            for one in self.jobs.of(*job) {
                 let record = self.jobs.get(&one).ok_or_else(|| no_such_job(*job))?;
                 let over = matches!(record.phase, Phase::Ended(_));
                 if over {
@@ -37,18 +37,18 @@ impl Core {
 
     /// For the arrays among `jobs`: the summaries of their forgotten jobs.
     pub fn forgotten_of(&self, jobs: &[JobId]) -> Vec<ForgottenJobs> {
-        let arrays = jobs.iter().filter_map(|job| self.needs.arrays.get(job));
-        arrays.map(|array| array.forgotten.clone()).filter(|some| some.jobs > 0).collect()
+        let arrays = jobs.iter().filter_map(|job| self.jobs.needs().array(*job));
+        arrays.map(|array| array.forgotten().clone()).filter(|some| some.jobs > 0).collect()
     }
 
     /// The end of each of these jobs is reported once, by [`Notice::Over`].
     pub fn await_ends(&mut self, jobs: impl IntoIterator<Item = JobId>) {
-        self.awaited.extend(jobs);
+        self.jobs.await_ends(jobs);
     }
 
     /// A job has ended: its view is taken now, since it may be forgotten before its end is durable.
     pub(super) fn tell_awaited(&mut self, now: Instant, job: JobId) {
-        if self.awaited.remove(&job) {
+        if self.jobs.end_is_told(job) {
             let view = self.ended_view(now, job).map(Box::new);
             self.effects.durable.push(Durable::Notify(job, Notice::Over(view)));
         }

@@ -3,8 +3,8 @@
 //! It is a thin layer: handles and their tables, checks of arguments, packing of derived datatypes,
 //! and error handlers. The crate `storm-mpi` communicates. Ranks are checked against the
 //! communicator, and counts and datatypes are checked, before anything is sent. `abi` lists the
-//! guarantees of a C caller. `entering.rs` describes the threads that may call in, and their effects
-//! on each other. `docs/mpi.md` lists what is absent.
+//! guarantees of a C caller. `entering.rs` describes the threads that may call in, and their
+//! effects on each other. `docs/mpi.md` lists what is absent.
 // The names and the arguments are the standard's.
 #![allow(non_snake_case, clippy::too_many_arguments)]
 

@@ -1,4 +1,4 @@
-//! Fences of the whole job, one after the other. Each is one or several barriers of PMI.
+//! Fences of the whole job, one after the other. Each fence takes one or several barriers of PMI.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -48,7 +48,7 @@ impl Fences {
         Fences { portion, place, begun: 0, current: None, later: VecDeque::new() }
     }
 
-    /// Begins a fence, when the earlier ones are over.
+    /// Begins a fence once the earlier fences are over.
     pub(super) fn begin(&mut self, fence: Fence, ranks: &mut Ranks) -> Result<(), ServeError> {
         self.later.push_back(fence);
         self.next(ranks)

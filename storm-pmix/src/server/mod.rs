@@ -64,7 +64,7 @@ const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGIO,
     Signal::SIGPWR,
 ];
-/// Time in which a process that has connected must tell which rank it is.
+/// The time in which a process that has connected must say which rank it is.
 const ASKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reason why a server ended before its ranks.
@@ -77,9 +77,9 @@ pub enum ServeError {
     #[error(transparent)]
     System(#[from] nix::Error),
     /// The server was not started by a rank.
-    #[error("only ranks of a job start this")]
+    #[error("only a rank of a job can start this server")]
     Stray,
-    /// The placement of the ranks makes no sense.
+    /// The placement of the ranks is invalid.
     #[error("the placement of the job's ranks cannot be used")]
     Placement(#[from] MappingError),
     /// The Node Manager no longer serves a rank.
@@ -92,7 +92,7 @@ pub enum ServeError {
     },
 }
 
-/// A server's options, in addition to its environment, which is that of the rank that starts it.
+/// A server's options. Its environment is that of the rank that starts it.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Name of this run of the job.
@@ -113,8 +113,8 @@ pub struct ServeOptions {
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
-    // Signals are ignored before there are more processes: a signal to the job ends none of them,
-    // and none is in a rank's way.
+    // Signals are ignored before more processes exist. A signal to the job thus ends none of them,
+    // and none keeps a rank from acting on the signal.
     ignore_signals()?;
     run_on(&options.cpus);
     open_as_many_as_allowed()?;
@@ -138,7 +138,8 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     Server { pmix, placement, listener, upcalls, watcher, ranks, news, fences }.run()
 }
 
-/// Leaves the binding of the rank that starts the server, whose processors may be the rank's alone.
+/// Leaves the binding of the rank that starts the server: its processors may belong to that rank
+/// alone.
 fn run_on(cpus: &[u16]) {
     let mut set = CpuSet::new();
     for cpu in cpus {
@@ -181,7 +182,7 @@ fn open_as_many_as_allowed() -> nix::Result<()> {
 }
 
 struct Server {
-    /// libpmix's server, or the reason for the ranks why there is none.
+    /// libpmix's server, or why there is none, as told to the ranks.
     pmix: Result<Pmix, String>,
     placement: Placement,
     listener: UnixListener,
@@ -200,8 +201,8 @@ impl Server {
             while let Some(upcall) = self.upcalls.next() {
                 self.answer(upcall)?;
             }
-            // Ends are noted after the questions: a rank that has just joined waits in vain for one
-            // that had ended before.
+            // Ends are noted after the questions. Otherwise a rank that has just joined could wait
+            // for a rank that had ended before.
             let mut ranks = lock(&self.ranks);
             ranks.note_ends()?;
             if ranks.leave_barriers()? {
@@ -258,7 +259,7 @@ impl Server {
                 lock(&self.ranks).abort(rank, exit_code)?;
                 done.give(SUCCESS);
             }
-            // Open MPI 4.1 tells only the rank that asked. The others would wait for ever.
+            // Open MPI 4.1 tells only the rank that asked. The other ranks would wait for ever.
             Upcall::Spawn { rank } if self.placement.size() > 1 => {
                 eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
                 lock(&self.ranks).abort(rank, 1)?;

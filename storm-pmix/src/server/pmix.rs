@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 use thiserror::Error;
 
-/// The reason why there is no server.
+/// Why there is no server.
 #[derive(Debug, Error)]
 pub(super) enum PmixError {
     /// The library cannot be used.
@@ -43,7 +43,7 @@ impl Pmix {
         let pmix = Pmix { functions: Functions::load()?, nspace: nspace.to_owned() };
         let text = |text: &str| InfoValue::Text(text.to_owned());
         let files = directory.to_string_lossy();
-        let mut said = [
+        let mut infos = [
             info("pmix.srv.nspace", InfoValue::Text(format!("{nspace}-server"))),
             info("pmix.srv.rank", InfoValue::Rank(placement.own() as u32)),
             info("pmix.srvr.tmpdir", text(&files)),
@@ -53,7 +53,8 @@ impl Pmix {
         let module: &'static mut ServerModule = Box::leak(Box::new(module()));
         // SAFETY: the module lives for ever, and its functions have the types of the prototypes.
         // The infos are read during the call.
-        let status = unsafe { (pmix.functions.server_init)(module, said.as_mut_ptr(), said.len()) };
+        let status =
+            unsafe { (pmix.functions.server_init)(module, infos.as_mut_ptr(), infos.len()) };
         pmix.check("to start a server", status)?;
         pmix.register(placement, directory)?;
         Ok(pmix)
@@ -62,22 +63,22 @@ impl Pmix {
     fn register(&self, placement: &Placement, directory: &Path) -> Result<(), PmixError> {
         let regex = self.generate(self.functions.generate_regex, placement.node_names())?;
         let ppn = self.generate(self.functions.generate_ppn, placement.ranks_of_nodes())?;
-        let mut said = placement.job_info(&self.nspace, directory);
-        said.extend([
+        let mut infos = placement.job_info(&self.nspace, directory);
+        infos.extend([
             info("pmix.nmap", InfoValue::Regex(regex)),
             info("pmix.pmap", InfoValue::Regex(ppn)),
         ]);
         let nspace = proc(&self.nspace, 0).nspace;
         let local = placement.local().len() as i32;
         // SAFETY: the namespace has the length that the library requires. The infos and the data
-        // that they point to match their types. Without a callback the call returns when it is
+        // that they point to match their types. Without a callback the call returns only when it is
         // done.
         let status = unsafe {
             (self.functions.register_nspace)(
                 nspace.as_ptr(),
                 local,
-                said.as_mut_ptr(),
-                said.len(),
+                infos.as_mut_ptr(),
+                infos.len(),
                 None,
                 ptr::null_mut(),
             )
@@ -106,12 +107,12 @@ impl Pmix {
     pub(super) fn environment(&self, rank: u32) -> Result<Environment, PmixError> {
         let mut list: *mut *mut c_char = ptr::null_mut();
         let proc = proc(&self.nspace, rank);
-        // SAFETY: NULL is an empty list, which the library replaces by one that it allocates.
+        // SAFETY: NULL is an empty list, which the library replaces by a list that it allocates.
         let status = unsafe { (self.functions.setup_fork)(&proc, &mut list) };
         self.check("an environment", status)?;
         let mut environment = Vec::new();
         let mut at = list;
-        // SAFETY: a list of strings that ends with NULL. It is left to the end of the process.
+        // SAFETY: the list has strings and ends with NULL. It is not freed before the process ends.
         while !at.is_null() && !unsafe { *at }.is_null() {
             // SAFETY: as above.
             let text = unsafe { CStr::from_ptr(*at) };
@@ -141,7 +142,7 @@ impl Pmix {
     }
 }
 
-/// The bytes of a regular expression of PMIx. It is a string, or `blob`, NUL, `component=NAME`,
+/// The bytes of a regular expression of PMIx: either a string, or `blob`, NUL, `component=NAME`,
 /// NUL, `size=N`, NUL and N bytes.
 ///
 /// # Safety

@@ -52,7 +52,7 @@ impl Ranks {
         Ok(Ranks { ranks: BTreeMap::new(), expected, size, news })
     }
 
-    /// Readable when something has happened to a rank: it has ended, or may leave its barrier.
+    /// Becomes readable when a rank has ended or may leave its barrier.
     pub(super) fn news(&self) -> Arc<Epoll> {
         self.news.clone()
     }
@@ -87,9 +87,9 @@ impl Ranks {
         self.ranks.len() >= self.expected && self.ranks.values().all(over)
     }
 
-    /// Notes the ranks that have ended. A rank that never joined leaves the others waiting in their
-    /// first fence. A rank that was a single program leaves those waiting that are in their second.
-    /// They wait in a barrier of PMI instead, and the Node Manager knows that it will not open.
+    /// Notes the ranks that have ended. If a rank never joined, the others wait for it in their
+    /// first fence. If a rank ran one program fewer, ranks in a later fence wait for it. All of
+    /// them wait in a barrier of PMI, and the Node Manager knows that the barrier will not open.
     pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
         let joined = |rank: &&LocalRank| matches!(rank.standing, Standing::Joined(_));
         let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();

@@ -2,10 +2,10 @@
 //! goes on. The server's thread answers later.
 //!
 //! When a rank's program connects or leaves, libpmix's own thread handles it at once. If another
-//! thread answered the leave, libpmix's thread could see the program's connection end before it
-//! hears of the leave. (`op_cbfunc2` of libpmix 4.2 sends the answer first and notes the leave
-//! after.) It would then wait for one rank less in every later fence of the node, including the
-//! fences of the following programs.
+//! thread answered the leave, libpmix's thread could see the end of the program's connection before
+//! it notes the leave. (`op_cbfunc2` of libpmix 4.2 sends the answer first and notes the leave
+//! afterwards.) libpmix would then expect one rank less in every later fence of the node, also in
+//! those of the following programs.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -81,8 +81,8 @@ impl ModexAnswer {
             Err(status) => (status, Vec::new()),
         };
         let blob = Box::into_raw(Box::new(blob));
-        // SAFETY: the blob was just made. Only `free_blob` frees it, which libpmix calls when it
-        // has read the data.
+        // SAFETY: the blob was just made. Only `free_blob` frees it, and libpmix calls `free_blob`
+        // after it has read the data.
         let bytes = unsafe { &*blob };
         // SAFETY: the function came with this pointer and is called once. The data lives until
         // `free_blob` is called with the pointer to it.
@@ -146,7 +146,7 @@ impl Upcalls {
         REACHED.get().map(|server| server.bell.as_fd())
     }
 
-    /// The next request, if there is one. The bell is silenced first, so a later ring is heard.
+    /// The next request, if any. The bell is silenced first, so that a later ring is heard.
     pub(super) fn next(&self) -> Option<Upcall> {
         if let Some(server) = REACHED.get() {
             // The bell was not rung: nothing to silence.
@@ -164,7 +164,7 @@ fn hand_over(question: Upcall) -> Status {
     SUCCESS
 }
 
-/// Lets a rank join or leave, and tells the server.
+/// Makes a rank join or leave, and tells the server.
 fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
     let Some(server) = REACHED.get() else { return ERROR };
     let moved = move_it(&mut lock(&server.ranks));
@@ -175,7 +175,7 @@ fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> St
     }
 }
 
-/// The functions for libpmix, which refuses everything else.
+/// The functions for libpmix. libpmix refuses every request without a function.
 pub(super) fn module() -> ServerModule {
     let (connected, finalized): (ClientFn, ClientFn) = (client_connected, client_finalized);
     let (abort, fence, direct): (AbortFn, FenceFn, DirectModexFn) = (abort, fence_nb, direct_modex);
@@ -269,8 +269,9 @@ unsafe extern "C" fn fence_nb(
     let blob = if data.is_null() {
         Vec::new()
     } else {
-        // SAFETY: libpmix's guarantee. The data is copied and not freed: it is the library's
-        // (`pmix_server.h`, before the first function), which keeps it to its end (4.2).
+        // SAFETY: libpmix guarantees the length. The data is copied and not freed: it belongs to
+        // the library (`pmix_server.h`, before the first function), which keeps it to its end
+        // (4.2).
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), ndata) }.to_vec()
     };
     hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })

@@ -1,8 +1,8 @@
-//! The watcher of the server. A server that dies before its ranks takes their PMIx with it, and
-//! most libraries then give no useful explanation.
+//! The watcher of the server. If the server dies before its ranks, the ranks lose PMIx, and most
+//! libraries then give no useful explanation.
 //!
-//! The server shows each rank that it serves to the watcher. When the server is gone, the watcher
-//! asks for the end of the job on the connection of a rank that still exists.
+//! The server gives the watcher a handle on each rank that it serves. When the server is gone, the
+//! watcher asks for the end of the job on the connection of a rank that still exists.
 
 use super::ServeError;
 use super::ended::has_ended;
@@ -25,7 +25,7 @@ pub(super) enum Part {
     Starter,
     /// The process that serves.
     Server(Watcher),
-    /// The watcher, whose server has ended. It ends too.
+    /// The watcher, after its server has ended. It ends too.
     Watcher,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Watcher(UnixStream);
 impl Watcher {
     /// Shows a served rank to the watcher: its process, and its connection with the Node Manager.
     pub(super) fn see(&self, rank: u32, process: &OwnedFd, pmi: &UnixStream) {
-        // The watcher may have been killed; then nobody watches.
+        // The send fails if the watcher was killed. The server then goes on without one.
         let _ = send_descriptors(&self.0, rank, &[process.as_fd(), pmi.as_fd()]);
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn begin() -> Result<Part, ServeError> {
             ended => break ended?,
         }
     };
-    // If the server was killed with the job, nobody misses it.
+    // If the server was killed together with the job, there is nothing to do.
     if !matches!(ended, WaitStatus::Exited(_, 0)) {
         end_job(ranks);
     }
@@ -87,13 +87,13 @@ fn end_job(ranks: BTreeMap<u32, Seen>) {
     }
     eprintln!("storm: the PMIx server of this node has died: the job cannot go on");
     for rank in &mut left {
-        // If nobody hears it, the job is over.
+        // The write fails if the job is already over.
         let _ = rank.pmi.write_all(format!("{}\n", Request::Abort { exit_code: 1 }).as_bytes());
     }
 }
 
-/// The rank that starts the server, and that is the parent of this process. The server may die
-/// before it is asked for anything.
+/// The rank that starts the server and is the parent of this process. With it, the watcher can end
+/// the job even if the server dies before its first request.
 fn starting() -> Option<(u32, Seen)> {
     let fd = number("PMI_FD").ok()?;
     // SAFETY: the rank has left the descriptor open for this process; it is borrowed for this line

@@ -32,8 +32,8 @@ impl<P: Primitives> Agent<P> {
         Agent { primitives }
     }
 
-    /// Executes `request` as a task of its own, so that one that waits holds up
-    /// no other, and hands the response to `answer`.
+    /// Executes `request` as a task of its own and hands the response to `answer`. A request that
+    /// waits does not hold up the others.
     pub fn spawn(&self, request: Request, answer: impl FnOnce(Response) + 'static) {
         let this = self.clone();
         let task = async move {
@@ -204,8 +204,8 @@ impl<P: Primitives> Agent<P> {
         Ok(samples)
     }
 
-    /// The words at one instant. Words only grow, so two equal readings in a row held together in
-    /// between.
+    /// The words at one instant. Words only grow, so two equal readings in a row show values that
+    /// held together between them.
     fn snapshot(&self, words: &[GlobalAddr]) -> Result<Vec<u64>, OutOfBounds> {
         let memory = self.primitives.memory();
         let collect = || -> Result<Vec<u64>, OutOfBounds> {

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_lies_is_caught() {
+    fn a_lying_status_is_caught() {
         let (old, new) = (held(&[Held::Old, Held::Old]), held(&[Held::New, Held::New]));
         assert!(all_or_nothing(&InitiatorStatus::Success, &old).is_err());
         assert!(all_or_nothing(&InitiatorStatus::Failure(dead(3)), &new).is_err());

@@ -67,8 +67,7 @@ pub struct Capabilities {
 
 /// A running cluster. Dropping it stops it.
 pub trait Cluster: 'static {
-    /// The clock and executor of the suite itself, not of any node: it outlives
-    /// all of them.
+    /// The clock and executor of the suite. They belong to no node and outlive all nodes.
     type Runtime: Runtime;
 
     /// The clock and executor of the suite.
@@ -109,7 +108,7 @@ pub trait Cluster: 'static {
         std::future::ready(Err(Unsupported { ability: "freeze a node" }))
     }
 
-    /// Lets a frozen node go on where it was.
+    /// Lets a frozen node continue.
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::freeze`].
@@ -117,7 +116,7 @@ pub trait Cluster: 'static {
         std::future::ready(Err(Unsupported { ability: "thaw a node" }))
     }
 
-    /// Starts a killed node again, as a new incarnation. Complete when it has joined.
+    /// Starts a killed node again as a new incarnation. Completes when the node has joined.
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::rejoin`].

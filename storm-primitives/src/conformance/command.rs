@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// started in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// Issues operations in order; answered with [`Reply::Issued`] when all of
-    /// them have their status.
+    /// Issues operations in order. The node answers with [`Reply::Issued`] when every operation has
+    /// its status.
     Issue {
         /// The operations.
         ops: Vec<Op>,
@@ -43,16 +43,15 @@ pub enum Command {
         /// The event to test.
         event: EventId,
     },
-    /// TEST-EVENT, blocking; then at once, before the node does anything else,
-    /// reads.
+    /// TEST-EVENT, blocking. The reads follow at once, before the node does anything else.
     Await {
         /// The event to test.
         event: EventId,
         /// The reads to make as soon as the signal is there.
         then: Vec<Read>,
     },
-    /// Takes `signals` signals of an event one by one, and after each of them a
-    /// consistent snapshot of some words that only grow.
+    /// Takes `signals` signals of an event one by one. After each signal it takes a consistent
+    /// snapshot of some words that only grow.
     Sample {
         /// The event to test.
         event: EventId,
@@ -209,7 +208,7 @@ pub enum Reply {
     Sampled(Vec<Vec<u64>>),
     /// The view of the membership, also the answer to [`Command::AwaitMember`].
     Members {
-        /// Its version.
+        /// The version.
         epoch: Epoch,
         /// The live nodes.
         alive: BTreeMap<NodeId, Incarnation>,

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// The first delay before the kill, if no step can be armed. Delays grow by a third from step to
-/// step, so that a few dozen steps cover everything from a small transfer to a slow large one.
+/// The first delay before the kill, if no step can be armed. Each delay is a third longer than the
+/// one before, so a few dozen steps cover small transfers and slow large ones.
 const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.
@@ -24,9 +24,9 @@ pub(crate) struct Doomed {
     pub(crate) op: Op,
     /// The read that shows the operation on a node of the set.
     pub(crate) look: Read,
-    /// The result of that read before the operation.
+    /// The result of the read before the operation.
     pub(crate) old: Seen,
-    /// The result of that read after the operation; none if it only asks.
+    /// The result of the read after the operation. `None` if the operation writes nothing.
     pub(crate) new: Option<Seen>,
 }
 
@@ -62,8 +62,8 @@ impl Trial {
         Ok(futures_util::join!(work, kill))
     }
 
-    /// Issues the operation, kills `victim` at `step` of it, and checks the whole contract about
-    /// the survivors.
+    /// Issues the operation, kills `victim` at its `step`, and checks the whole contract about the
+    /// survivors.
     pub(crate) async fn check_death(
         &self,
         doomed: &Doomed,
@@ -88,7 +88,8 @@ impl Trial {
         }
         if !self.cluster().is_killed(victim) {
             match self.check_too_late(doomed, &status, victim, step).await {
-                // On another machine: that it died was still on its way when it was asked for.
+                // A remote agent may hear of the death of its node late. The kill is certain
+                // nevertheless.
                 Err(_) if self.cluster().is_killed(victim) => death = Death::Happened,
                 checked => return checked.map(|()| Death::TooLate),
             }

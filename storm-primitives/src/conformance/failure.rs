@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a case does not hold on a backend.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// The contract says one thing, the backend did another.
+    /// The backend did not do what the contract says.
     #[error("{what}: expected {expected}, saw {seen}")]
     Differs {
         /// The checked thing.
@@ -37,13 +37,12 @@ pub enum Failure {
         /// The command that the node was sent.
         command: Box<Command>,
     },
-    /// The agent answered something else than it was asked: a fault of the
-    /// adapter, not of the backend.
+    /// The agent's answer does not fit its command. The adapter is at fault, not the backend.
     #[error("{node} gave an answer of the wrong kind: {reply:?}")]
     WrongKind {
         /// The node asked.
         node: NodeId,
-        /// Its answer.
+        /// The answer.
         reply: Box<Reply>,
     },
     /// The adapter promised a capability that it does not have.

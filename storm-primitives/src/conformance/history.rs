@@ -1,9 +1,9 @@
 //! Checks that one total order explains the observations of concurrent operations (paper, section
 //! 2.4.1: sequential consistency).
 //!
-//! A brute-force search over all orders that keep each node's own. It stops where an order
-//! contradicts an answer, and where the same situation was met before. Meant for histories of a few
-//! dozen operations.
+//! The check is a brute-force search over all orders that keep each node's own order. It abandons
+//! an order that contradicts an answer, and a situation that it has already met. It is meant for
+//! histories of a few dozen operations.
 
 use crate::{NodeId, NodeSet, Relation};
 use std::collections::{BTreeMap, HashSet};
@@ -97,8 +97,8 @@ impl History {
 }
 
 impl Event {
-    /// Applies the operation to `memory`; false when it would have answered
-    /// something else.
+    /// Applies the operation to `memory`. Returns false if the operation would have given another
+    /// answer.
     fn take_effect(&self, memory: &mut BTreeMap<NodeId, Vec<u64>>) -> bool {
         match self {
             Event::Put { dest, word, value } => {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_end_with_different_values_are_caught() {
+    fn divergent_values_are_caught() {
         let seen = history(vec![put(1)], vec![put(2)], [[1, 0], [2, 0]]);
         assert_eq!(seen.total_order(), Err(OrderError::Inexplicable));
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn two_questions_that_each_miss_the_other_are_caught() {
+    fn write_skew_is_caught() {
         let one = vec![caw(0, 0, Some((1, 1)), true)];
         let two = vec![caw(1, 0, Some((0, 1)), true)];
         let seen = history(one, two, [[1, 1], [1, 1]]);

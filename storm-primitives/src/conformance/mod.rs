@@ -1,19 +1,19 @@
 //! The contract of [`Primitives`](crate::Primitives) as cases that run on any backend.
 //!
-//! A backend implements [`Factory`], which starts clusters, and lands when every case passes:
+//! A backend implements [`Factory`], which starts clusters. The backend is accepted when every case
+//! passes:
 //!
 //! ```text
 //! storm_primitives::conformance_tests!(MyFactory::new());
 //! ```
 //!
-//! Nodes may be tasks of one simulation, threads, processes or machines: the suite speaks to
-//! them by [`Command`]s, executed by the [`Agent`] that runs beside each `Primitives` handle.
-//! In-process backends wrap their handles in a [`LocalCluster`], fabrics of the simulator in a
-//! [`SimFactory`]. Others carry [`wire`] frames between [`Agent::spawn`] and a
-//! [`RemoteAgent`].
+//! Nodes may be tasks of one simulation, threads, processes or machines. The suite sends each node
+//! [`Command`]s, which the [`Agent`] around the node's `Primitives` handle executes. In-process
+//! backends wrap their handles in a [`LocalCluster`], fabrics of the simulator in a [`SimFactory`].
+//! Other backends carry [`wire`] frames between [`Agent::spawn`] and a [`RemoteAgent`].
 //!
-//! The suite asserts nothing about speed. It waits for what must happen with a generous limit
-//! on the cluster's own clock ([`Factory::patience`]).
+//! The suite asserts nothing about speed. It waits for expected events with a generous limit on the
+//! cluster's own clock ([`Factory::patience`]).
 
 mod agent;
 mod any_cluster;

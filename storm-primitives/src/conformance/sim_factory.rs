@@ -119,7 +119,7 @@ impl<W: Wrap> NodeControl<W::Wrapped> for SimControl<W> {
         step: u64,
         died: Box<dyn FnOnce()>,
     ) -> Result<(), Unsupported> {
-        // The tasks of a node are dropped when it dies, and this one with them.
+        // This task is dropped with the other tasks of the node when the node dies.
         let deathbed = OnDrop(Some(died));
         let never = std::future::pending::<()>();
         let task = self.network.node(node).runtime().spawn(async move {

@@ -1,5 +1,5 @@
-//! One cluster under one case: commands with their deadlines, and the shapes
-//! of operation that cases use most.
+//! One cluster under one case: commands with their deadlines, and the kinds of operation that most
+//! cases use.
 
 use super::failure::expect;
 use super::{

@@ -1,7 +1,7 @@
-//! Delays every operation, as on a slower or less even network.
+//! Delays every operation, as a slower or less even network does.
 //!
-//! Only the issuing node is delayed, and its order is kept. A network that reorders would break the
-//! contract; it is a test of the suite, not a middleware.
+//! Only the operations of the issuing node are delayed, and their order is kept. Reordering would
+//! break the contract: the conformance suite tests against it with mutants.
 
 use super::Layer;
 use super::lane::Lane;

@@ -1,8 +1,8 @@
-//! Faults on demand: operations that fail without effect, operations that are late, nodes
-//! that one node believes to be dead.
+//! Faults on demand: operations that fail without effect, operations that are late, and nodes that
+//! one node believes to be dead.
 //!
-//! An injected failure keeps the contract of all or nothing: no node sees any effect of
-//! the operation. Only the reason in its status is untrue.
+//! An injected failure keeps the contract of all or nothing: no node sees any effect of the
+//! operation. Only the reason in its status is untrue.
 
 use super::lane::Lane;
 use super::{Fault, FaultPlan, Layer};

@@ -38,7 +38,7 @@ impl FaultPlan {
         FaultPlan::default()
     }
 
-    /// Adds `fault` at operation `number`. It precedes random faults.
+    /// Adds `fault` at operation `number`. A fault added here has precedence over a random fault.
     #[must_use]
     pub fn at(mut self, number: u64, fault: Fault) -> FaultPlan {
         self.script.insert(number, fault);

@@ -1,5 +1,5 @@
-//! The way of one node's operations to the network. Each has a time before which it may not leave,
-//! and none overtakes another, so the node's order is kept.
+//! The queue of one node's operations before the network. Each operation has a time before which it
+//! may not leave, and none overtakes another. The node's order is thus kept.
 
 use crate::answer_slot::{Answer, AnswerSlot};
 use crate::{CompareAndWrite, Instant, Primitives, Runtime, Xfer};

@@ -1,9 +1,8 @@
 //! Primitives around primitives: faults, traces and delays over any backend.
 //!
 //! Each middleware is a [`Layer`]: it wraps a [`Primitives`](crate::Primitives) handle of one node
-//! and is such a handle itself. [`Tracer`] and [`Delay`] keep the contract, which the conformance
-//! suite checks. [`FaultInjector`] keeps it too, except for the operations that it was told to
-//! fail.
+//! and is itself a handle. [`Tracer`] and [`Delay`] keep the contract, which the conformance suite
+//! checks. [`FaultInjector`] keeps it for every operation that it does not make fail.
 
 mod delay;
 mod fault_injector;

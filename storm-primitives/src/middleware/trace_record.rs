@@ -11,9 +11,9 @@ use std::time::Duration;
 pub struct TraceRecord {
     /// The node that issued it.
     pub node: NodeId,
-    /// Its number among the operations of this node, from 0.
+    /// The operation's number among the operations of this node, from 0.
     pub number: u64,
-    /// When it was issued.
+    /// The instant at which the operation was issued.
     pub at: Instant,
     /// The operation.
     pub op: TracedOp,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 
-/// Polls in one simulation after which a test is considered to have run away.
+/// The limit of polls in one simulation. A test that exceeds it is considered to run away.
 const MAX_POLLS: u64 = 200_000_000;
 
 /// Why a simulation could not finish.
@@ -75,8 +75,8 @@ pub(super) struct Core {
     trace: Trace,
 }
 
-/// Ends the world with the last [`Simulation`]: tasks hold the network, and the
-/// network holds the world, so that neither would ever go by itself.
+/// Ends the world with the last [`Simulation`]. Tasks hold the network, and the network holds the
+/// world, so neither would ever be freed.
 struct World {
     core: Rc<Core>,
 }
@@ -213,7 +213,7 @@ impl Core {
         self.timers.borrow_mut().set(deadline, Due::Wake(waker.clone()))
     }
 
-    /// Makes a timer that is still set wake another task. False if it is not set.
+    /// Makes a pending timer wake another task. Returns false if the timer is not pending.
     pub(super) fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
         self.timers.borrow_mut().rewake(key, waker)
     }
@@ -260,7 +260,7 @@ impl Core {
                 drop(tasks);
                 drop((task, future));
             }
-            // Cancelled by itself or by another task while it was polled.
+            // The task was cancelled while it was polled, by itself or by another task.
             (_, None) => {
                 drop(tasks);
                 drop(future);

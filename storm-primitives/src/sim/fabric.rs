@@ -1,10 +1,10 @@
-//! The timing of a simulated network, apart from its contents.
+//! The timing of a simulated network, separate from the contents of its messages.
 //!
 //! [`SimNetwork`](super::SimNetwork) keeps the contract of the primitives: one order, all or
 //! nothing, deaths. A [`Fabric`] decides *when* each step of an operation happens:
-//! [`NetworkConfig`](super::NetworkConfig) draws random delays, another fabric models a real
-//! network. A fabric cannot break the contract. If it delivers an operation to a node too
-//! early, the network holds the operation back until the node has had all earlier ones.
+//! [`NetworkConfig`](super::NetworkConfig) draws random delays, other fabrics model a real network.
+//! A fabric cannot break the contract. If it delivers an operation to a node too early, the network
+//! holds the operation back until the node has received all earlier ones.
 
 use crate::sim::executor::Core;
 use crate::{Instant, NodeId, NodeSet};
@@ -72,7 +72,7 @@ pub enum OperationKind {
     Put,
     /// The question of a COMPARE-AND-WRITE.
     Compare,
-    /// Its write.
+    /// The write.
     Write,
 }
 

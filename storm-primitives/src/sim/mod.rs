@@ -6,9 +6,8 @@
 //! here from the first day, so that none can come to depend on a socket, a
 //! runtime or the wall clock.
 //!
-//! What it does not do: model a particular network. [`NetworkConfig`] draws
-//! random delays within bounds; the timing of a real QsNet is another
-//! [`Fabric`], in another crate.
+//! This module does not model a particular network. [`NetworkConfig`] draws random delays within
+//! bounds; the timing of a real QsNet is another [`Fabric`], in another crate.
 //!
 //! ```
 //! use storm_primitives::{sim, Layout, NodeId, NodeSet, Primitives, Xfer};

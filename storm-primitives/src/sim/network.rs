@@ -53,7 +53,7 @@ impl SimNetwork {
         SimNetwork::without(simulation, nodes, &NodeSet::new(), layout, fabric)
     }
 
-    /// The same, where the nodes of `absent` are alive but have not joined.
+    /// Makes a network in which the nodes of `absent` are alive but have not joined.
     pub fn without(
         simulation: &Simulation,
         nodes: u32,
@@ -96,15 +96,15 @@ impl SimNetwork {
         NodeSet::range(NodeId::MM, NodeId(last))
     }
 
-    /// Stops a node for ever, at whatever point its tasks are.
+    /// Stops a node for ever, at any point of its tasks.
     pub fn kill(&self, node: NodeId) {
         self.network.kill(node);
     }
 
-    /// Like [`kill`](Self::kill), and the management node is told that the node's process has
-    /// ended: its host lives and closes its links.
+    /// Kills a node and tells the management node that its process has ended: the node's host is up
+    /// and closes its links.
     pub fn end_process(&self, node: NodeId) {
-        self.network.tell_of_end(node, End::OfProcess);
+        self.network.report_end(node, End::OfProcess);
         self.network.kill(node);
     }
 
@@ -138,7 +138,7 @@ impl SimNetwork {
         }
     }
 
-    /// How long the node takes for its work, in percent of the normal time: 100 unless it was
+    /// The node's time for its work, in percent of the normal time: 100 unless it was
     /// [slowed](NodeFault::Slow). For models of its host.
     ///
     /// # Panics
@@ -150,28 +150,28 @@ impl SimNetwork {
     /// Starts a new management node in place of a killed one. The other living nodes are not in its
     /// cluster until they [join again](Self::join_again).
     pub fn restart_manager(&self) -> SimPrimitives {
-        self.network.begin_anew_with(|_| {});
+        self.network.restart_manager_with(|_| {});
         self.node(NodeId::MM)
     }
 
-    /// The same, and the new management node renumbers the nodes: the node `n(i+1)` becomes
-    /// `numbers[i]`. It keeps its tasks, its link and its speed.
+    /// Starts a new management node that renumbers the nodes: node `n(i+1)` becomes `numbers[i]`
+    /// and keeps its tasks, its link and its speed.
     ///
     /// # Panics
     /// If `numbers` does not name each compute node once.
     pub fn restart_manager_numbering(&self, numbers: &[NodeId]) -> SimPrimitives {
-        self.network.begin_anew_with(|network| network.renumber(numbers));
+        self.network.restart_manager_with(|network| network.renumber(numbers));
         self.node(NodeId::MM)
     }
 
-    /// A node leaves, and the management node learns that its process has ended, unless the node's
-    /// link is cut. The tasks of the node go on. It can [join again](Self::join_again).
+    /// Makes a node leave. Its tasks go on, and it can [join again](Self::join_again). The
+    /// management node learns that its process has ended, unless the node's link is cut.
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node, End::OfProcess);
     }
 
-    /// The same, but the management node is told only that the node's host has closed the
-    /// link, as where bytes were left unread.
+    /// Makes a node leave as if its host had closed the link with unread bytes. The management node
+    /// learns that the link was closed, but not that the process ended.
     pub fn reset(&self, node: NodeId) {
         self.network.leave(node, End::OfLink);
     }
@@ -184,9 +184,9 @@ impl SimNetwork {
         self.network.state.borrow().nodes[node.index()].frozen
     }
 
-    /// Makes a living node join that was cut off or lost its management node. It joins as a new
-    /// incarnation with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
-    /// back](Self::rejoin). `None` while it cannot join.
+    /// Makes a living node that was cut off, or lost its management node, join as a new incarnation
+    /// with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// back](Self::rejoin). `None` while the node cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))
     }

@@ -4,11 +4,11 @@ use crate::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A misfortune of one node.
+/// A fault of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeFault {
-    /// The node stops for ever, at whatever point its tasks are.
+    /// The node stops for ever, at any point of its tasks.
     Kill,
     /// The node stops as by SIGSTOP, and is cut off when its silence is noticed.
     Freeze,
@@ -22,20 +22,21 @@ pub enum NodeFault {
         /// Hundredths; at least 1.
         percent: u32,
     },
-    /// Messages to and from it get lost, and are sent again until one arrives.
+    /// Messages to and from the node get lost, and are sent again until one arrives.
     Lossy {
         /// Messages lost, per thousand; below 1000.
         per_mille: u32,
         /// Time until a lost message is sent again.
         resend: Duration,
     },
-    /// Its link is cut: it goes on alone. Cut off when its silence is noticed.
+    /// The node's link is cut, and the node goes on alone. It is cut off when its silence is
+    /// noticed.
     Cut,
-    /// Its link is whole and even again: ends `Delay`, `Lossy` and `Cut`.
+    /// The node's link works normally again: ends `Delay`, `Lossy` and `Cut`.
     Mend,
 }
 
-/// A misfortune of one node at one time.
+/// A fault of one node at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScriptedFault {
     /// The time of the fault, from the start of the script.

@@ -27,7 +27,7 @@ impl Request {
         }
     }
 
-    /// Leaves the outcome where the issuer looks for it.
+    /// Delivers the outcome to the issuer.
     pub(super) fn conclude(&self, events: &EventTable, answer: Answer) {
         match self {
             Request::Compare(_, slot) => slot.put(answer),

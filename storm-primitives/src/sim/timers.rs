@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::task::Waker;
 
-/// Fewer stale entries than this are not worth a sweep.
+/// A sweep waits until at least this many entries are stale.
 const MIN_STALE_TO_SWEEP: usize = 1024;
 
 /// The action of a timer.
@@ -63,7 +63,7 @@ impl Timers {
         TimerKey { slot, number }
     }
 
-    /// Makes a timer that is still set wake another task. False if it is not set.
+    /// Makes a pending timer wake another task. Returns false if the timer is not pending.
     pub(super) fn rewake(&mut self, key: TimerKey, waker: &Waker) -> bool {
         match self.slots.get_mut(key.slot) {
             Some(TimerSlot { number, due: Some(Due::Wake(old)) }) if *number == key.number => {
@@ -86,8 +86,8 @@ impl Timers {
         Some(due)
     }
 
-    /// Moves everything due at the earliest deadline to `out`, in the order in
-    /// which it was set; that deadline.
+    /// Moves all timers with the earliest deadline to `out`, in the order in which they were set.
+    /// Returns the deadline.
     pub(super) fn take_earliest(&mut self, out: &mut Vec<Due>) -> Option<Instant> {
         let mut earliest = None;
         while let Some(Reverse((deadline, number, slot))) = self.heap.peek().copied() {

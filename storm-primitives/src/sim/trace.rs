@@ -1,6 +1,6 @@
 //! The events of a simulation, in order. The same seed gives the same trace, byte for byte.
 //!
-//! The trace can be silenced: a machine of many thousand nodes says more than fits in memory.
+//! The trace can be turned off: that of many thousand nodes does not fit in memory.
 
 use crate::{Instant, NodeId};
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ impl Trace {
         self.record_with(at, node, || what.into());
     }
 
-    /// Adds an entry, which is made only if someone will read it.
+    /// Adds an entry. The text is made only if the trace is turned on.
     pub fn record_with(&self, at: Instant, node: NodeId, what: impl FnOnce() -> String) {
         if !self.silent.get() {
             self.entries.borrow_mut().push(TraceEntry { at, node, what: what() });

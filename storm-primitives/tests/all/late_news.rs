@@ -7,7 +7,7 @@ use storm_primitives::conformance::suite::{Verdict, run_case};
 const SEED: u64 = 1;
 
 #[test]
-fn a_death_of_which_the_suite_hears_later_is_a_death() {
+fn a_death_that_the_suite_learns_late_still_counts() {
     for case in ["question_inner", "writing_question_last", "small_xfer_inner", "large_xfer_last"] {
         let verdict = run_case(&LateNewsFactory, SEED, &format!("death_steps::{case}"));
         assert!(matches!(verdict, Verdict::Passed), "{case}: {verdict:?}");

@@ -74,7 +74,7 @@ fn a_delayed_node_delays_the_answer_of_all_and_a_mended_one_does_not() {
 }
 
 #[test]
-fn a_slow_node_takes_its_factor_and_says_so() {
+fn a_slow_node_is_slower_by_its_factor_and_reports_it() {
     let world = world(1);
     world.network.inflict(VICTIM, NodeFault::Slow { percent: 300 });
     assert_eq!(world.transfer(), (SOUND + 4 * HOP, Ok(())));
@@ -87,7 +87,7 @@ fn a_slow_node_takes_its_factor_and_says_so() {
 }
 
 #[test]
-fn messages_that_get_lost_come_later_and_once() {
+fn lost_messages_arrive_later_and_once() {
     let resend = Duration::from_micros(500);
     let world = world(3);
     world.network.inflict(VICTIM, NodeFault::Lossy { per_mille: 500, resend });
@@ -137,7 +137,7 @@ fn a_link_that_stays_cut_ends_that_life_of_its_node() {
     assert!(time >= DETECTION, "{time:?}");
     let (_, status) = world.transfer();
     assert_eq!(status, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
-    // The node itself learns that it is alone, and its operations under way fail.
+    // The node learns that it is alone, and its operations under way fail.
     let (victim, word) = (world.network.node(VICTIM), world.word);
     let alone = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
@@ -191,7 +191,7 @@ fn a_script_kills_and_freezes() {
 }
 
 #[test]
-fn a_world_that_is_gone_frees_what_its_tasks_hold() {
+fn a_dropped_simulation_frees_its_tasks() {
     let held = std::rc::Rc::new(());
     let world = world(1);
     let (task_holds, node) = (held.clone(), world.network.node(VICTIM));
@@ -205,9 +205,10 @@ fn a_world_that_is_gone_frees_what_its_tasks_hold() {
     assert_eq!(std::rc::Rc::strong_count(&held), 1);
 }
 
-/// A renumbered node used to be its position: the tasks of one node died with another.
+/// A bug: a node was known by its position, so after a renumbering its tasks died with another
+/// node.
 #[test]
-fn nodes_that_are_numbered_anew_keep_their_tasks_and_their_links() {
+fn renumbered_nodes_keep_their_tasks_and_their_links() {
     let world = world(1);
     world.network.inflict(VICTIM, NodeFault::Slow { percent: 300 });
     world.network.kill(NodeId::MM);

@@ -57,9 +57,9 @@ pub enum LublinError {
     /// No gamma distribution.
     #[error("there is no gamma distribution of shape {shape} and scale {scale}")]
     Gamma {
-        /// Its shape.
+        /// The shape.
         shape: f64,
-        /// Its scale.
+        /// The scale.
         scale: f64,
     },
     /// The jobs are no trace.
@@ -104,7 +104,7 @@ pub fn generate(options: &LublinOptions) -> Result<Workload, LublinError> {
     let mut streams = streams.collect::<Result<Vec<Peekable<Stream>>, LublinError>>()?;
     let mut records = Vec::with_capacity(jobs as usize);
     for number in 1..=i64::from(jobs) {
-        // The class whose next job arrives first; a stream never ends.
+        // The class whose next job arrives first. A stream never ends.
         let mut arrives = |stream: &usize| streams[*stream].peek().map(|job| job.submit_s);
         let next = (0..classes.len()).min_by_key(|stream| arrives(stream));
         let Some(record) = next.and_then(|stream| streams[stream].next()) else { break };
@@ -198,7 +198,7 @@ mod tests {
     };
 
     #[test]
-    fn one_seed_gives_one_workload_and_another_one_another() {
+    fn each_seed_gives_its_own_workload() {
         let first = generate(&OPTIONS).unwrap();
         assert_eq!(generate(&OPTIONS), Ok(first.clone()));
         assert_ne!(generate(&LublinOptions { seed: 2, ..OPTIONS }), Ok(first.clone()));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_ascend_fit_the_machine_and_have_the_load_that_was_asked_for() {
+    fn jobs_ascend_fit_the_machine_and_have_the_requested_load() {
         for (classes, load) in [(JobClasses::Typed, 0.5), (JobClasses::Typeless, 0.95)] {
             let options = LublinOptions { classes, load: Some(load), ..OPTIONS };
             let records = generate(&options).unwrap().records;

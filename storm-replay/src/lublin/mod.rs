@@ -5,7 +5,8 @@
 //! Characteristics of Rigid Jobs, JPDC 63(11), 2003. The parameters are those of the authors'
 //! program (section B of the policy reference).
 //!
-//! One seed gives one workload. The model has no estimates, so the workload has perfect ones.
+//! One seed gives one workload. The model has no estimates, so every job gets its run time as its
+//! estimate.
 
 mod arrivals;
 mod generator;

@@ -14,7 +14,7 @@ pub enum JobClass {
 /// Parameters of the number of processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeParams {
-    /// The probability of one processor.
+    /// The probability that a job has one processor.
     pub serial: f64,
     /// The probability of a power of two above it.
     pub power_of_two: f64,

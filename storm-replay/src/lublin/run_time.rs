@@ -28,7 +28,7 @@ impl RunTime {
         Ok(Self { short: gamma(short)?, long: gamma(long)?, slope, intercept })
     }
 
-    /// The probability that a job of this size is one of the shorter ones.
+    /// The probability that a job of this size is short.
     #[must_use]
     pub fn short_probability(&self, procs: u32) -> f64 {
         (self.slope * f64::from(procs) + self.intercept).clamp(0.0, 1.0)

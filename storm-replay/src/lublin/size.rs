@@ -5,8 +5,8 @@ use rand::{Rng, RngExt};
 
 use super::SizeParams;
 
-/// The smallest machine of the model, in processors: below 8 the stages of the
-/// sizes would begin below one processor.
+/// The smallest machine of the model, in processors. Below 8, the stages of the sizes would begin
+/// below one processor.
 pub const MIN_PES: u32 = 8;
 /// The distance from the middle of the two stages to the largest size, in powers of two. The
 /// authors advise 1.5 to 3.5.
@@ -43,7 +43,7 @@ impl Size {
             if lower { (log2_low, self.log2_middle) } else { (self.log2_middle, self.log2_high) };
         let log2 = from + random.random::<f64>() * (to - from);
         let log2 = if kind <= serial + power_of_two { log2.round() } else { log2 };
-        // The log2 of the machine may round up to a power of two that it has not.
+        // The log2 of the machine may round up to a power of two that is larger than the machine.
         (log2.exp2().round() as u32).clamp(1, self.pes)
     }
 }

@@ -92,7 +92,7 @@ fn size_law(params: SizeParams, pes: u32) -> Vec<f64> {
 }
 
 #[test]
-fn sizes_are_serial_powers_of_two_and_others_as_often_as_the_law_says() {
+fn sizes_follow_the_law_of_the_model() {
     for class in CLASSES {
         let params = class.params().size;
         let law = size_law(params, 256);
@@ -126,7 +126,7 @@ fn sizes_are_serial_powers_of_two_and_others_as_often_as_the_law_says() {
 }
 
 #[test]
-fn gaps_between_arrivals_are_gamma_once_the_hour_of_the_day_is_paid_for() {
+fn gaps_between_arrivals_are_gamma_without_the_daily_cycle() {
     for class in CLASSES {
         let params = class.params().arrivals;
         let mut arrivals = Arrivals::new(params).unwrap();

@@ -22,7 +22,7 @@ const JOBS: u32 = 1_000;
 const LOADS: [f64; 4] = [0.5, 0.7, 0.9, 0.95];
 /// From this load on, buddy packing with alternative scheduling is the best of all.
 const HIGH_LOAD: f64 = 0.9;
-/// The machine is saturated when there is work for this many rows.
+/// The machine is saturated when enough jobs are there for this many rows.
 const SATURATED_ROWS: usize = 16;
 /// Each mean is over these workloads.
 const SEEDS: [u64; 3] = [1, 2, 3];

@@ -131,7 +131,7 @@ fn jobs_of_different_length_never_keep_more_processors_busy_than_there_are() {
 }
 
 #[test]
-fn a_job_that_is_moved_is_where_it_was_moved_to() {
+fn a_moved_job_holds_its_new_processors() {
     // Jobs 1 and 3 fill a row of 4, 2 and 4 another; when 1 and 4 end, one row holds 2 and 3.
     let jobs = [job(1, 0, 4, 2), job(2, 0, 30, 2), job(3, 1, 30, 3), job(4, 1, 4, 1)];
     let params = PolicyParams {
@@ -169,7 +169,7 @@ fn a_year_of_slices_takes_a_moment() {
 }
 
 #[test]
-fn jobs_that_nobody_will_ever_start_are_found_out() {
+fn jobs_that_can_never_start_are_reported() {
     let trace = Trace::new(4, &[job(9, 3, 5, 2)], Estimates::OfUsers).unwrap();
     // A node that takes no work: the job would wait for ever.
     let mut policy = gang(4, 2, Duration::from_secs(1));
@@ -207,7 +207,7 @@ fn same(
 
 proptest! {
     #[test]
-    fn turns_that_pass_at_once_change_nothing(
+    fn skipped_rounds_change_no_result(
         shapes in prop::collection::vec((0..60_u64, 1..80_u64, 1..9_u32), 1..14),
         rows in 1..5_u32,
         quantum_ms in prop_oneof![Just(1_000_u64), Just(700), Just(3_000), Just(333)],
@@ -230,7 +230,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn rows_with_cycles_of_their_own_come_where_they_would(
+    fn rows_with_different_cycles_reach_their_places(
         shapes in prop::collection::vec((0..90_u64, 1..300_u64, 1..9_u32), 12..30),
         rows in 3..8_u32,
         queue in prop_oneof![Just(MatrixQueue::Easy), Just(MatrixQueue::Fcfs)],

@@ -1,13 +1,13 @@
 //! Alternative scheduling: a job runs in further rows where all of its columns are idle (A3 of the
-//! policy reference; after the packing study in the paper's reference [5], the scheme that makes
-//! buddy packing good).
+//! policy reference; after the packing study in the paper's reference [5], this makes buddy packing
+//! good).
 //!
-//! A guest never stands in the way of a job that comes to live in the row: the guest is sent away.
-//! Jobs of different rows that want the same columns take turns, cyclically by id. Each time the
-//! row comes up, the next of them that has to wait displaces the guests in its way.
+//! A guest never keeps a job out of the row: when a job is placed there, the guest leaves. Jobs of
+//! different rows that want the same columns take turns, cyclically by id. Each time the row comes
+//! up, the next waiting job displaces the guests in its way.
 //!
-//! Once nothing can change any more, a look at a row costs nothing in the number of PEs or jobs.
-//! Until then a strobe examines at most [`MAX_EXAMINED`] jobs.
+//! Once nothing can change any more, a strobe costs nothing per PE or job here. Until then it
+//! examines at most [`MAX_EXAMINED`] jobs.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,8 +15,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use super::Holding;
 use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
-/// Most jobs examined for one row at one strobe: with the default of eight rows more than 30 jobs
-/// in each, and about 10 us of work. The others are examined at the next strobes.
+/// The most jobs examined for one row at one strobe: more than 30 in each of the default eight
+/// rows, which takes about 10 us. The other jobs are examined at the next strobes.
 pub const MAX_EXAMINED: usize = 256;
 
 /// The rows of a job, after a change.
@@ -24,9 +24,9 @@ pub const MAX_EXAMINED: usize = 256;
 pub struct SlotChange {
     /// The job.
     pub job: JobId,
-    /// Its home row.
+    /// The home row.
     pub home: Slot,
-    /// The other rows that it runs in, ascending.
+    /// The other rows that the job runs in, ascending.
     pub alternates: Vec<Slot>,
 }
 
@@ -65,7 +65,7 @@ impl Matrix {
         }
     }
 
-    /// The jobs, by id, whose columns are idle in this row, which is not their own.
+    /// The jobs of other rows whose columns are idle in this row, by id.
     fn eligible(&mut self, slot: Slot) -> Vec<JobId> {
         if let Some(known) = self.rows[slot.0 as usize].guests.take_eligible() {
             return known;
@@ -75,7 +75,7 @@ impl Matrix {
         jobs.map(|(job, _)| *job).collect()
     }
 
-    /// The jobs to examine at one strobe, in cyclic order, beginning behind `last`.
+    /// The jobs to examine at one strobe, in cyclic order, from the one after `last`.
     fn some_after(&self, last: JobId) -> Vec<JobId> {
         let after = self.jobs.range((Excluded(last), Unbounded));
         let order = after.chain(self.jobs.range(..=last)).map(|(job, _)| *job);
@@ -94,9 +94,9 @@ impl Matrix {
         changed.into_iter().filter_map(of_job).collect()
     }
 
-    /// The place in the rotation of the row that runs: its guests, and the guest whose turn it was.
-    /// Slice edges change only this place and the choice of the row; edges of other rows do not
-    /// matter to it.
+    /// The place of the running row in the rotation: its guests, and the guest whose turn it was. A
+    /// slice edge changes only this place and the choice of the row. Edges of other rows do not
+    /// change it.
     #[must_use]
     pub fn rotation(&self) -> Vec<u64> {
         let Some(slot) = self.active() else { return Vec::new() };
@@ -129,7 +129,7 @@ impl Matrix {
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.alternates.insert(slot);
             self.rows[slot.0 as usize].guests.admit(job, &holding.busy);
-            // Reported after all jobs that made room for it.
+            // A guest is reported after all jobs that made room for it.
             self.changed.retain(|changed| *changed != job);
             self.changed.push(job);
         }

@@ -29,11 +29,11 @@ pub enum InvariantViolation {
         column: Pe,
         /// The job that holds the column.
         holder: Option<JobId>,
-        /// Whether the row says that it is taken.
+        /// Whether the row says that the column is taken.
         taken: bool,
     },
     /// The buddy tree offers a column that is taken or unusable, or hides a free one.
-    #[error("slot {slot}, column {column}: free in the buddy tree: {free}, and should not be so")]
+    #[error("slot {slot}, column {column}: wrongly free in the buddy tree: {free}")]
     FreeWrong {
         /// The row.
         slot: Slot,
@@ -50,8 +50,7 @@ pub enum InvariantViolation {
         /// The column.
         column: Pe,
     },
-    /// A job is in no row, or in a row that does not list it, or a row lists a job that is not in
-    /// it.
+    /// A job and a row disagree about whether the job is in the row, or the job is in no row.
     #[error("job {job} and slot {slot} disagree about each other")]
     RowOfJob {
         /// The job.
@@ -77,7 +76,7 @@ pub enum InvariantViolation {
         /// The guest.
         guest: JobId,
     },
-    /// The jobs of a node have more memory than there is, or another amount than is recorded.
+    /// The jobs of a node have more memory than the node, or another amount than is recorded.
     #[error("{node}: its jobs have {actual_bytes} B of memory, {noted_bytes} B by the account")]
     Memory {
         /// The node.
@@ -87,12 +86,12 @@ pub enum InvariantViolation {
         /// The bytes that the matrix has noted.
         noted_bytes: u64,
     },
-    /// A live row that is not listed, or a listed one without jobs.
-    #[error("slot {slot}: listed as live: {listed}, and should not be so")]
+    /// A live row is not listed, or a listed row has no jobs.
+    #[error("slot {slot}: wrongly listed as live: {listed}")]
     LiveWrong {
         /// The row.
         slot: Slot,
-        /// Whether it is listed.
+        /// Whether the row is listed.
         listed: bool,
     },
     /// More rows than the multiprogramming limit.
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_two_jobs_is_seen() {
+    fn a_column_of_two_jobs_is_detected() {
         let seen = after(|matrix| {
             let columns = matrix.jobs[&JobId(1)].columns.clone();
             matrix.jobs.get_mut(&JobId(2)).unwrap().columns = columns;
@@ -288,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_nobody_holds_is_seen() {
+    fn a_taken_column_without_a_holder_is_detected() {
         let seen =
             after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().columns = Default::default());
         assert!(matches!(seen, InvariantViolation::TakenWrong { taken: true, .. }), "{seen}");
     }
 
     #[test]
-    fn a_node_whose_columns_stay_free_is_seen() {
+    fn free_columns_of_a_dead_node_are_detected() {
         let seen = after(|matrix| {
             matrix.machine.set_state(NodeIndex(1), NodeState::Down);
         });
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_on_a_dead_node_that_was_not_there_when_it_died_is_seen() {
+    fn a_job_placed_on_a_dead_node_is_detected() {
         let seen = after(|matrix| {
             matrix.set_node_state(NodeIndex(0), NodeState::Down);
             matrix.check().unwrap();
@@ -313,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_row_is_seen() {
+    fn a_job_without_a_row_is_detected() {
         let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().home = Slot(2));
         assert!(matches!(seen, InvariantViolation::RowOfJob { job: JobId(1), .. }), "{seen}");
     }
 
     #[test]
-    fn guests_where_others_run_or_that_know_nothing_of_it_are_seen() {
+    fn overlapping_or_unrecorded_guests_are_detected() {
         let admit = |matrix: &mut Matrix, slot: usize, job: u64| {
             let busy = matrix.jobs[&JobId(job)].busy.clone();
             matrix.rows[slot].guests.admit(JobId(job), &busy);
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_beyond_that_of_a_node_and_memory_not_written_down_are_seen() {
+    fn excess_or_unrecorded_memory_is_detected() {
         let held = || vec![crate::memory_account::HeldMemory { node: NodeIndex(0), bytes: 6 }];
         let seen = after(|matrix| matrix.jobs.get_mut(&JobId(3)).unwrap().memory = held());
         let expected =
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_row_that_is_not_listed_is_seen() {
+    fn an_unlisted_live_row_is_detected() {
         let seen = after(|matrix| {
             matrix.live.remove(Slot(0));
         });
@@ -362,19 +361,19 @@ mod tests {
     }
 
     #[test]
-    fn a_row_too_many_is_seen() {
+    fn a_row_beyond_the_limit_is_detected() {
         let seen = after(|matrix| matrix.limit = MplLimit::ONE);
         assert_eq!(seen, InvariantViolation::TooManyRows { rows: 2, limit: 1 });
     }
 
     #[test]
-    fn an_active_row_without_jobs_is_seen() {
+    fn an_active_row_without_jobs_is_detected() {
         let seen = after(|matrix| matrix.cursor = Slot(2));
         assert_eq!(seen, InvariantViolation::ActiveNotLive(Slot(2)));
     }
 
     #[test]
-    fn columns_taken_and_not_freed_are_seen() {
+    fn columns_taken_and_not_freed_are_detected() {
         let seen = after(|matrix| matrix.taken_ever_pes += 1);
         let expected = InvariantViolation::Unbalanced { taken: 15, freed: 0, held: 14 };
         assert_eq!(seen, expected);

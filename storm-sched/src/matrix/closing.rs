@@ -1,5 +1,5 @@
-//! Nodes that the job under consideration may not have. They are closed for the moment, as if they
-//! took no work; the holdings of jobs on them stay.
+//! Nodes that the job under consideration may not have. For the moment they are closed, as if they
+//! took no work. Jobs keep their holdings on them.
 
 use crate::shape::{NodeRoom, Shape};
 use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
@@ -70,8 +70,8 @@ impl Matrix {
         self.closing.closed.binary_search(&node).is_ok()
     }
 
-    /// The shortfall of an empty row for a job of that shape, on the nodes that take work, closed
-    /// or not. If `among` is given, only those nodes count; it ascends.
+    /// The shortfall of an empty row for a job of this shape, on the nodes that take work, closed
+    /// or not. If `among` is given, only its nodes count. It must ascend.
     pub(crate) fn open_shortfall(
         &self,
         shape: Shape<'_>,

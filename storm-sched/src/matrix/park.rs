@@ -37,12 +37,12 @@ impl Matrix {
             })
     }
 
-    /// A row, live or not, if it was ever live: columns may be withheld in it.
+    /// A row that is live or was once live. Columns may be withheld in either.
     pub(crate) fn row_or_vacant(&self, slot: Slot) -> Option<&Row> {
         self.rows.get(slot.0 as usize)
     }
 
-    /// Keeps exactly the free ones among these columns of a row from all jobs.
+    /// Withholds the free ones among these columns of a row from all jobs, and no others.
     pub(crate) fn withhold(&mut self, slot: Slot, columns: &[ColumnSet]) {
         if self.ensure_row(slot).is_some() {
             self.rows[slot.0 as usize].withhold(&self.machine, columns);

@@ -1,8 +1,7 @@
-//! Repacking: all jobs are mapped anew, as tightly as first fit by decreasing size can (A3 of the
+//! Repacking: all jobs are mapped again, as tightly as first fit by decreasing size can (A3 of the
 //! policy reference, "migration").
 //!
-//! Repacking moves running processes, so only a driver with [`crate::Capability::Migration`] may be
-//! asked for it.
+//! Repacking moves running processes, so it needs a driver with [`crate::Capability::Migration`].
 
 use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
 
@@ -11,15 +10,15 @@ use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
 pub struct Move {
     /// The job.
     pub job: JobId,
-    /// Its PEs now, by rank.
+    /// The PEs now, by rank.
     pub placement: Placement,
-    /// Its home row now.
+    /// The home row now.
     pub slot: Slot,
 }
 
 impl Matrix {
-    /// Maps all jobs anew, and `newcomer` with them, if that takes fewer rows or makes room for the
-    /// newcomer. Returns the jobs that moved, and the newcomer's place last. Returns `None` and
+    /// Maps all jobs again, and `newcomer` with them, if this takes fewer rows or makes room for
+    /// the newcomer. Returns the jobs that moved, with the newcomer last. Returns `None` and
     /// changes nothing if it does not help.
     pub fn repack(&mut self, newcomer: Option<&JobRequest>) -> Option<Vec<Move>> {
         let mut order: Vec<&JobRequest> =

@@ -1,8 +1,7 @@
-//! Slot unification: rows with disjoint columns become one, so that the jobs of both run twice as
+//! Slot unification: rows with disjoint columns are merged, so that the jobs of both run twice as
 //! often (A3 of the policy reference).
 //!
-//! The row that runs sooner stays, so that no job waits longer than before, and the active row
-//! never goes.
+//! The row that runs sooner stays, so no job waits longer than before. The active row always stays.
 
 use crate::{JobId, Matrix, Slot};
 

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_numbers_are_not_lost_beside_a_large_one() {
+    fn small_terms_survive_beside_a_large_one() {
         let mut sum = PreciseSum::default();
         for value in [1.0, 1e100, 1.0, -1e100] {
             sum.add(value);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_jobs_have_no_metrics_and_divide_by_nothing() {
+    fn no_jobs_give_no_metrics_and_no_division_by_zero() {
         let summary = Summary::of(4, &[]);
         assert_eq!((summary.jobs, summary.avg_wait_s, summary.utilisation), (0, 0.0, 0.0));
     }

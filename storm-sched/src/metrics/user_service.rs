@@ -51,7 +51,7 @@ mod tests {
     use crate::SchedTime;
 
     #[test]
-    fn users_are_told_apart_and_the_busiest_comes_first() {
+    fn users_are_separate_and_the_busiest_comes_first() {
         let job = |run_s| JobOutcome {
             submit: SchedTime::ZERO,
             start: SchedTime::ZERO,

@@ -1,10 +1,10 @@
-//! Buddy packing: aligned blocks of a power of two, so that the block that one job leaves is the
-//! block that another needs, in this row and in others.
+//! Buddy packing: aligned blocks of a power of two, so that a block left by one job fits other
+//! jobs, in this row and in others.
 //!
 //! A job gets the block of its size with the least load, as if each block had a controller that
 //! counts the jobs of all rows below it (distributed hierarchical control). The job gets the block
-//! in the first row in which it is free, else in a new row. Jobs so spread over the blocks leave
-//! whole blocks idle in many rows, which alternative scheduling needs.
+//! in the first row in which it is free, else in a new row. Jobs that are spread over the blocks
+//! like this leave whole blocks idle in many rows, which alternative scheduling needs.
 //!
 //! There are two additions. A job for which no aligned block exists even in an empty row (odd
 //! sizes, dead nodes) may have pieces of any row. The same holds for any job that would otherwise

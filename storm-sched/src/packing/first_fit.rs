@@ -1,4 +1,4 @@
-//! First fit: the first row with enough free columns, and there the lowest ones, wherever they are.
+//! First fit: the first row with enough free columns, and in it the lowest free columns.
 
 use super::{Scheme, first_row};
 use crate::{Fit, JobRequest, Matrix, Placement, Slot};

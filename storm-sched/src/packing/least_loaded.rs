@@ -1,12 +1,12 @@
 //! Least loaded: the PEs that the fewest jobs of all rows are mapped to, in the first row in which
-//! all of them are free, else in a new one.
+//! all of them are free, else in a new row.
 //!
-//! The scheme evens out the load of the PEs and fragments the rows: the published finding is that
-//! it does harm. It is here for comparison. It looks at every PE when a job comes, never at a
+//! The scheme evens out the load of the PEs and fragments the rows. Published results find it
+//! harmful; it is here for comparison. It looks at every PE when a job is placed, never at a
 //! strobe.
 //!
-//! A job that would otherwise wait for the multiprogramming limit takes the lowest free columns
-//! of any row instead.
+//! A job that would otherwise wait for the multiprogramming limit takes the lowest free columns of
+//! any row instead.
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;

@@ -1,9 +1,9 @@
-//! Left-right by size: the first row with enough free columns. Large jobs take the lowest columns
-//! there, small jobs the highest, so that the columns of small jobs line up in all rows, and those
-//! of large jobs too.
+//! Left-right by size: the first row with enough free columns. Large jobs take its lowest columns,
+//! small jobs its highest. The columns of small jobs thus line up over all rows, and so do those of
+//! large jobs.
 //!
 //! A job is large if it asks for more than the square root of the machine's PEs. The sizes of
-//! parallel jobs spread evenly over the powers of two, so this limit parts them in halves.
+//! parallel jobs spread evenly over the powers of two, so about half of the jobs are large.
 
 use super::{Scheme, first_row};
 use crate::{Fit, JobRequest, Matrix, Placement, Slot};

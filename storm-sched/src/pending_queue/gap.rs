@@ -1,9 +1,9 @@
-//! A gap is the most that a job may take to be worth a look; the least is the least that the jobs
-//! of a part of the queue ask for. By these two a pass leaves out whole parts of the queue in which
-//! no job could start.
+//! A gap is the most that a job may ask for to be worth a look. A part of the queue knows the least
+//! that its jobs ask for. From these two a pass can skip whole parts of the queue in which no job
+//! could start.
 //!
-//! Both err on one side only: a job that could start is never left out, and a job that is shown may
-//! still not fit.
+//! The comparison errs on one side only: a job that could start is never skipped, but a job that is
+//! shown may not fit.
 
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_who_fits_is_left_out(
+        fn no_fitting_job_is_skipped(
             jobs in prop::collection::vec((1..300u32, 0..200_000u64), 1..8),
             pes in 0..300u32,
             window_s in 0..200_000u64,

@@ -1,9 +1,9 @@
-//! A search tree whose parts know the least that their jobs ask for. So the next job that could
-//! start is found without a look at jobs that could not.
+//! A search tree whose parts know the least that their jobs ask for. The next job that could start
+//! is thus found without looking at jobs that could not.
 //!
 //! The tree is a treap (Seidel and Aragon, Randomized Search Trees, Algorithmica 16, 1996): a
 //! binary search tree by key, and a heap by numbers that look random. Its depth is therefore O(log
-//! n) in whatever order keys come. The numbers are a function of the index of a node, so the same
+//! n) for any order of insertion. The numbers are a function of the index of a node, so the same
 //! calls make the same tree.
 
 use super::gap::{Demand, Gap, Least};
@@ -92,7 +92,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
         iter
     }
 
-    /// The first value after a key, or of all, whose job may fit the gap.
+    /// The first value after a key, or the first of all, whose job may fit the gap.
     pub(super) fn next_within(&self, after: Option<&K>, gap: &Gap) -> Option<(&K, &V)> {
         self.entry(self.seek(self.root, after, gap)?)
     }
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_map_that_leaves_nobody_out(
+        fn the_tree_is_an_ordered_map_and_skips_no_fitting_job(
             steps in prop::collection::vec((0..64u32, 1..40u32, 0..5_000u64, any::<bool>()), 1..200),
             pes in 0..40u32,
             window_s in 0..5_000u64,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_shallow_when_keys_come_in_order() {
+    fn the_tree_stays_shallow_when_keys_ascend() {
         let mut tree = SearchTree::default();
         let demand = Demand::new(1, Duration::ZERO);
         for key in 0..20_000u32 {

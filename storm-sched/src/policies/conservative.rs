@@ -5,23 +5,23 @@
 //! When a job ends before its estimate, the rest of its time is given back. Then the waiting jobs
 //! are moved to earlier holes, one after the other in queue order ("compression"). A reservation
 //! moves later only if the machine or the queue changes otherwise (nodes, priorities, a job that
-//! outlives its estimate): then all reservations are made anew, in queue order.
+//! outlives its estimate): then all reservations are made again, in queue order.
 //!
 //! Priorities are obeyed (`docs/decisions/0134`): if a job is submitted ahead of others, all
-//! reservations are made anew. While the queue is not in the order of the submissions, they are
-//! also made anew when PEs are given back, since compression would leave a less urgent job its
+//! reservations are made again. While the queue is not in the order of the submissions, they are
+//! also made again when PEs are given back, since compression would leave a less urgent job its
 //! hole.
 //!
-//! If a job asks for more than a number of PEs, counting says that it fits only when nothing else
-//! runs. Such a job is promised an instant in which nothing else runs, by the estimates. It starts
-//! earlier as soon as it has room on real PEs and no promise is broken.
+//! For a job that asks for more than a number of PEs, counting can prove only that the job fits an
+//! idle machine. Such a job is promised an instant in which nothing else runs, by the estimates. It
+//! starts earlier as soon as it has room on real PEs and no promise is broken.
 //!
 //! Reservations of nodes take their PEs out of the profile. Counting does not say which PEs a job
-//! will find. Therefore, while there are such reservations, every decision makes all promises anew,
-//! and a promise can prove too early (`docs/decisions/0050`).
+//! will find. Therefore, while there are such reservations, every decision makes all promises
+//! again, and a promise can prove too early (`docs/decisions/0050`).
 //!
-//! A submission or an end costs a walk over the reservations: linear in the queue, unlike the other
-//! policies.
+//! A submission or an end costs a walk over the reservations: linear in the queue, unlike in the
+//! other policies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub const NAME: &str = "conservative";
 /// Conservative backfilling.
 pub type Conservative = SpaceSharing<Reservations>;
 
-/// How long a job that cannot be counted is promised all PEs: the shortest time there is.
+/// For how long a job that cannot be counted is promised all PEs: the shortest possible time.
 const INSTANT: Duration = Duration::from_nanos(1);
 
 /// A promise to a waiting job.
@@ -46,8 +46,8 @@ struct Booking {
     start: SchedTime,
     end: SchedTime,
     hole: Hole,
-    /// The number of the promise. Promises for one instant are kept in the order in which they were
-    /// made.
+    /// The number of the promise. Promises for the same instant are kept in the order in which they
+    /// were made.
     number: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct Reservations {
     booked_ever: u64,
     /// Whether the last compression moved nothing and nothing was given back since.
     compressed: bool,
-    /// The profile differs from the books, and must be made anew.
+    /// The profile does not match the ledger, and must be rebuilt.
     stale: bool,
 }
 
@@ -144,7 +144,7 @@ impl Discipline for Reservations {
             }
         }
         if self.stale {
-            self.make_anew(space);
+            self.rebuild(space);
         }
     }
 
@@ -156,7 +156,7 @@ impl Discipline for Reservations {
 
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let start = self.booked.get(&job).map(|booking| booking.start)?;
-        // A promise for now that cannot be kept is made anew.
+        // A promise for now that cannot be kept is replaced.
         (!space.has_reservations() || start > space.now()).then_some(start)
     }
 
@@ -181,8 +181,8 @@ impl Reservations {
             let Some(Booking { end, hole, .. }) = self.booked.remove(&job) else { continue };
             let in_time = space.start(job) && start == now;
             self.held.insert(job, Held { end, pes: hole.pes });
-            // Later promises may not hold: a job outlives its estimate, or the start is late and so
-            // will be the end, or counting did not cover the PEs that the job holds.
+            // Later promises may not hold: a job has outlived its estimate, this job starts and
+            // ends later than promised, or it holds PEs that counting did not cover.
             self.stale |= !in_time || hole.first_pes != hole.pes;
         }
     }
@@ -283,8 +283,8 @@ impl Reservations {
     }
 
     fn book_at(&mut self, job: &Candidate<'_>, start: SchedTime, hole: Hole) -> Verdict {
-        // The promises may show room where there is none, if a job outlives its estimate. The
-        // promise is kept until that job has ended.
+        // If a job outlives its estimate, the promises may show room that does not exist. The
+        // promise then stands until that job has ended.
         if start == job.now() && job.fits() {
             return self.hold(job, hole);
         }
@@ -316,8 +316,8 @@ impl Reservations {
         self.booked.remove(&job);
     }
 
-    /// Builds the profile and all promises anew, in queue order.
-    fn make_anew(&mut self, space: &mut Space) {
+    /// Rebuilds the profile and all promises, in queue order.
+    fn rebuild(&mut self, space: &mut Space) {
         let now = space.now();
         self.profile = Availability::new(now, space.machine().usable_pes());
         self.booked.clear();
@@ -331,9 +331,9 @@ impl Reservations {
             self.profile.take(from, to, pes);
         }
         (self.stale, self.compressed) = (false, false);
-        // PEs are only taken here, so a hole begins no earlier than an equal or smaller one was
-        // found. A queue of equal jobs costs one walk over the profile; other jobs begin their
-        // search where a job of about their shape would start.
+        // PEs are only taken here, so a hole cannot begin earlier than one found before for an
+        // equal or smaller job. A queue of equal jobs thus costs one walk over the profile. Other
+        // jobs begin their search where a job of about their shape would start.
         let mut found: HashMap<Hole, SchedTime> = HashMap::new();
         let mut search = |profile: &Availability, from: SchedTime, hole: Hole| {
             let from = found.get(&hole).map_or(from, |found| from.max(*found));
@@ -349,7 +349,8 @@ impl Reservations {
     }
 }
 
-/// A hole that fits wherever `hole` does, of one of few shapes: powers of two.
+/// A hole that fits wherever `hole` does, rounded down to powers of two, so that there are few
+/// shapes.
 fn rounded_down(hole: Hole) -> Hole {
     let Hole { first_pes, pes, length } = hole;
     let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -373,15 +374,15 @@ fn overtaken(space: &Space, news: &[News]) -> bool {
     news.contains(&News::Reordered) || (news.iter().any(is_ahead) && !queue.is_by_submission())
 }
 
-/// The hole that a job needs. Demands other than a number of PEs are certain to be met only when
-/// nothing else runs.
+/// The hole that a job needs. Demands other than a number of PEs are certain to be met only on an
+/// idle machine.
 fn hole(job: &Candidate<'_>) -> Hole {
     let asked = job.request();
     let all = job.usable_pes().max(asked.pes());
     // The PEs of an exclusive job's nodes are known only when the nodes are chosen.
     let pes = if asked.exclusive { all } else { asked.pes() };
-    // With reservations, counting is not certain either, but to wait for all PEs would be to wait
-    // for ever. Promises are made anew at every event then.
+    // With reservations, counting is not certain either, but a job that waits for all PEs would
+    // wait for ever. With reservations, promises are made again at every event.
     let first_pes = if asked.is_plain() { pes } else { all };
     Hole { first_pes, pes, length: job.estimate() }
 }

@@ -2,9 +2,9 @@
 //! reference). The head of the queue starts as soon as it fits. While it does not fit, other jobs
 //! may start in queue order if they do not delay it by the users' estimates.
 //!
-//! There is one pass for each event, and for a submission only when the new job itself fits. A job
-//! that cannot fit the nodes that are up protects nothing. Until the others come back, the next job
-//! is the head.
+//! There is one pass for each event. A submission causes a pass only if the new job itself fits. A
+//! job that cannot fit the nodes that are up holds no job back: until more nodes come up, the next
+//! job counts as the head.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};

@@ -11,7 +11,8 @@ pub const NAME: &str = "easy-sjbf";
 /// EASY with shortest job backfilled first.
 pub type EasySjbf = SpaceSharing<BackfillShortest>;
 
-/// The discipline in which the head has a reservation and the others go by their estimates.
+/// The discipline in which the head has a reservation and the other jobs are tried by their
+/// estimates.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackfillShortest;
 

@@ -11,7 +11,7 @@
 //!
 //! Idle columns are used in three ways, by settings: jobs run in further rows (alternative
 //! scheduling); rows with disjoint columns become one (unification, after each departure); all jobs
-//! are mapped anew (repacking, for machines that can move processes).
+//! are mapped again (repacking, for machines that can move processes).
 //!
 //! A job with a suitable quality of service has others make room for it (`gang/preempting.rs`).
 //!
@@ -90,18 +90,18 @@ impl Gang {
         }
     }
 
-    /// The same policy under another name, with jobs that communicate in slices of this length.
+    /// The policy under another name, with jobs that communicate in slices of this length.
     pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
         Self { name, communication_slice: Some(slice), ..self }
     }
 
-    /// The same policy, with strobes that nodes apply only to the processes that need them.
+    /// The policy with strobes that nodes apply only to the processes that need them.
     pub(super) fn flexible(self) -> Self {
         Self { coscheduling: Coscheduling::Flexible, ..self }
     }
 
-    /// The same matrix and queue without strobes. All rows run at once, and `coscheduling` makes
-    /// the processes of a job run together. Jobs have no further rows then, as they always run.
+    /// The policy without strobes: all rows run at once, and `coscheduling` makes the processes of
+    /// a job run together. Jobs have no further rows, because they always run.
     #[must_use]
     pub fn at_once(coscheduling: Coscheduling, machine: Machine, params: &PolicyParams) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Gang {
         Box::new(Self::new(machine, params))
     }
 
-    /// Starts the jobs that can start, makes rows few and full, and activates one of them.
+    /// Starts the jobs that can start, merges or fills rows, and activates a row.
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let others_may = self.start_urgent(now, actions);
         if !others_may {
@@ -140,8 +140,8 @@ impl Gang {
         while self.start_head(actions) {}
     }
 
-    /// Starts the head of the queue, if the matrix has room for it and no waiting job goes before
-    /// it.
+    /// Starts the head of the queue, if the matrix has room for it and no other waiting job
+    /// precedes it.
     fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(head) = self.first_of_all().cloned() else { return false };
         let Some((slot, placement)) = self.place(&head, actions) else { return false };
@@ -155,8 +155,8 @@ impl Gang {
         actions.push(Action::Start { job, placement, slot });
     }
 
-    /// Places a job in a live row, else in a new one. Before a new row is opened, the others are
-    /// packed anew if that is allowed.
+    /// Places a job in a live row, else in a new one. Before it opens a new row, it repacks the
+    /// others if repacking is allowed.
     fn place(
         &mut self,
         request: &JobRequest,
@@ -178,7 +178,7 @@ impl Gang {
         scheme.place(matrix, request, &slots)
     }
 
-    /// Whether jobs may be mapped anew: not onto nodes that are reserved, or may be soon.
+    /// Whether jobs may be repacked: only without reservations and without promised room.
     fn may_repack(&self) -> bool {
         self.repacks && self.book.is_empty() && !self.is_promised()
     }
@@ -273,7 +273,7 @@ impl Gang {
         self.start(job, slot, placement, actions);
     }
 
-    /// After a departure: merges rows that can become one, or packs all jobs anew.
+    /// After a departure: merges rows that can be merged, or repacks all jobs.
     fn tidy(&mut self, actions: &mut Vec<Action>) {
         if self.may_repack() {
             let moves = self.partition.matrix.repack(None).unwrap_or_default();
@@ -296,7 +296,7 @@ impl Gang {
         }
     }
 
-    /// Activates the next live row, if it is another one.
+    /// Activates the next live row, if it is not the active one.
     fn rotate(&mut self, actions: &mut Vec<Action>) {
         let matrix = &mut self.partition.matrix;
         let before = matrix.active();

@@ -3,8 +3,8 @@
 //! stopped or resumed. Each node's operating system shares its processors among the processes of as
 //! many jobs as there are rows.
 //!
-//! A process that waits for messages of others loses time while they do not run, and the more often
-//! it waits the more. Coscheduling is measured against this loss.
+//! A process that waits for messages loses time while their senders do not run. The more often it
+//! waits, the more it loses. Coscheduling is measured against this loss.
 
 use crate::policies::Gang;
 use crate::{Coscheduling, Machine, Policy, PolicyParams};

@@ -1,10 +1,10 @@
 //! Periodic boost (Nagar, Banerjee, Sivasubramaniam, Das, *A closer look at coscheduling approaches
 //! for a network of workstations*, SPAA 1999; A6 of the policy reference). Jobs are placed as under
-//! [`local`](super::local). From time to time, each node puts processes first that wait for a
-//! message which has already come.
+//! [`local`](super::local). From time to time, each node prefers processes that wait for a message
+//! which has already arrived.
 //!
-//! The node managers do so. The application's message-passing library tells them which processes
-//! these are.
+//! The node managers do the boosting. The application's message-passing library tells them which
+//! processes to prefer.
 
 use crate::policies::Gang;
 use crate::{Coscheduling, Machine, Policy, PolicyParams};

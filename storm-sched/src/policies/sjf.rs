@@ -1,9 +1,9 @@
 //! Shortest job first, by the users' estimates (A2 of the policy reference). The job with the
-//! shortest estimate starts as soon as it fits, and no job passes it. Among equals, the queue
+//! shortest estimate starts as soon as it fits, and no job passes it. Among equals, the queue order
 //! decides.
 //!
-//! Priorities count among equals only, and a long job can wait for ever. The policy serves to
-//! compare others with, not to run a site.
+//! Priorities count among equals only, and a long job can wait for ever. The policy is a baseline
+//! for comparisons, not for running a site.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};

@@ -1,10 +1,10 @@
 //! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference). A user of an
-//! account that got less than its share precedes every user of an account that got more. How much
-//! the users themselves got does not matter for that.
+//! account that got less than its share precedes every user of an account that got more, however
+//! much the users themselves got.
 //!
 //! At each level of the tree, siblings are compared by their level fair share LF = S / U. S and U
 //! are the shares and the usage, each as a part of all siblings'. The tree is walked depth first,
-//! the largest LF first, and users get ranks as they are met. Among equals, users come before
+//! the largest LF first, and users are ranked in this order. Among equals, users come before
 //! accounts. The children of equal accounts are compared as if they were siblings. Equal users have
 //! equal ranks.
 
@@ -111,8 +111,8 @@ fn level_fs(share: f64, use_: f64) -> f64 {
 struct Walk {
     users: usize,
     ranked: Vec<Ranked>,
-    /// The users not met yet. The number is the rank of the next user, unless that user equals the
-    /// one before.
+    /// The number of users not ranked yet. The next user gets it as its rank, unless that user
+    /// equals the last one.
     rank: usize,
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_users_have_equal_ranks_and_the_next_one_is_as_far_behind() {
+    fn equal_users_have_equal_ranks_and_the_next_rank_skips_them() {
         let users = vec![user(1, 1, 10.0), user(2, 1, 10.0), user(3, 1, 80.0), user(4, 1, 0.0)];
         let tree = root(vec![account("a", 1, users)]);
         assert_eq!(factors(&tree), [(4, 1.0), (1, 0.75), (2, 0.75), (3, 0.25)]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_tree_has_equals_only_and_an_empty_one_nobody() {
+    fn an_unused_tree_ranks_all_users_equal_and_an_empty_tree_none() {
         let tree = root(vec![account("a", 1, vec![user(1, 1, 0.0), user(2, 5, 0.0)])]);
         assert_eq!(factors(&tree), [(1, 1.0), (2, 1.0)]);
         assert!(Account::default().fair_factors().is_empty());

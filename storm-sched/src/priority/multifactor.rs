@@ -48,13 +48,13 @@ pub struct Factors {
     pub partition: f64,
     /// The administrator's addition.
     pub site: i64,
-    /// The deduction by the job's user (`--nice`). Only administrators may give a negative one; the
-    /// check is elsewhere.
+    /// The deduction that the job's user asked for (`--nice`). Only administrators may give a
+    /// negative value; the check is elsewhere.
     pub nice: i64,
 }
 
 impl Default for Weights {
-    /// All weights are zero, as in Slurm: jobs are equal and go by submission.
+    /// All weights are zero, as in Slurm: jobs are equal and are ordered by submission.
     fn default() -> Self {
         const WEEK_S: NonZeroU32 = NonZeroU32::new(DEFAULT_MAX_AGE.as_secs() as u32).unwrap();
         Self {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_weighted_sum_of_the_factors() {
+    fn the_priority_is_the_weighted_sum_of_the_factors() {
         assert_eq!(weights().priority(&JOB), Priority(100 + 1000));
         let day = Duration::from_secs(24 * 3600);
         let old = Factors { waited: day * 7 / 2, ..JOB };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn niceness_and_the_site_move_it_within_its_bounds() {
+    fn niceness_and_the_site_move_the_priority_within_its_bounds() {
         assert_eq!(weights().priority(&Factors { nice: 100, ..JOB }), Priority(1000));
         assert_eq!(weights().priority(&Factors { nice: 2000, ..JOB }), Priority(0));
         assert_eq!(weights().priority(&Factors { site: 7, nice: -3, ..JOB }), Priority(1110));

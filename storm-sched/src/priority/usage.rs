@@ -25,8 +25,8 @@ impl HalfLife {
         (!duration.is_zero()).then_some(Self(duration))
     }
 
-    /// The remainder of 1 after that time. The calculation uses only operations that IEEE 754
-    /// rounds in one way, so the number is the same everywhere.
+    /// The part of 1 that is left after this time. The calculation uses only operations that IEEE
+    /// 754 rounds in one way, so the number is the same everywhere.
     #[must_use]
     pub fn left_after(self, elapsed: Duration) -> f64 {
         let halvings = elapsed.as_nanos() / self.0.as_nanos();

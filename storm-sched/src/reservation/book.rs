@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_noticed_once_and_what_is_over_is_forgotten() {
+    fn starts_and_ends_are_noticed_once_and_past_reservations_are_dropped() {
         let (machine, mut book) = book();
         assert!(book.take_turned() && !book.take_turned());
         let wake = |book: &mut Book, secs| {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_cannot_be_are_refused() {
+    fn impossible_reservations_are_refused() {
         let (machine, mut book) = book();
         let mut refused = |nodes: &[u32], start, end| {
             let nodes = nodes.iter().copied().map(NodeIndex).collect();

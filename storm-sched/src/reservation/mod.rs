@@ -4,12 +4,12 @@
 //! start there earlier either if its estimate reaches into the reservation. A job of a reservation
 //! waits for the start and runs on these nodes only. After the end of the reservation, its jobs are
 //! like all others: running jobs may finish, and waiting jobs may start anywhere. The same holds
-//! once the reservation is taken back. So no job waits for ever.
+//! once the reservation is taken back, so no job waits for ever.
 //!
-//! Policies do not work this out themselves. While a policy looks at a job, the nodes that the job
-//! may not use are closed ([`Book::closed`], `Matrix::close_only`). The jobs of each active
+//! Policies do not work reservations out themselves. While a policy looks at a job, the nodes that
+//! the job may not use are closed ([`Book::closed`], `Matrix::close_only`). The jobs of each active
 //! reservation are a queue of their own ([`Pool`]). No job therefore waits behind another for nodes
-//! that it could not use. Without reservations, nothing of this is done.
+//! that it could not use. Without reservations, none of this happens.
 
 mod book;
 mod lack;

@@ -4,16 +4,15 @@
 use crate::reservation::{Book, Pool};
 use crate::{Machine, NodeIndex, SchedTime};
 
-/// The most openings of a pool. A job that runs beyond the last start that is told apart counts
-/// under the last opening.
+/// The most openings of a pool. The last one serves all jobs whose end is too late for the others.
 const MAX_OPENINGS: usize = 4;
 
 /// The nodes that are closed to a job that starts now and has ended by a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// The latest end of such a job. The last opening has no limit.
+    /// The latest end of a job that uses this opening. The last opening has no limit.
     pub(crate) until: SchedTime,
-    /// The closed nodes, ascending. They include those of the opening before.
+    /// The closed nodes, ascending. They include those of the previous opening.
     pub(crate) closed: Vec<NodeIndex>,
 }
 

@@ -91,7 +91,7 @@ impl<'a> Candidate<'a> {
         !self.ledger.anybody_due() && fits_row(&self.matrix, self.request)
     }
 
-    /// The PEs that the job would hold if it started now. Where it does not fit: the PEs that its
+    /// The PEs that the job would hold if it started now. If the job does not fit: the PEs that its
     /// processes need.
     #[must_use]
     pub fn pes_now(&self) -> u32 {

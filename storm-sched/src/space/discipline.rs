@@ -1,4 +1,4 @@
-//! The part in which one space-sharing policy differs from another.
+//! The part of a space-sharing policy that differs between policies.
 
 use crate::space::Space;
 use crate::{InvariantViolation, JobId, SchedTime};
@@ -27,8 +27,8 @@ pub trait Discipline: Send {
     /// Which jobs pass which; pending reasons say so to users.
     fn passing(&self) -> Passing;
 
-    /// Decides what starts, with [`Space::offer`] and [`Space::start`]. The news are one event, or
-    /// all events of an instant when the driver asks for one decision.
+    /// Decides which jobs start, with [`Space::offer`] and [`Space::start`]. The news are one
+    /// event, or all events of an instant when the driver asks for one decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
     /// Decides on the jobs of an active reservation, which are a queue of their own. Here [`Space`]
@@ -113,8 +113,8 @@ pub enum News {
     MachineChanged,
     /// Reservations came, began, ended or were taken back.
     ReservationsChanged,
-    /// Jobs that were due did not get their PEs in the instant of the decision. They wait again and
-    /// are decided anew.
+    /// Due jobs did not get their PEs in the instant of the decision. They wait again, and their
+    /// starts are decided again.
     Late,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! By its estimate a job may have ended while it still holds its PEs in the matrix. The queue of
 //! due jobs covers the difference. The start of a due job is decided. Due jobs get their PEs in the
-//! order of the decisions, as soon as these are free and before all other jobs. A job that is still
-//! due at the end of an instant is decided anew at the next event. So no decision outlives the
-//! estimate that it depends on.
+//! order of the decisions, as soon as the PEs are free and before all other jobs. If a job is still
+//! due at the end of an instant, its start is decided again at the next event. No decision thus
+//! outlives the estimate that it depends on.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -139,7 +139,7 @@ impl Ledger {
         self.undo_due()
     }
 
-    /// Counts the free PEs anew: after each event, before the decisions.
+    /// Counts the free PEs again: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
         let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
@@ -187,8 +187,8 @@ impl Ledger {
         }
     }
 
-    /// Shows the jobs one by one, and starts those that are wanted and fit. Each next job is looked
-    /// up after the starts before it. Jobs that must leave the queue are put into `started`.
+    /// Shows the jobs one by one, and starts those that are wanted and fit. Each job is looked up
+    /// after the starts before it. Jobs that must leave the queue are put into `started`.
     pub(crate) fn offer<'q>(
         &mut self,
         matrix: &mut Matrix,
@@ -291,7 +291,7 @@ impl Ledger {
         std::mem::take(&mut self.actions)
     }
 
-    /// Starts a job or makes it due; true when it is to leave the queue.
+    /// Starts a job or makes it due. Returns true if it must leave the queue.
     fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
         // Among reservations PEs are not all alike.
@@ -300,7 +300,7 @@ impl Ledger {
             return false;
         }
         let end = self.now + self.estimate(request);
-        // A job that is due comes first.
+        // Due jobs come first.
         let placement = if !self.due.is_empty() || (!self.claimed.is_empty() && !plain) {
             None
         } else {
@@ -335,7 +335,7 @@ impl Ledger {
     }
 }
 
-/// Whether a job fits what nobody holds.
+/// Whether a job fits the free part of the row.
 pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
     let shape = Shape::of(request);
     let lacking = match matrix.row_or_vacant(ROW) {

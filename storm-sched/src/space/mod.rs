@@ -1,12 +1,12 @@
 //! Space sharing: one row, and how long its jobs hold their PEs by the users' estimates.
 //!
-//! [`SpaceSharing`] is the whole of such a policy except for one question: in what order jobs
-//! start, and which may pass which. A [`Discipline`] answers that question: one file of
-//! [`crate::policies`], or of another crate. Time is not shared, so there are no slices.
+//! [`SpaceSharing`] is the whole of such a policy, except for the order in which jobs start and
+//! which jobs may pass which. A [`Discipline`] decides both: one file of [`crate::policies`], or of
+//! another crate. Time is not shared, so there are no slices.
 //!
 //! Estimates decide nothing but the order. A job that outlives its estimate counts as ended in all
-//! decisions, for the Machine Manager ends it at its limit. A job that is started in its place is
-//! *due*: it waits for the PEs themselves, in the order of the decisions.
+//! decisions, because the Machine Manager ends it at its limit. A job that is started in its place
+//! is *due*: it waits for the PEs themselves, in the order of the decisions.
 
 mod candidate;
 mod discipline;
@@ -41,9 +41,9 @@ use crate::{
 /// The one row of space sharing.
 pub(crate) const ROW: Slot = Slot(0);
 
-/// The run time assumed for a job without a time limit where the partition has no default: a
-/// hundred years, longer than any job. The time is finite, so that such a job counts as delaying
-/// another too.
+/// The assumed run time of a job without a time limit where the partition has no default: a hundred
+/// years, longer than any job. The time is finite, so that such a job also counts as delaying
+/// others.
 pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The machine of a partition, with its waiting and its running jobs.
@@ -87,8 +87,8 @@ impl Space {
         &self.partition.queue
     }
 
-    /// The PEs on which a job can start now: free ones and those of jobs past their estimates. The
-    /// PEs of due jobs do not count.
+    /// The PEs on which a job can start now: free PEs and the PEs of jobs past their estimates,
+    /// without the PEs of due jobs.
     #[must_use]
     pub fn free_pes(&self) -> u32 {
         self.ledger.free_pes()
@@ -176,8 +176,8 @@ impl Space {
         stretches
     }
 
-    /// Whether these news can let any job start. They cannot when each is a submitted job that does
-    /// not fit now. A submission triggers a pass only if the new job itself fits (A2a of the policy
+    /// Whether these news can let any job start. They cannot if each is a submitted job that does
+    /// not fit now: a submission triggers a pass only if the new job itself fits (A2a of the policy
     /// reference).
     #[must_use]
     pub fn is_worth_a_pass(&self, news: &[News]) -> bool {
@@ -221,8 +221,8 @@ impl Space {
     }
 
     /// Starts jobs in an order as long as each fits. Returns the first protected job that has to
-    /// wait, and what `owed` gives for it, or `None`. Jobs that are owed nothing are passed over.
-    /// The cost is O(log n) plus the started jobs.
+    /// wait, with the result of `owed` for it, or `None`. A job for which `owed` returns `None` is
+    /// skipped. The cost is O(log n) plus the started jobs.
     pub fn start_prefix<T>(
         &mut self,
         order: Order,
@@ -448,7 +448,7 @@ fn subject(event: &Event) -> Option<JobId> {
     }
 }
 
-/// The run time assumed for a job: the user's limit, or else the default. The time is at least a
+/// The assumed run time of a job: the user's limit, or else the default. It is at least a
 /// nanosecond, so that no job ends when it starts.
 pub(crate) fn estimate(request: &JobRequest, default: Duration) -> Duration {
     request.time_limit.unwrap_or(default).max(Duration::from_nanos(1))

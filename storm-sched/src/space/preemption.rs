@@ -1,14 +1,14 @@
 //! Preemption where space is shared: jobs that get the PEs of others.
 //!
-//! A job goes before all jobs that it may preempt, waiting or running. If it does not fit beside
-//! the rest, the running jobs that it may preempt make room: lowest priority first, then the
-//! youngest, and no more of them than needed.
+//! A job precedes all jobs that it may preempt, waiting or running. If it does not fit, the running
+//! jobs that it may preempt make room: lowest priority first, then the youngest, and no more jobs
+//! than needed.
 //! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory.
 //!   Their idle columns go only to jobs that may preempt them.
 //! - Jobs to be ended hold their PEs until they have ended. Those PEs are promised to the job that
 //!   waits for them.
 //!
-//! The discipline decides among jobs that cannot preempt each other, not this module.
+//! The discipline, not this module, decides among jobs that cannot preempt each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::{
     Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Slot,
 };
 
-/// The number of rows: the one that runs, and those of suspended jobs. The rows limit how many
-/// suspended jobs can lie on top of each other on a node.
+/// The number of rows: the running one, and those of suspended jobs. The rows limit how many
+/// suspended jobs can hold the same column.
 pub(crate) const PARKING_ROWS: u32 = 16;
 
 /// A job that waits for the ends of others.
@@ -92,7 +92,7 @@ impl Space {
         }
     }
 
-    /// Notes that a job has begun to run or was taken over. A job taken over counts as begun before
+    /// Notes that a job has begun to run or was taken over. A job taken over counts as older than
     /// all jobs noted so far.
     pub(super) fn note_begin(&mut self, job: JobId, restored: bool) {
         let request = self.partition.matrix.request(job);
@@ -135,8 +135,8 @@ impl Space {
         }
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
-            // Jobs that became due in this very instant are decided anew, after the jobs that may
-            // preempt others.
+            // The starts of jobs that became due in this very instant are decided again, after the
+            // jobs that may preempt others.
             if self.ledger.undo_due() {
                 news.push(News::Late);
             }
@@ -201,8 +201,8 @@ impl Space {
         changed
     }
 
-    /// Serves the jobs of a depth. Each must precede all jobs ahead of it that wait in vain for the
-    /// same nodes.
+    /// Serves the jobs of a depth. A job is served only if it precedes all jobs ahead of it that
+    /// lack room on the same nodes.
     fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
         let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
         let mut vain = InVain::default();
@@ -227,8 +227,8 @@ impl Space {
         changed
     }
 
-    /// Starts a job that may preempt others, or has others make room for it. False when even their
-    /// room would not be enough.
+    /// Starts a job that may preempt others, or has others make room for it. False if it would not
+    /// fit even then.
     fn serve(&mut self, request: &JobRequest) -> bool {
         let job = request.id;
         self.withhold_from(Some(job));
@@ -274,8 +274,8 @@ impl Space {
         request.is_plain() && !self.has_reservations()
     }
 
-    /// The jobs that must make room for a job, no more than needed. `None` when even all of them
-    /// would not be enough.
+    /// The jobs that must make room for a job, no more than needed. `None` if the job would not fit
+    /// even without all of them.
     fn victims_for(&self, request: &JobRequest) -> Option<Vec<Victim>> {
         let candidates = self.candidates_for(request);
         if self.counts(request) {
@@ -406,12 +406,12 @@ impl Space {
         self.preemption.suspended.len() < before
     }
 
-    /// Whether a suspended job that precedes this job and may go on has columns of it.
+    /// Whether a suspended job that precedes this job and may resume holds some of its columns.
     fn is_waited_for(&self, job: JobId) -> bool {
         self.over_and_stopped(job).next().is_some()
     }
 
-    /// The suspended jobs that precede a job, may go on, and have columns of it.
+    /// The suspended jobs that precede a job, may resume, and hold some of its columns.
     pub(super) fn over_and_stopped(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let matrix = &self.partition.matrix;
         let own = matrix.request(job).zip(matrix.columns(job));
@@ -448,7 +448,7 @@ impl Space {
     }
 
     /// The suspended jobs whose columns are kept from a job: those that it may not preempt. Without
-    /// a job, all count. Jobs that cannot go on because of reservations are left out.
+    /// a job, all count. Jobs that cannot resume because of reservations are left out.
     fn kept<'a>(
         &'a self,
         request: Option<&'a JobRequest>,

@@ -49,9 +49,9 @@ impl Space {
         self.queue().iter().filter_map(reason).collect()
     }
 
-    /// The reason of a job. Where preemption is behind the reason, that is told instead: others are
-    /// being ended for the job, or idle PEs that it lacks are kept. The matrix without what is kept
-    /// shows the latter.
+    /// The reason of a job. If preemption causes the wait, the reason says so: jobs are being ended
+    /// for this job, or idle PEs that it lacks are kept for suspended jobs. The matrix without the
+    /// kept PEs shows the second case.
     fn with_preemption(
         &self,
         request: &JobRequest,
@@ -122,7 +122,7 @@ pub(super) fn reason(
             Some(PendingReason::Priority { ahead, shortage: Some(shortage) })
         }
         (Passing::Harmless, ahead, None) => Some(PendingReason::WouldDelay { ahead }),
-        // Such a head would have been started.
+        // Without a shortage, such a head would have been started.
         (Passing::Never | Passing::Shortest, None, None) => None,
     }
 }

@@ -40,8 +40,8 @@ impl Shadow {
         self.spare_pes
     }
 
-    /// Whether a job that starts now does not delay the blocked job. Either the job has ended by
-    /// then, or the PEs that it holds are spare. Spare PEs are used up by that.
+    /// Whether a job that starts now does not delay the blocked job: either it has ended by then,
+    /// or the PEs that it holds are spare. Admitting it uses up the spare PEs.
     pub fn admits(&mut self, job: &Candidate<'_>) -> bool {
         if job.end() <= self.at {
             return true;
@@ -75,8 +75,8 @@ impl Shadow {
         Gap::of_steps(openings.iter().map(step))
     }
 
-    /// The earliest end at which that many PEs are free. All PEs that come free in that instant
-    /// count.
+    /// The earliest end at which this number of PEs is free. All PEs that become free in that
+    /// instant count.
     fn of_count(pes: u32, ledger: &Ledger) -> Option<Self> {
         let mut free = ledger.free_pes();
         let mut ends = ledger.ends().after(ledger.now()).peekable();
@@ -91,7 +91,7 @@ impl Shadow {
     }
 
     /// The earliest end at which the nodes have room, with the jobs taken out one after the other.
-    /// No PE counts as spare: which PEs the job leaves over is not worked out.
+    /// No PE counts as spare, because the PEs that the job leaves over are not computed.
     fn of_nodes(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
         if fits_row(matrix, request) {
             return Some(Self { at: ledger.now(), spare_pes: 0 });

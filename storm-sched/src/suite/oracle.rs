@@ -21,7 +21,7 @@ pub fn fits(machine: &Machine, free: &[bool], request: &JobRequest) -> bool {
     fits_beside(machine, free, &vec![0; machine.nodes().len()], request)
 }
 
-/// Like [`fits`], with that many bytes of each node's memory held by jobs.
+/// Does the same as [`fits`] when jobs hold the given bytes of each node's memory.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.
@@ -50,8 +50,8 @@ pub fn held_bytes(world: &World) -> Vec<u64> {
     nodes.map(held).collect()
 }
 
-/// The PEs that no other job of its row can have beside a job. For a job alone on its nodes: all
-/// their PEs.
+/// The PEs that a job keeps from the other jobs of its row. If the job has its nodes for itself,
+/// these are all their PEs.
 #[must_use]
 pub fn held_pes(machine: &Machine, running: &Running) -> Vec<Pe> {
     if !running.request.exclusive {

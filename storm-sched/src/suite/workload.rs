@@ -45,7 +45,7 @@ pub struct Workload {
     now: SchedTime,
     left: usize,
     next_job: u64,
-    /// The events that follow from earlier ones.
+    /// The events that follow from earlier ones and are still to come.
     due: VecDeque<Event>,
     phase: Phase,
 }
@@ -106,7 +106,7 @@ impl Workload {
     /// The next event and its time; `None` at the end of the run.
     pub fn next(&mut self, world: &World) -> Option<(SchedTime, Event)> {
         let later = self.now + Duration::from_nanos(self.random.below(50_000_000));
-        // The driver wakes the policy as it asked.
+        // The driver wakes the policy when it asked to be woken.
         if let Some(turn) = world.next_turn(self.now).filter(|turn| *turn <= later) {
             self.now = turn;
             return Some((turn, Event::Wake));
@@ -208,7 +208,7 @@ impl Workload {
         request.with_nodes(nodes.min(procs) as u32)
     }
 
-    /// The same request with some of all possible demands: about as many PEs, in processes of
+    /// The same request with some of the possible demands: about as many PEs, in processes of
     /// several PEs.
     fn with_resources(&mut self, mut request: JobRequest) -> JobRequest {
         if self.random.below(3) == 0 {

@@ -1,7 +1,7 @@
 //! The suite's model of the machine, built from events and actions alone.
 //!
-//! The model is tolerant: a wrong action is recorded as far as it makes sense, and the invariants
-//! report what is wrong.
+//! The model is tolerant: a wrong action is recorded as far as possible, and the invariants report
+//! the error.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

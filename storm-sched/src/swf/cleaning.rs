@@ -1,17 +1,18 @@
 //! The rule by which a log is cleaned before its replay. It gives the published counts of jobs
 //! (section B of the policy reference).
 //!
-//! A job's processors are those that it asked for, or else those that it got. The rule leaves out a
-//! job that did not run, or whose time of submission is unknown. A job is also left out if it had
-//! no processors, or more than the machine has. A job without an estimate counts as having a
-//! perfect estimate. A job that ran longer than its estimate counts as ended there.
+//! A job's processors are the number that it asked for, or else the number that it got. The rule
+//! leaves out a job that did not run, or whose time of submission is unknown. It also leaves out a
+//! job that had no processors, or more than the machine has. A job without an estimate counts as
+//! having a perfect estimate. A job that ran longer than its estimate counts as ended at its
+//! estimate.
 
 use serde::Serialize;
 
 use super::SwfRecord;
 
-/// The latest submission that is replayed, in seconds: 136 years. As much time is then left for the
-/// queue before time itself ends.
+/// The latest submission that is replayed, in seconds: 136 years. The queue then has as much time
+/// again before the largest representable time.
 pub const MAX_LOG_TIME_S: u64 = 1 << 32;
 
 /// The longest run that is replayed, in seconds: 8.5 years, longer than machines are kept. A few
@@ -169,7 +170,7 @@ mod tests {
     };
 
     #[test]
-    fn a_job_is_ended_at_its_estimate_and_has_what_it_asked_for() {
+    fn cleaning_cuts_runs_at_the_estimate_and_keeps_the_requested_processors() {
         let job = LogJob::of(&GOOD).unwrap();
         assert_eq!((job.procs, job.run_s, job.estimate_s), (8, 60, 60));
         let unknown = SwfRecord { requested: -1, requested_s: 0, ..GOOD };

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_says_nothing_is_none() {
+    fn an_invalid_processor_count_is_none() {
         let mut header = SwfHeader::default();
         for value in ["-1", "0", "unknown", "99999999999"] {
             header.read(format!(" MaxProcs: {value}").as_bytes());

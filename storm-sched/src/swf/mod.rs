@@ -1,9 +1,9 @@
 //! The Standard Workload Format, version 2.2: logs of parallel machines as the Parallel Workloads
 //! Archive keeps them, one job a line, 18 fields each.
 //!
-//! The module is pure: [`SwfReader`] is fed bytes in pieces of any size. Logs come from others. A
-//! damaged line is noted with its number, and the rest is used. No input needs more memory than a
-//! line's worth beyond its result. [`Cleaning`] leaves out the jobs that cannot be replayed, and
+//! The module is pure: [`SwfReader`] is fed bytes in pieces of any size. Logs are untrusted. A
+//! damaged line is noted with its number, and the rest is used. Besides its result, reading needs
+//! no more memory than one line. [`Cleaning`] leaves out the jobs that cannot be replayed, and
 //! counts them.
 //!
 //! Not here: files, compression, and the use of the jobs.

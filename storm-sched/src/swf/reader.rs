@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_machine_has_seen_is_damage() {
+    fn an_impossible_time_is_damage() {
         let log = b"1 0 -1 10 4\n2 5000000000 -1 10 4\n3 0 -1 4294967295 4\n4 9 -1 268435456 4\n";
         let (records, contents) = read(Conformity::Lenient, &[log]);
         assert_eq!(records.iter().map(|record| record.job).collect::<Vec<_>>(), [1, 4]);

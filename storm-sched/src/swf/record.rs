@@ -38,8 +38,7 @@ const NAMES: [&str; FIELDS] = [
 
 /// A job as the log has it. In every field, -1 means "unknown".
 ///
-/// Times are whole seconds, as the format says. Some logs have fractions in such fields; they are
-/// cut off.
+/// Times are whole seconds, as the format says. If a log has a fraction there, it is cut off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwfRecord {
     /// 1: the job's number.
@@ -77,7 +76,7 @@ pub struct SwfRecord {
     pub partition: i64,
     /// 17: the job that this job waited for.
     pub preceding: i64,
-    /// 18: the seconds between the end of that job and the submission of this job.
+    /// 18: the seconds between the end of the preceding job and the submission of this job.
     pub think_s: i64,
 }
 

@@ -16,7 +16,7 @@ fn logs() -> impl Strategy<Value = Log> {
         prop::collection::vec(job, 1..16).prop_map(move |jobs| {
             let mut submit_s = 0;
             let job = |(gap, run_s, more, procs)| {
-                // One gap in three is none: events of one instant matter.
+                // One gap in three is zero, so that several events fall on one instant.
                 submit_s += u64::saturating_sub(gap, 2);
                 LogJob { submit_s, run_s, estimate_s: run_s + more, procs }
             };
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn the_head_starts_when_it_was_first_told_or_earlier(log in logs()) {
+    fn the_head_starts_at_its_first_estimate_or_earlier(log in logs()) {
         for name in ["fcfs", "backfill", "easy-sjbf"] {
             let is_head = |pending: &[JobId], job| pending.first() == Some(&job);
             let (starts, first) = first_estimates(name, &log, is_head);

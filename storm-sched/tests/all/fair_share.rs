@@ -1,5 +1,5 @@
-//! Two users that always have jobs waiting: with Fair Tree over decayed usage they come to have the
-//! parts that their shares give them, whatever they had before and however long their jobs are.
+//! Two users that always have jobs waiting. Under Fair Tree over decayed usage, each comes to have
+//! the part that its shares give it, for any earlier usage and any length of the jobs.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct User {
     usage: Usage,
 }
 
-/// A partition under FCFS whose queue goes by fair share alone.
+/// A partition under FCFS whose queue is ordered by fair share alone.
 struct Site {
     policy: Fcfs,
     users: Vec<User>,
@@ -123,7 +123,7 @@ fn two_equal_users_have_equal_parts_after_five_half_lives() {
 }
 
 #[test]
-fn unequal_shares_are_what_users_come_to_have() {
+fn users_converge_to_unequal_shares() {
     let mut site = Site::new(vec![user(1, 1, 700, 0.0), user(2, 3, 900, 0.0)]);
     let used = site.run(5);
     let part = used[1] / (used[0] + used[1]);

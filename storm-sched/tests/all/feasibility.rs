@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_up_nodes_can_take_starts_on_an_empty_machine(
+    fn a_job_that_fits_the_up_nodes_starts_on_an_empty_machine(
         nodes in 1..70u32,
         pes_per_node in 1..9u32,
         down in prop::collection::vec(0..70u32, 0..20),
@@ -107,7 +107,7 @@ fn a_job_as_large_as_a_machine_of_odd_size_starts() {
 }
 
 #[test]
-fn reasons_tell_what_was_asked_what_there_is_and_what_to_try() {
+fn reasons_name_the_request_the_supply_and_a_remedy() {
     let machine = Machine::new([("a", 4), ("b", 4), ("c", 2), ("d", 2)]).unwrap();
     let reason = |procs, nodes| match feasible(&machine, &request(procs, nodes)) {
         Err(why) => why.to_string(),
@@ -152,7 +152,7 @@ fn a_job_that_fits_only_with_the_nodes_that_are_down_is_feasible() {
 
 /// `-N 9` alone also asks for nine processes, which the user did not mention.
 #[test]
-fn too_many_nodes_are_told_before_the_processes_that_they_would_have() {
+fn too_many_nodes_are_reported_before_the_processes() {
     let machine = Machine::uniform(2, 2).unwrap();
     let too_many = Infeasible::TooManyNodes { asked: 9, nodes: 2 };
     assert_eq!(feasible(&machine, &request(9, Some(9))), Err(too_many));

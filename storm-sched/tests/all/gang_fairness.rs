@@ -50,7 +50,7 @@ fn schemes() -> impl Strategy<Value = Packing> {
 
 proptest! {
     #[test]
-    fn no_job_has_less_than_its_part(
+    fn no_job_gets_less_than_its_share(
         packing in schemes(),
         alternates in any::<bool>(),
         unification in any::<bool>(),
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_jobs_have_equal_parts(packing in schemes(), procs in 1..16u32, jobs in 1..12usize) {
+    fn equal_jobs_get_equal_shares(packing in schemes(), procs in 1..16u32, jobs in 1..12usize) {
         let (without, _) = shares(&params(packing, false, true), &vec![procs; jobs]);
         prop_assert_eq!(jain(&without), 1.0);
         // Jobs that are guests in the last row, which is not full, get more time, and take turns.
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn guests_that_take_turns_have_the_same() {
+fn guests_that_take_turns_get_equal_shares() {
     // Four rows hold two halves each, and the fifth holds one. The jobs on the other half take
     // turns as guests in the fifth row.
     let (shares, rows) = shares(&params(Packing::Buddy, true, false), &[8; 9]);

@@ -52,7 +52,7 @@ fn stopped(actions: &[Action]) -> Vec<(u64, PreemptMode, u64)> {
 }
 
 #[test]
-fn the_least_and_youngest_makes_room_and_nobody_else_gets_it() {
+fn the_lowest_and_youngest_job_makes_room_for_the_promised_job_only() {
     let mut policy = gang(2);
     submit(&mut policy, lower(1, 4, PreemptMode::Requeue));
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));
@@ -80,7 +80,7 @@ fn a_job_of_a_lower_priority_makes_room_before_a_younger_one() {
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel).with_priority(Priority(9)));
     let asked = submit(&mut policy, urgent(3, 1));
     assert_eq!(stopped(&asked), [(1, PreemptMode::Cancel, 3)]);
-    // The room that job 1 gives up is enough for one more.
+    // Job 1 gives up enough room for one more.
     assert_eq!(submit(&mut policy, urgent(4, 1)), []);
     assert_eq!(started(&finish(&mut policy, 1)), [3, 4]);
 }
@@ -137,7 +137,7 @@ fn a_withdrawn_job_gives_up_its_promise() {
 }
 
 #[test]
-fn jobs_that_would_have_ended_pass_who_waits_in_vain() {
+fn jobs_that_end_in_time_pass_a_job_that_cannot_start() {
     let queue = MatrixQueue::Easy;
     let params = PolicyParams { mpl_limit: MplLimit::ONE, queue, ..PolicyParams::default() };
     let mut policy = Gang::new(Machine::uniform(2, 2).unwrap(), &params);

@@ -1,5 +1,5 @@
-//! The queue behind the matrix when jobs may pass the first one: the jobs that do, worked out by
-//! hand.
+//! The queue behind the matrix when jobs may pass the first one. The jobs that pass are worked out
+//! by hand.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn submit(gang: &mut Gang, at_s: u64, request: JobRequest) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn with_one_row_it_is_the_easy_of_space_sharing() {
+fn with_one_row_backfilling_equals_easy() {
     let mut gang = gang(1, MatrixQueue::Easy);
     assert_eq!(submit(&mut gang, 0, request(1, 4, Some(100))), [(1, 0)]);
     // The first job of the queue starts at 101 s at the latest and needs all PEs.
@@ -68,7 +68,7 @@ fn simultaneous_events_are_decided_once_and_in_order() {
 }
 
 #[test]
-fn without_backfilling_nobody_passes() {
+fn without_backfilling_no_job_passes() {
     let mut gang = gang(1, MatrixQueue::Fcfs);
     submit(&mut gang, 0, request(1, 4, Some(100)));
     submit(&mut gang, 0, request(2, 8, Some(10)));
@@ -76,7 +76,7 @@ fn without_backfilling_nobody_passes() {
 }
 
 #[test]
-fn the_shadow_is_that_of_the_row_that_has_room_first() {
+fn the_shadow_is_in_the_row_that_has_room_first() {
     let mut gang = gang(2, MatrixQueue::Easy);
     // Row 0 has room for no job before 2 * 101 s, and row 1 for 7 PEs at 2 * 51 s.
     assert_eq!(submit(&mut gang, 0, request(1, 6, Some(100))), [(1, 0)]);

@@ -90,7 +90,7 @@ fn slots(job: u64, home: u32, alternates: &[u32]) -> Action {
 }
 
 #[test]
-fn rows_with_disjoint_columns_become_the_one_that_runs_sooner() {
+fn rows_with_disjoint_columns_merge_into_the_one_that_runs_sooner() {
     let mut gang = eight_pes();
     for (job, procs) in [(1, 4), (2, 4), (3, 8), (4, 4), (5, 4), (6, 4)] {
         submit(&mut gang, job, procs);

@@ -1,4 +1,4 @@
-//! A policy of another crate, namely this test's. The policy is registered beside those of
+//! A policy of another crate, namely this test's. It is registered together with those of
 //! storm-sched, made by its name, and passes the policy suite.
 
 use storm_sched::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
@@ -66,7 +66,7 @@ fn a_policy_is_made_by_name_beside_the_others() {
 }
 
 #[test]
-fn it_passes_the_suite() {
+fn an_out_of_tree_policy_passes_the_suite() {
     let registry = registry();
     let make = |machine| registry.make("largest-first", machine, &PolicyParams::default()).unwrap();
     let covered = suite::run_seeds(0..50, &make, &suite::any_space_sharing);

@@ -94,16 +94,16 @@ fn same<D: Discipline + 'static>(name: &str, discipline: impl Fn() -> D) {
 }
 
 #[test]
-fn easy_starts_whom_it_would_have_started_by_a_look_at_all() {
+fn easy_starts_the_same_jobs_as_a_look_at_all_jobs() {
     same("backfill", || EveryJob { order: Order::Queue });
 }
 
 #[test]
-fn easy_with_the_shortest_first_starts_whom_it_would_have_started() {
+fn easy_sjbf_starts_the_same_jobs_as_a_look_at_all_jobs() {
     same("easy-sjbf", || EveryJob { order: Order::ShortestFirst });
 }
 
 #[test]
-fn shortest_first_starts_whom_it_would_have_started() {
+fn shortest_first_starts_the_same_jobs_as_a_look_at_all_jobs() {
     same("sjf", || EveryJobShortestFirst);
 }

@@ -114,7 +114,7 @@ fn making_room_is_lawful_under_every_kind_of_gang_scheduling() {
 /// A job suspended before a restart of the manager goes on once the other job has ended, and not
 /// before.
 #[test]
-fn a_suspended_job_is_taken_over_as_such() {
+fn a_suspended_job_is_taken_over_as_suspended() {
     let machine = Machine::uniform(2, 2).unwrap();
     let all = Placement::new(&machine, (0..4).map(Pe).collect()).unwrap();
     let restore = |job: u64, qos: u16, preempts: Vec<QosId>| {
@@ -144,7 +144,8 @@ fn of_quality(job: u64, qos: u16) -> JobRequest {
     JobRequest::new(JobId(job), 4).with_precedence(Arc::new(precedence))
 }
 
-/// Jobs were stopped one for the other: the first to resume is the job before which no other goes.
+/// Suspended jobs lie on top of each other. The first to resume is the job that no other suspended
+/// job precedes.
 #[test]
 fn the_job_stopped_last_resumes_first_if_it_lies_over_others() {
     for name in POLICIES {
@@ -163,9 +164,9 @@ fn the_job_stopped_last_resumes_first_if_it_lies_over_others() {
     }
 }
 
-/// No job resumes on columns of a job that goes before it and waits for the rest of its own.
+/// No job resumes on columns of a job that precedes it and waits for the rest of its own columns.
 #[test]
-fn nobody_goes_on_with_what_another_waits_for() {
+fn no_job_resumes_on_columns_that_a_preceding_job_waits_for() {
     for name in POLICIES {
         let machine = Machine::uniform(2, 2).unwrap();
         let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
@@ -191,7 +192,7 @@ fn nobody_goes_on_with_what_another_waits_for() {
 /// If idle PEs are kept from a job, its reason names the job that they are kept for. If jobs are
 /// ended for a job, its reason names them.
 #[test]
-fn reasons_name_who_is_suspended_and_who_makes_room() {
+fn reasons_name_suspended_jobs_and_jobs_that_make_room() {
     for name in POLICIES {
         let machine = Machine::uniform(2, 2).unwrap();
         let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
@@ -252,7 +253,7 @@ fn a_job_due_in_the_same_instant_does_not_prevent_preemption() {
 /// The reason of a suspended job names the holder of its elements, and when these are free, the
 /// reservation that keeps them from it.
 #[test]
-fn a_suspended_job_is_told_what_it_waits_for() {
+fn the_reason_of_a_suspended_job_names_the_jobs_in_its_way() {
     for name in POLICIES {
         let machine = Machine::uniform(2, 2).unwrap();
         let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();

@@ -38,7 +38,7 @@ enum Bug {
     IsSilent,
     /// One more job makes room than needed.
     StopsOneMore,
-    /// A job that was promised room waits like a new one when the room is there.
+    /// The job that was promised room is treated like a new job once the room is free.
     Forgets,
 }
 
@@ -206,7 +206,7 @@ fn mutant(bug: Bug, inner: Box<dyn Policy>) -> Box<dyn Policy> {
     Box::new(Mutant { bug, inner, stopping: BTreeSet::new(), asked: BTreeMap::new() })
 }
 
-/// The invariant's objection to the mutant, if it has one.
+/// The violation that the invariant finds in the mutant, if any.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine| -> Box<dyn Policy> { mutant(bug, Box::new(Fcfs::new(machine))) };
     let run = suite::run_seeds_of(SEEDS, Workload::preempting, &make, &|| vec![invariant()]);
@@ -214,7 +214,7 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
 }
 
 #[test]
-fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
+fn each_invariant_catches_its_mutant_and_no_correct_policy() {
     let lawful = || -> Box<dyn Invariant> { Box::new(PreemptionLawful) };
     let resume = || -> Box<dyn Invariant> { Box::new(SuspendedResume) };
     for invariant in [lawful, resume] {
@@ -240,7 +240,7 @@ fn limit() -> MplLimit {
     MplLimit::try_from(2).unwrap()
 }
 
-/// The invariant's objection to gang scheduling with a mistake, if it has one.
+/// The violation that the invariant finds in gang scheduling with a mistake, if any.
 fn found_in_gang(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let params = PolicyParams { mpl_limit: limit(), ..PolicyParams::default() };
     let make = |machine| mutant(bug, Box::new(Gang::new(machine, &params)));

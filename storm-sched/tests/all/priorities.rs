@@ -117,8 +117,8 @@ proptest! {
                 .map(|&job| (job, policy.estimate(now, job).expect("every job has a promise")))
                 .collect();
             if running.values().any(|(end_s, _)| *end_s == now_s) {
-                // By the estimates a job ends in this instant, and its end has not been heard
-                // of. A job whose time has come is due on its PEs, and keeps that place.
+                // By the estimates a job ends in this instant, but the policy has not been told. A
+                // job whose promised start is this instant is due on its PEs, and keeps its place.
                 promised.sort_by_key(|&(_, start)| start != now);
             }
             let order: Vec<JobId> = promised.iter().map(|&(job, _)| job).collect();
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_policy_says_what_priorities_count_for() {
+fn a_policy_declares_its_use_of_priorities() {
     for name in registry::names() {
         let expected = match name {
             "sjf" => PriorityUse::AmongEqualLimits,

@@ -33,7 +33,7 @@ fn why(policy: &dyn Policy, job: u64) -> (&'static str, String) {
 }
 
 #[test]
-fn the_head_is_told_what_is_missing() {
+fn the_reason_of_the_head_is_its_shortage() {
     let mut policy = fcfs(64, 4);
     submit(&mut policy, 1, 12);
     submit(&mut policy, 2, 256);
@@ -45,7 +45,7 @@ fn the_head_is_told_what_is_missing() {
 }
 
 #[test]
-fn the_others_are_told_who_is_ahead_and_what_they_lack_themselves() {
+fn the_reason_of_other_jobs_names_those_ahead_and_their_own_shortage() {
     let mut policy = fcfs(64, 4);
     submit(&mut policy, 1, 12);
     for (job, procs) in [(7, 256), (8, 256), (9, 256), (10, 4)] {
@@ -65,7 +65,7 @@ fn the_others_are_told_who_is_ahead_and_what_they_lack_themselves() {
 }
 
 #[test]
-fn a_job_for_exact_nodes_is_told_of_nodes() {
+fn the_reason_of_a_job_for_exact_nodes_counts_nodes() {
     let mut policy = fcfs(3, 4);
     submit(&mut policy, 1, 1);
     submit_nodes(&mut policy, 2, 12, 3);
@@ -162,7 +162,7 @@ fn machine_with_gpus() -> Machine {
 }
 
 #[test]
-fn a_job_that_asks_for_more_than_pes_is_told_of_all_that_it_asks_for() {
+fn the_reason_names_every_demand_of_the_job() {
     let mut policy = Fcfs::new(machine_with_gpus());
     let request = |job, procs| JobRequest::new(JobId(job), procs);
     let gpu = |request: JobRequest| request.with_constraint("gpu".parse().unwrap());
@@ -194,7 +194,7 @@ fn a_job_that_asks_for_more_than_pes_is_told_of_all_that_it_asks_for() {
 }
 
 #[test]
-fn only_nodes_that_would_do_are_blamed_for_being_down() {
+fn only_suitable_down_nodes_are_named() {
     let mut policy = Fcfs::new(machine_with_gpus());
     for node in [0, 3] {
         policy.handle(NOW, Event::NodeDown(NodeIndex(node)));
@@ -213,7 +213,7 @@ fn only_nodes_that_would_do_are_blamed_for_being_down() {
 }
 
 #[test]
-fn memory_that_a_stopped_job_holds_is_waited_for() {
+fn memory_of_a_stopped_job_is_not_free() {
     let params = PolicyParams::default();
     let mut policy = Gang::new(machine_with_gpus(), &params);
     let request =

@@ -112,7 +112,7 @@ impl Policy for Mutant {
     }
 }
 
-/// The invariant's objection to the mutant, if it has one.
+/// The violation that the invariant finds in the mutant, if any.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
     let make = |machine: Machine| -> Box<dyn Policy> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));
@@ -124,7 +124,7 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
 }
 
 #[test]
-fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
+fn each_invariant_catches_its_mutant_and_no_correct_policy() {
     let kept = || -> Box<dyn Invariant> { Box::new(ReservationsKept) };
     let starves = || -> Box<dyn Invariant> { Box::new(NothingStarves) };
     let reasons = || -> Box<dyn Invariant> { Box::new(ReasonsTrue) };

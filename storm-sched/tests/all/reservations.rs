@@ -151,7 +151,7 @@ fn a_job_of_a_deleted_reservation_is_an_ordinary_job() {
 }
 
 #[test]
-fn estimates_and_backfilling_know_what_is_reserved() {
+fn estimates_and_backfilling_respect_reservations() {
     for name in ["backfill", "easy-sjbf"] {
         let mut policy = reserved(name);
         assert_eq!(starts(policy.handle(at(0), Event::Submit(job(1, 2, Some(60))))), [1]);

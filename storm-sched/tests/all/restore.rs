@@ -12,7 +12,7 @@ use storm_sched::{
 /// The number of events before the restart.
 const STEPS_BEFORE: usize = 120;
 
-/// A policy, with the world that it has made.
+/// A policy and its world after half of a run.
 fn half_a_run(name: &str, seed: u64) -> (Box<dyn Policy>, World) {
     let mut workload = Workload::new(seed);
     let machine = workload.machine().clone();
@@ -120,7 +120,7 @@ fn the_time_already_run_counts_in_the_estimate() {
     }
 }
 
-/// A job that is withdrawn and submitted anew in one instant has only one promise.
+/// A job that is withdrawn and submitted again in one instant has only one promise.
 #[test]
 fn a_job_submitted_anew_in_the_instant_of_its_withdrawal_holds_nothing_twice() {
     for name in ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"] {

@@ -165,7 +165,7 @@ fn gang_holds_its_invariants_when_jobs_pass_the_first_of_the_queue() {
 }
 
 #[test]
-fn gang_holds_its_invariants_when_it_packs_anew() {
+fn gang_holds_its_invariants_when_it_repacks() {
     for queue in [MatrixQueue::Fcfs, MatrixQueue::Easy] {
         for alternative_scheduling in [false, true] {
             let mpl_limit = MplLimit::try_from(3).unwrap();

@@ -34,7 +34,7 @@ enum Bug {
     NeverRotates,
     /// A row is left empty until the next edge.
     LeavesEmptyRowActive,
-    /// There is one row too many.
+    /// The policy opens one row too many.
     IgnoresLimit,
     /// Columns of ended jobs are lost from the account.
     LosesColumns,
@@ -277,7 +277,7 @@ fn columns_disjoint_catches_guests_where_others_run() {
 }
 
 #[test]
-fn memory_within_catches_memory_that_nobody_counts() {
+fn memory_within_catches_uncounted_memory() {
     catches(Bug::IgnoresMemory, || MemoryWithin);
 }
 
@@ -297,7 +297,7 @@ fn columns_returned_catches_lost_columns() {
 }
 
 #[test]
-fn columns_returned_catches_rounding_up_where_pes_are_to_be_exact() {
+fn columns_returned_catches_rounding_up_of_exact_pes() {
     let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(ColumnsReturned(Held::Exactly))] };
     assert!(suite::run_seeds(SEEDS, &gang_with(Bug::None), &alone).is_err());
 }
@@ -346,7 +346,7 @@ enum BackfillBug {
     SparesTwice,
     /// A job that starts before the head can may pass.
     ConfusesStartAndEnd,
-    /// If anything is spare, every job may have all that it wants.
+    /// If any PE is spare, every job may start.
     SparesMore,
     /// The pass ends with the first job that does not fit.
     NeverPasses,

@@ -9,8 +9,8 @@ use storm_nm::modelled::{RankContext, Script, Step};
 use storm_rm::Rank;
 use wavefront::Grid;
 
-/// Blocks of cells that a wavefront sends on one after the other, unless the
-/// scenario says otherwise; the same as sweep3d's `mk` and angle blocks in this repository.
+/// The default number of blocks of cells that a wavefront sends on one after the other. It is the
+/// same as sweep3d's `mk` and angle blocks in this repository.
 const DEFAULT_BLOCKS: u32 = 10;
 /// Length of a wavefront's boundary message in bytes, unless said otherwise.
 const DEFAULT_MESSAGE_BYTES: u64 = 4096;
@@ -41,8 +41,8 @@ pub enum Application {
         #[serde(with = "crate::scenario::written_time")]
         time: Duration,
     },
-    /// SWEEP3D's pattern: a sweep from one corner of the grid of ranks to the
-    /// other, pipelined in blocks, then one back.
+    /// SWEEP3D's pattern: a sweep from one corner of the grid of ranks to the other, pipelined in
+    /// blocks, then a sweep back.
     #[serde(rename_all = "kebab-case")]
     Wavefront {
         /// Sweeps there and back.
@@ -65,7 +65,7 @@ pub enum Application {
         /// CPU time between two barriers.
         #[serde(with = "crate::scenario::written_time")]
         compute: Duration,
-        /// Hundredths of it that the heavy half of the ranks computes.
+        /// The work of the heavy half of the ranks, in percent of `compute`.
         #[serde(default = "balanced")]
         imbalance_percent: u32,
         /// Which half that is.
@@ -76,7 +76,7 @@ pub enum Application {
         #[serde(default = "balanced")]
         heterogeneity_percent: u32,
     },
-    /// Pairs of ranks send one message to and fro.
+    /// Pairs of ranks send one message back and forth.
     #[serde(rename_all = "kebab-case")]
     PingPong {
         /// How often.
@@ -163,7 +163,7 @@ impl Application {
     }
 }
 
-/// Time that `rank` takes for `work` if the last rank takes `percent` hundredths of it.
+/// The time of `rank` for `work`. The factor grows from rank to rank, up to `percent` at the last.
 fn slowed(work: Duration, percent: u32, rank: Rank, size: u32) -> Duration {
     let (rank, last) = (u64::from(rank.0), u64::from(size.saturating_sub(1)).max(1));
     let more = u64::from(percent.saturating_sub(BALANCED_PERCENT)) * rank / last;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_as_slow_as_their_place() {
+    fn the_slowdown_grows_with_the_rank() {
         let ms = Duration::from_millis;
         let taken = |rank| slowed(ms(10), 300, Rank(rank), 5);
         assert_eq!([0, 1, 4].map(taken), [ms(10), ms(15), ms(30)]);

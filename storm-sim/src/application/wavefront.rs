@@ -1,4 +1,4 @@
-//! The grid of ranks of a wavefront and one sweep across it.
+//! The grid of ranks of a wavefront, and one sweep over it.
 
 use std::time::Duration;
 use storm_nm::modelled::Step;
@@ -12,7 +12,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of so many ranks.
+    /// The grid for this number of ranks.
     pub(super) fn of(ranks: u32) -> Grid {
         let ranks = ranks.max(1);
         let columns = (1..=ranks.isqrt()).rev().find(|width| ranks.is_multiple_of(*width));
@@ -20,8 +20,8 @@ impl Grid {
         Grid { columns, rows: ranks / columns }
     }
 
-    /// One sweep, from the first rank's corner or back to it. For each block, a rank
-    /// waits for the ranks before it, computes, and tells the ranks behind it.
+    /// One sweep, from the first rank's corner or back to it. For each block, a rank waits for the
+    /// ranks before it, computes, and sends to the ranks behind it.
     pub(super) fn sweep(
         self,
         rank: Rank,

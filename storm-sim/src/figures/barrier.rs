@@ -44,7 +44,7 @@ pub fn barrier(name: &str, nodes: u32, seed: u64) -> Result<BarrierPoint, Figure
         Ok::<_, storm_primitives::PrimitiveError>(mm.runtime().now() - begun)
     });
     let total = total.map_err(crate::RunError::from)?;
-    // Nobody dies here, and the variable is in the layout.
+    // No node dies here, and the variable is in the layout.
     let total = total.map_err(ScenarioError::from)?;
     Ok(BarrierPoint { nodes, latency: total / BARRIERS })
 }

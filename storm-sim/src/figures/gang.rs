@@ -21,7 +21,7 @@ pub struct GangSetup {
     pub quantum: Duration,
     /// The application of each job.
     pub application: Application,
-    /// Virtual time after which it is given up.
+    /// The virtual time after which the experiment is given up.
     pub limit: Duration,
     /// The seed.
     pub seed: u64,
@@ -38,7 +38,7 @@ pub struct GangPoint {
     pub over: bool,
     /// Strobes that nodes obeyed, each counted on each node.
     pub strobes: u64,
-    /// Strobes that the quantum asks of all nodes in that time.
+    /// The number of strobes that the quantum demands in this time.
     pub strobes_due: u64,
     /// From the issue of a strobe to its switch on each node.
     pub strobe_to_switch: HistogramSummary,

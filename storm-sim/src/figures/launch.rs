@@ -26,15 +26,15 @@ pub struct LaunchSetup {
     pub binary_mib: u64,
     /// The load on the machine.
     pub load: Load,
-    /// The manager acts at multiples of this only.
+    /// The manager acts only at multiples of this time.
     pub act_every: Duration,
     /// The seed.
     pub seed: u64,
 }
 
 impl LaunchSetup {
-    /// 12 MiB on so many nodes of the paper's cluster, as in section 4.2.1: four
-    /// processes on each, a timeslice of 1 ms, no load.
+    /// 12 MiB on `nodes` nodes of the paper's cluster, as in section 4.2.1: four processes on each,
+    /// a timeslice of 1 ms, no load.
     pub fn of_paper(nodes: u32) -> LaunchSetup {
         LaunchSetup {
             profile: "es40-qsnet".to_owned(),

@@ -1,6 +1,5 @@
-//! A COMPARE-AND-WRITE is never half applied: when it answers TRUE, every living
-//! node of its set has the value; when it answers FALSE or fails, it has changed
-//! no living one.
+//! A COMPARE-AND-WRITE is never half applied. When it answers TRUE, every living node of its set
+//! has the value. When it answers FALSE or fails, it has changed no living node.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_missing_somewhere_is_found() {
+    fn a_missing_write_is_detected() {
         let half = compared(Some(true), NodeSet::compute(2));
         assert!(CawWhole.note(&Fact::Compared(&half)).is_err());
         let whole = compared(Some(true), NodeSet::compute(3));
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_one_that_failed_is_found() {
+    fn a_write_of_a_failed_operation_is_detected() {
         for answer in [Some(false), None] {
             let one = compared(answer, NodeSet::single(NodeId(2)));
             assert!(CawWhole.note(&Fact::Compared(&one)).is_err());

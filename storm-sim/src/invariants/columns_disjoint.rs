@@ -1,11 +1,11 @@
-//! Matrix columns are disjoint: in one row, no processing element belongs to two
-//! runs of jobs. Elements are counted per row and node, because a launch names ranks per node.
+//! Matrix columns are disjoint: in one row, no processing element belongs to two runs of jobs.
+//! Elements are counted per row and node, because a launch names ranks per node.
 //!
-//! A run that was there when the configuration was edited may hold no elements any more and go on
-//! beside the matrix. The check ignores where such a run is moved, but no other run may be placed
-//! on its elements.
+//! When the configuration is edited, a run that was already there may lose its elements and go on
+//! outside the matrix. The check ignores the row to which such a run is moved, but no other run may
+//! be placed on its elements.
 //!
-//! Partitions are not checked: a node of a simulated machine is in one only.
+//! Partitions are not checked: a node of a simulated machine is in only one.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_on_one_element_are_found() {
+    fn two_runs_on_one_element_are_detected() {
         let mut invariant = ColumnsDisjoint::new(2);
         let (first, second) = (placed(1, 0, &[1, 2]), placed(2, 0, &[2, 3]));
         invariant.note(&Fact::Journal(JobId(1), &first)).unwrap();

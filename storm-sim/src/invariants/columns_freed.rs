@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_element_that_is_kept_is_found() {
+    fn a_kept_element_is_detected() {
         let mut invariant = ColumnsFreed::default();
         invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1]))).unwrap();
         assert!(invariant.note(&Fact::Over).is_err());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stays_is_found() {
+    fn a_left_over_process_is_detected() {
         let mut invariant = ColumnsFreed::default();
         invariant.note(&Fact::Host(NodeId(2), &launch(1, 1))).unwrap();
         let found = invariant.note(&Fact::Over).unwrap_err();

@@ -1,11 +1,10 @@
-//! A gang starts whole or not at all: all nodes of a run start their ranks, each
-//! once, or none does. A part of the nodes may start only for a reason: a node of
-//! the run died, was disturbed by a fault, or refused; or the run was ended before
-//! all had begun. An end because the run did not start is no such reason.
+//! A gang starts whole or not at all: all nodes of a run start their ranks, each once, or none
+//! does. Only some nodes may start if a node of the run died, was hit by a fault, or refused, or if
+//! the run was ended before all had begun. An end because the run did not start is no excuse.
 //!
-//! The check is made when the run counts as started, is found terminated, is ended or
-//! queued again, and when nothing more happens. A run that counts as started or
-//! completed must be whole: no reason excuses it.
+//! The check is made when the run counts as started, is found terminated, is ended or queued again,
+//! and when nothing more happens. A run that counts as started or completed must be whole: nothing
+//! excuses it.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -25,8 +24,7 @@ pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
     /// The latest run of a job that the manager has ended, or taken back.
     over: BTreeMap<JobId, JobIncarnation>,
-    /// Nodes that a fault has befallen since the manager began, even if the fault is
-    /// over by now.
+    /// Nodes that a fault has hit since the manager began, even if the fault has ended.
     disturbed: NodeSet,
 }
 
@@ -36,7 +34,7 @@ struct Run {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     launched: NodeSet,
-    /// There is a reason why the run may have started on some nodes only.
+    /// The run has an excuse for starting on some nodes only.
     excused: bool,
 }
 
@@ -63,8 +61,8 @@ impl GangStart {
     }
 
     fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
-        // A node that was frozen or cut off still obeys the commands sent before. When it
-        // hears that it is lost, it ends all its jobs.
+        // A node that was frozen or cut off still obeys the commands sent before. When it finds
+        // that it is cut off for good, it ends all its jobs.
         let may_be_late = self.is_over(job) && self.disturbed.contains(node);
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
@@ -187,7 +185,7 @@ impl Invariant for GangStart {
                 | NodeFault::Cut => self.disturb(*node),
             },
             Fact::ManagerDown => self.runs.values_mut().for_each(|run| run.excused = true),
-            // All nodes begin anew. Faults of links and processors stay.
+            // All nodes start afresh. Faults of links and processors stay.
             Fact::ManagerUp | Fact::NodeUp(_) | Fact::Configured(_) => {}
             Fact::Over => {
                 for (job, run) in &self.runs {
@@ -226,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_completes_on_half_of_its_nodes_is_found() {
+    fn completion_on_half_of_the_nodes_is_detected() {
         let found = after(&[1]).note(&Fact::Journal(JobId(1), &ended())).unwrap_err();
         assert_eq!(found.0, "job 1 has completed and n2 never started its ranks");
         after(&[1, 2]).note(&Fact::Journal(JobId(1), &ended())).unwrap();
     }
 
     #[test]
-    fn ranks_where_they_do_not_belong_are_found() {
+    fn ranks_on_a_wrong_node_are_detected() {
         assert!(after(&[]).note(&Fact::Host(NodeId(3), &launch(1, 7))).is_err());
         assert!(after(&[]).note(&Fact::Host(NodeId(1), &launch(2, 8))).is_err());
         assert!(after(&[1]).note(&Fact::Host(NodeId(1), &launch(1, 7))).is_err());
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_gang_is_found_whenever_it_is_looked_for() {
+    fn half_a_gang_is_detected_at_every_check() {
         let (end, terminated) = (did_not_start(), Fact::Terminated(JobIncarnation(7)));
         for fact in [Fact::Journal(JobId(1), &end), terminated, Fact::Over] {
             let found = after(&[1]).note(&fact).unwrap_err();
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_gang_with_a_reason_is_right() {
+    fn half_a_gang_with_an_excuse_is_accepted() {
         let refusal = HostAct::Refuse(key(1, 7));
         let lost = ending(EndCause::NodeLost { node: "n3".to_owned() });
         let reasons = [
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_that_is_left_over_is_found() {
+    fn a_gang_left_over_at_the_end_is_detected() {
         assert!(after(&[1, 2]).note(&Fact::Over).is_err());
         after(&[]).note(&Fact::Over).unwrap();
     }

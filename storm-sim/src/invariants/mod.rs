@@ -1,5 +1,5 @@
-//! Invariants: what must hold at every instant of a simulated machine, one file
-//! each. Each invariant hears every [`Fact`] in order and says when one breaks it.
+//! Invariants: conditions that hold at every instant of a simulated machine, one file each. Each
+//! invariant gets every [`Fact`] in order and reports when a fact breaks it.
 
 mod caw_whole;
 mod columns_disjoint;
@@ -27,9 +27,9 @@ use crate::Fact;
 use storm_primitives::Instant;
 use thiserror::Error;
 
-/// One thing that must hold.
+/// One condition that must hold.
 pub trait Invariant {
-    /// Its name, for people.
+    /// The name, for people.
     fn name(&self) -> &'static str;
 
     /// Takes note of a fact.
@@ -57,7 +57,7 @@ pub struct Violation {
     pub how: Broken,
 }
 
-/// All of them, for a machine of nodes with `pes` processing elements.
+/// All invariants, for a machine of nodes with `pes` processing elements.
 pub fn all(pes: u32) -> Vec<Box<dyn Invariant>> {
     vec![
         Box::new(ColumnsDisjoint::new(pes)),

@@ -1,6 +1,6 @@
-//! No job is lost. An acknowledged job is in the journal, its life is a legal one,
-//! and when nothing more happens every job has ended. A waiting job does not fail,
-//! even if the nodes and partitions that it waits for die or go.
+//! No job is lost. An acknowledged job is in the journal, its events are in a legal order, and when
+//! nothing more happens every job has ended. A waiting job does not fail, even if the nodes and
+//! partitions that it waits for die or are removed.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -32,7 +32,7 @@ impl NoLostJob {
             (None, JobEventKind::Submitted { .. }) => Stage::Waits,
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
             (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
-            // Its time is noted at its end too if it is to run again.
+            // If the job is to run again, its run time is noted at its end too.
             (Some(stage @ (Stage::Runs | Stage::Ends)), JobEventKind::Ran { .. })
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
@@ -114,19 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acknowledgement_without_an_entry_is_found() {
+    fn an_acknowledgement_without_an_entry_is_detected() {
         assert!(NoLostJob::default().note(&Fact::Acknowledged(JobId(1))).is_err());
     }
 
     #[test]
-    fn a_life_out_of_order_is_found() {
+    fn events_out_of_order_are_detected() {
         let mut invariant = NoLostJob::default();
         assert!(invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1]))).is_err());
         assert!(invariant.note(&Fact::Journal(JobId(1), &ended())).is_err());
     }
 
     #[test]
-    fn a_job_that_fails_while_it_waits_is_found() {
+    fn a_failure_of_a_waiting_job_is_detected() {
         let mut invariant = NoLostJob::default();
         invariant.note(&Fact::Journal(JobId(1), &submitted("gone", false))).unwrap();
         let mut failed = ended();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_never_ends_is_found() {
+    fn a_job_that_never_ends_is_detected() {
         let mut invariant = NoLostJob::default();
         invariant.jobs.insert(JobId(1), Stage::Waits);
         let found = invariant.note(&Fact::Over).unwrap_err();

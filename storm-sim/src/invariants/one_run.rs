@@ -1,5 +1,5 @@
-//! A job runs once at a time: no node starts ranks of one run while ranks of another are left
-//! anywhere. A frozen node is no exception, because its keeper ends them.
+//! A job runs once at a time: no node starts ranks of one run while ranks of another run of the job
+//! are left anywhere. A frozen node is no exception, because its keeper ends the ranks.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_beside_another_is_found() {
+    fn two_runs_at_once_are_detected() {
         let mut invariant = OneRun::default();
         start(&mut invariant, 1, 1).unwrap();
         start(&mut invariant, 1, 2).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_after_another_is_right() {
+    fn a_run_after_another_is_accepted() {
         let mut invariant = OneRun::default();
         start(&mut invariant, 1, 1).unwrap();
         for rank in [0, 1].map(Rank) {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_a_node_that_is_frozen_are_left() {
+    fn ranks_of_a_frozen_node_count_as_left() {
         let mut invariant = OneRun::default();
         start(&mut invariant, 1, 1).unwrap();
         invariant.note(&Fact::Inflicted(NodeId(1), NodeFault::Freeze)).unwrap();

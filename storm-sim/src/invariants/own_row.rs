@@ -1,14 +1,14 @@
-//! A rank runs if and only if its node's row is one of its own. A strobe stops every
-//! run of another row and resumes those of the new one (paper, Algorithm 5,
-//! SCHEDULE-PROCESS), before the node does anything else.
+//! A rank runs if and only if its node's active row is one of the run's rows. A strobe stops every
+//! run of another row and resumes those of the new one (paper, Algorithm 5, SCHEDULE-PROCESS),
+//! before the node does anything else.
 //!
-//! A run has the rows that its node was told with the launch or later. If a job is moved while its
-//! launch is on its way, the node launches it in its old row and hears of the new one after that.
-//! The row of a launch is therefore any that the job was placed in or moved to.
+//! A run has the rows that the launch or a later command gave it on the node. If a job is moved
+//! while its launch is on its way, the node launches it in its old row and learns of the new one
+//! afterwards. A launch may therefore name any row that the job was placed in or moved to.
 //!
-//! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
-//! runs; the next launch on such a node says which row is active. A run that is being
-//! ended by a signal may run in any row, because it must act on the signal.
+//! A node's active row is that of the last strobe it obeyed. Strobes skip nodes without runs; the
+//! next launch on such a node says which row is active. A run that is being ended by a signal may
+//! run in any row, because it must act on the signal.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -27,8 +27,8 @@ pub struct OwnRow {
     /// The latest run of each job.
     runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
-    /// The partition of each node, once the configuration was edited. If an edit left a job on a
-    /// node, the node can hear strobes of the job's partition, which is not its own.
+    /// The partition of each node, once the configuration was edited. If an edit left a job of
+    /// another partition on a node, the node may receive strobes of that partition.
     partitions: BTreeMap<NodeId, PartitionId>,
     /// The node that is switching: its next act may be a part of the switch.
     switching: Option<NodeId>,
@@ -58,7 +58,7 @@ impl Node {
             // A run that is launched stopped says only that some other row is active.
             self.row = None;
         }
-        // A run of several rows says only that one of them is active.
+        // If a run has several rows, only one of them is active: unknown which.
         if !stopped && rows.0.is_power_of_two() {
             self.row.get_or_insert(Row(rows.0.ilog2()));
         }
@@ -241,7 +241,7 @@ mod tests {
         HostAct::Launch { job: key, ranks: 1, rows, stopped: row != 0 }
     }
 
-    /// Two runs of two rows; the first one runs.
+    /// Two runs in two rows. The first one runs.
     fn sharing() -> OwnRow {
         let mut invariant = OwnRow::default();
         for (job, row) in [(1, 0), (2, 1)] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strobe_that_switches_is_right() {
+    fn a_correct_switch_is_accepted() {
         let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
         after(&[strobe(1, 1), stop, resume]).unwrap();
         after(&[strobe(1, 0)]).unwrap();
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn an_old_row_that_runs_on_is_found() {
+    fn an_old_row_that_runs_on_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap_err();
         assert_eq!(found.0, "1.1 of row 0 runs on n1 in row 1");
     }
 
     #[test]
-    fn a_new_row_that_stays_stopped_is_found() {
+    fn a_new_row_that_stays_stopped_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Stop(key(1, 1))]).unwrap_err();
         assert_eq!(found.0, "2.2 of row 1 is stopped on n1 in row 1");
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_nobody_ordered_is_found() {
+    fn a_switch_without_a_strobe_is_detected() {
         let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
         assert!(after(&[stop, resume]).is_err());
     }

@@ -1,6 +1,6 @@
-//! Strobes have one order everywhere: a node obeys them in the order of their
-//! numbers, each once, and a number means the same row on every node. The next manager
-//! counts anew; a node that has not joined it still obeys the former manager's strobes.
+//! Strobes have one order everywhere. A node obeys them in the order of their numbers, each once,
+//! and a number means the same row on every node. The next manager starts counting again; a node
+//! that has not joined it still obeys the former manager's strobes.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -21,7 +21,7 @@ const FIRST_MANAGER: u64 = 1;
 pub struct StrobeOrder {
     /// How many managers there were so far.
     managers: u64,
-    /// Which of them a node joined last.
+    /// The manager that each node joined last.
     joined: BTreeMap<NodeId, u64>,
     latest: BTreeMap<(NodeId, PartitionId), u64>,
     rows: BTreeMap<(u64, PartitionId, u64), Row>,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strobe_that_comes_late_or_twice_is_found() {
+    fn a_late_or_repeated_strobe_is_detected() {
         let mut invariant = StrobeOrder::default();
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
         for number in [2, 3] {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_with_two_rows_is_found() {
+    fn a_strobe_number_with_two_rows_is_detected() {
         let mut invariant = StrobeOrder::default();
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
         let found = invariant.note(&Fact::Host(NodeId(2), &strobe(3, 1))).unwrap_err();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_life_may_begin_where_it_likes() {
+    fn a_new_life_may_begin_at_any_strobe() {
         let mut invariant = StrobeOrder::default();
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
         invariant.note(&Fact::NodeUp(NodeId(1))).unwrap();

@@ -1,15 +1,15 @@
-//! A job on nodes that stay is not touched. When the configuration is edited and the manager
-//! started again, a run whose nodes are all still configured goes on, even if the order of the
-//! nodes, their elements or their partitions change. The run is neither ended nor signalled,
-//! queued again, started again or suspended.
+//! A job on nodes that stay configured is left alone. When the configuration is edited and the
+//! manager started again, a run whose nodes are all still configured goes on, even if the order of
+//! the nodes, their elements or their partitions change. The run is not ended, signalled, queued
+//! again, started again or suspended.
 //!
 //! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
 //! to the next one. If the next node manager is late, runs that are to be queued again may end. If
-//! the keeper ends its jobs, every run there may.
+//! the keeper ends its jobs, every run there may end.
 //!
 //! A run that loses a node is queued again if its job asked for a requeue; it does not fail then.
 //!
-//! Runs whose nodes a fault has befallen are not checked.
+//! Runs on nodes that a fault has hit are not checked.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -31,8 +31,8 @@ pub struct Untouched {
     runs: BTreeMap<JobId, Run>,
     /// Nodes that a fault has befallen, while it lasts.
     troubled: BTreeSet<NodeId>,
-    /// Nodes that have begun anew and launched nothing yet. If such a node loses its manager, it
-    /// cannot say whether its last life was told of the launches that are on their way to it.
+    /// Nodes that have restarted and launched nothing yet. If such a node loses its manager, it
+    /// does not know whether its last life received the launches that are on their way to it.
     fresh: BTreeSet<NodeId>,
     /// Nodes without a node manager.
     without_manager: BTreeSet<NodeId>,
@@ -61,7 +61,7 @@ enum Edited {
     Not,
     /// The run must not be touched.
     Stays,
-    /// One of its nodes is gone.
+    /// One of the run's nodes is removed.
     Goes,
     /// The run may end for another reason.
     Excused,
@@ -78,8 +78,8 @@ impl Untouched {
         }
     }
 
-    /// Judges the runs of a node whose node manager ended: the next one takes over those whose
-    /// ranks all execute.
+    /// Decides for the runs of a node whose node manager ended whether they must go on. The next
+    /// node manager takes over those whose ranks all execute.
     fn judge_running_on(&mut self, node: NodeId) {
         self.without_manager.insert(node);
         for run in self.runs.values_mut() {
@@ -167,7 +167,7 @@ impl Untouched {
         Ok(())
     }
 
-    /// The manager or a node did something to the run of a job, which may have to stay as it is.
+    /// Checks whether the manager or a node may do something to the run of a job.
     fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
         match self.runs.get(&job) {
             Some(run) if run.edited == Edited::Stays => {
@@ -245,7 +245,7 @@ impl Invariant for Untouched {
                 self.excuse(|_, run| !run.started && on_fresh(run));
             }
             Fact::NodeBack(node) => {
-                // The new node manager may not know what was launched here.
+                // The new node manager may not know which runs were launched here.
                 if self.without_manager.remove(node) {
                     self.fresh.insert(*node);
                 }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_ended_on_nodes_that_stay_is_found() {
+    fn the_end_of_a_job_on_nodes_that_stay_is_detected() {
         let found = lost_after(|edited| edited.nodes.reverse()).unwrap_err();
         assert!(found.0.contains("job 1 has all its nodes, and it is ended: node n1"), "{found}");
         lost_after(|edited| edited.nodes.truncate(2)).unwrap_err();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_another_reason_and_an_end_is_none() {
+    fn faults_excuse_and_ends_do_not() {
         let mut invariant = running(false);
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::NodeDown(NodeId(2))).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_to_be_queued_again_that_fails_for_an_edit_is_found() {
+    fn a_failure_instead_of_a_requeue_after_an_edit_is_detected() {
         for requeue in [false, true] {
             let mut invariant = running(requeue);
             invariant.note(&Fact::Configured(&Configuration::even(1, PES, 1))).unwrap();

@@ -1,4 +1,4 @@
-//! The parts of a simulated machine, and the jobs that it is asked to run.
+//! The parts of a simulated machine, and the jobs that are submitted to it.
 
 use super::{Configuration, ConfiguredNode, ConfiguredPartition};
 use crate::content;
@@ -40,7 +40,7 @@ const REQUEUE_FENCE: Duration = Duration::from_millis(200);
 /// Ended jobs that the manager keeps in memory.
 const HISTORY: usize = 10_000;
 
-/// A machine that makes no sense.
+/// A machine that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
     /// Too few or too many nodes.
@@ -56,21 +56,21 @@ pub enum MachineError {
         pes: u32,
     },
     /// Too few or too many partitions.
-    #[error("{nodes} nodes make no {partitions} partitions: use 1 to {nodes}")]
+    #[error("{nodes} nodes cannot make {partitions} partitions: use 1 to {nodes}")]
     Partitions {
         /// How many were asked for.
         partitions: u32,
         /// Nodes of the machine.
         nodes: u32,
     },
-    /// The partition makes no sense.
-    #[error("the partition makes no sense")]
+    /// The partition is invalid.
+    #[error("the partition is invalid")]
     Partition(#[from] PartitionError),
-    /// The rules that judge processes make no sense.
-    #[error("processes cannot be judged by the [machine.flexible] of the scenario")]
+    /// The rules that judge processes are invalid.
+    #[error("the [machine.flexible] of the scenario is invalid")]
     Flexible(#[from] ClassRuleError),
-    /// The quantum or the multiprogramming limit makes no sense.
-    #[error("the policy cannot work so")]
+    /// The quantum or the multiprogramming limit is invalid.
+    #[error("a setting of the policy is invalid")]
     Policy(#[from] ParamError),
 }
 
@@ -85,8 +85,8 @@ pub struct MachineConfig {
     pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
-    /// The ranks of a node outlive its node manager, and the next one takes them over;
-    /// otherwise they die with it.
+    /// Whether the ranks of a node outlive its node manager, and the next one takes them over. If
+    /// not, they die with it.
     pub hand_over: bool,
     /// How long the ranks wait for the next node manager. Ranks of jobs that are to be queued again
     /// wait no longer than their leases.
@@ -101,9 +101,9 @@ pub struct MachineConfig {
     pub quantum: Duration,
     /// Most rows of the matrix.
     pub mpl: u32,
-    /// The manager acts at multiples of this only; at once when there is none.
+    /// The manager acts only at multiples of this time. `None`: it acts at once.
     pub act_every: Option<Duration>,
-    /// Time whose slices one strobe orders; if zero, each slice has its own strobe.
+    /// The time whose slices one strobe orders. If zero, each slice has its own strobe.
     pub strobe_span: Duration,
     /// The rules by which flexible coscheduling judges processes.
     pub class_rules: ClassRules,
@@ -130,14 +130,14 @@ pub struct MachineConfig {
 /// A job that a machine is asked to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Ranks.
     pub procs: u32,
-    /// Length of its program, which is sent to its nodes; 0 if the program is on the
-    /// nodes already.
+    /// The length of the job's program, which is sent to its nodes. 0 if the program is already
+    /// there.
     pub binary_bytes: u64,
-    /// Its partition; the first of the configuration when left out.
+    /// The partition; the first of the configuration when left out.
     pub partition: Option<String>,
     /// The application that its ranks run.
     pub application: Application,
@@ -204,7 +204,7 @@ impl MachineConfig {
         Configuration::even(self.nodes, self.pes, self.partitions)
     }
 
-    /// What a configuration tells the manager.
+    /// The manager's configuration that follows from `configuration`.
     pub(crate) fn core(&self, configuration: &Configuration) -> CoreConfig {
         let node = |entry: &ConfiguredNode| NodeConfig::new(name_of(entry.node), entry.pes);
         let partition = |(index, one): (usize, &ConfiguredPartition)| PartitionConfig {
@@ -265,7 +265,7 @@ impl JobRequest {
                 application.to_string().as_str().into(),
                 self.fences.to_string().as_str().into(),
             ],
-            // Nobody reads it, and the streams of 65,536 ranks cost memory.
+            // The output is not read, and the streams of 65,536 ranks would cost memory.
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
             requeue: self.requeue,
             ..JobSpec::plain(&self.name, program)

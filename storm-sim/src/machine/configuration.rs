@@ -1,8 +1,8 @@
-//! The nodes and partitions in the manager's configuration file. The file can be edited
-//! while the machine runs; the next manager reads it.
+//! The nodes and partitions in the manager's configuration file. The file can be edited while the
+//! machine runs; the next manager reads it.
 //!
-//! The configuration does not say what the nodes are like: a node can be configured with
-//! more processing elements than it has.
+//! The configuration may not match the nodes: a node can be configured with more processing
+//! elements than it has.
 
 use storm_primitives::NodeId;
 
@@ -18,7 +18,7 @@ pub struct Configuration {
 /// A node of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfiguredNode {
-    /// Its number on the machine, for good. The number in its name is the same.
+    /// The number on the machine, for good. The number in its name is the same.
     pub node: NodeId,
     /// Processing elements that jobs may have.
     pub pes: u32,
@@ -27,9 +27,9 @@ pub struct ConfiguredNode {
 /// A partition of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredPartition {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: Vec<NodeId>,
 }
 

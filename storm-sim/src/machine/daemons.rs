@@ -32,7 +32,7 @@ pub(super) struct Life {
 /// The present life of a node.
 pub(super) struct NodeLife {
     pub(super) host: ModelledHost<SimRuntime>,
-    /// Its node manager, while there is one.
+    /// The node's manager, while it runs.
     pub(super) daemon: Option<Task>,
 }
 
@@ -69,8 +69,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts the next manager on the journal of a dead one. The living nodes find it and
-    /// bring their jobs; nodes that were to come back meanwhile do so now.
+    /// Starts the next manager on the journal of a dead one. The living nodes find it and report
+    /// their jobs. Nodes that were to come back meanwhile do so now.
     pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let configuration = self.configuration();
@@ -118,7 +118,7 @@ impl Machine {
         };
         let task = runtime.spawn(async move {
             let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;
-            // Nobody shuts a simulated cluster down.
+            // A simulated cluster is never shut down.
             record.fail("the manager runs", format!("it stopped: {ended:?}"));
         });
         task.detach();

@@ -1,7 +1,7 @@
-//! A cluster in one thread: the real Machine Manager and the real Node Managers,
-//! on a simulated network and modelled hosts.
+//! A cluster in one thread: the real Machine Manager and the real Node Managers, on a simulated
+//! network and modelled hosts.
 //!
-//! Nodes and the manager can be killed, frozen and brought back while it runs, and the
+//! Nodes and the manager can be killed, frozen and brought back while the cluster runs, and the
 //! configuration can be edited.
 
 mod config;
@@ -42,8 +42,8 @@ use thiserror::Error;
 
 /// Between two looks at whether the nodes have joined.
 const JOIN_PAUSE: Duration = Duration::from_millis(1);
-/// How long a submission may wait for an acknowledgement before it is made again:
-/// the manager may have died over it.
+/// How long a submission waits for an acknowledgement before it is repeated: the manager may have
+/// died before it answered.
 const ACKNOWLEDGED: Duration = Duration::from_secs(1);
 
 /// Why a run did not end well.
@@ -52,13 +52,13 @@ pub enum RunError {
     /// An invariant does not hold.
     #[error("the machine broke a promise")]
     Violation(#[from] Violation),
-    /// Nothing can happen any more, or too much does.
+    /// The simulation is stuck, or does not come to an end.
     #[error("the simulation cannot go on")]
     Simulation(#[from] SimError),
-    /// The run did not end in the virtual time it was given.
+    /// The run did not end within its limit of virtual time.
     #[error("not over after {limit:?} of virtual time: {left}")]
     Hangs {
-        /// The time it was given.
+        /// The limit.
         limit: Duration,
         /// Jobs left.
         left: UnfinishedJobs,
@@ -66,7 +66,7 @@ pub enum RunError {
     /// A job of the workload was refused.
     #[error("job {name} was refused: {why}")]
     Refused {
-        /// Its name.
+        /// The name.
         name: String,
         /// Why.
         why: String,
@@ -101,13 +101,13 @@ struct Inner {
     manager_up: Cell<bool>,
     /// The configuration that the next manager will read.
     configuration: RefCell<Configuration>,
-    /// The configuration that the present manager, or the last one, has read.
+    /// The configuration that the present manager has read, or else the last one.
     read: Rc<RefCell<Configuration>>,
     /// The numbers that the present manager uses for the nodes.
     numbers: Rc<RefCell<Numbers>>,
     killed: RefCell<BTreeSet<NodeId>>,
-    /// Nodes whose node managers a manager refused, before they had any job. A service manager
-    /// starts them again.
+    /// Nodes whose node managers were refused by a manager before they had any job. A service
+    /// manager starts them again.
     refused: Rc<RefCell<BTreeSet<NodeId>>>,
     /// Nodes without a node manager that has joined, and since when.
     away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
@@ -119,7 +119,7 @@ impl Machine {
     /// Starts all daemons; nodes join while it runs.
     ///
     /// # Errors
-    /// [`MachineError`] when the configuration makes no sense.
+    /// [`MachineError`] when the configuration is invalid.
     pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
         config.check()?;
         let simulation = Simulation::new(config.seed);
@@ -165,7 +165,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Its configuration.
+    /// The configuration.
     pub fn config(&self) -> &MachineConfig {
         &self.inner.config
     }
@@ -220,7 +220,7 @@ impl Machine {
         }
     }
 
-    /// Waits until so many nodes have joined.
+    /// Waits until `nodes` nodes have joined.
     pub async fn joined(&self, nodes: u32) {
         loop {
             if self.nodes_up().await.is_some_and(|up| up >= nodes) {
@@ -230,7 +230,7 @@ impl Machine {
         }
     }
 
-    /// How many nodes the manager knows to be up; `None` while there is none.
+    /// The number of nodes that the manager counts as up. `None` while there is no manager.
     pub async fn nodes_up(&self) -> Option<u32> {
         let client = self.client()?;
         let asked = pin!(client.ask(ManagerRequest::Status));
@@ -342,7 +342,7 @@ impl Machine {
         self.inner.record.note(Fact::Over);
     }
 
-    /// The trace up to now, if one was asked for.
+    /// The trace up to now, if the machine records one.
     pub fn take_trace(&self) -> Option<ChromeTrace> {
         self.inner.record.take_trace()
     }
@@ -362,8 +362,8 @@ impl Machine {
         self.inner.killed.borrow().clone()
     }
 
-    /// Does something to a node or its link. A node that is killed must be killed
-    /// with [`kill`](Self::kill), which takes note of it.
+    /// Makes a fault hit a node or its link. To kill a node, call [`kill`](Self::kill), which
+    /// records the death.
     pub fn inflict(&self, node: NodeId, fault: NodeFault) {
         self.inner.record.note(Fact::Inflicted(node, fault));
         self.alter(node, fault);
@@ -394,8 +394,8 @@ impl Machine {
         }
     }
 
-    /// Brings a node back with a fresh memory, whether or not its last life has ended. If no
-    /// manager knows the node, it comes back as soon as one does.
+    /// Brings a node back with fresh memory, whether or not its last life has ended. If no manager
+    /// knows the node, it comes back as soon as one does.
     pub fn rejoin(&self, node: NodeId) {
         let known = self.inner.read.borrow().pes(node).is_some();
         if !self.inner.manager_up.get() || !known {
@@ -427,7 +427,7 @@ impl Machine {
         self.inner.configuration.borrow().clone()
     }
 
-    /// The configuration that the present manager works with, or the last one did.
+    /// The configuration that the present manager works with, or else the last one did.
     pub fn configuration_read(&self) -> Configuration {
         self.inner.read.borrow().clone()
     }
@@ -445,8 +445,8 @@ impl Machine {
     /// Starts a manager on the journal of the former one, with the present configuration.
     ///
     /// # Errors
-    /// [`MachineError`] when the configuration makes no sense. The configuration that the machine
-    /// was started with is always valid.
+    /// [`MachineError`] if the configuration is invalid. The one that the machine was started with
+    /// is always valid.
     pub fn restart_manager(&self) -> Result<(), MachineError> {
         if !self.inner.manager_up.get() {
             self.start_next_manager()?;

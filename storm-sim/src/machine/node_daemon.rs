@@ -23,14 +23,15 @@ const NODE_FENCE: Duration = Duration::from_millis(50);
 /// How long the jobs go on after the node manager last renewed their lease: it may be frozen.
 pub(super) const NODE_LEASE: Duration = Duration::from_millis(80);
 
-/// Runs one node manager. A [`Machine`](super::Machine) in here would be a cycle, and never end.
+/// Runs one node manager. It holds no [`Machine`](super::Machine), because the cycle would never be
+/// freed.
 pub(super) struct NodeDaemon {
     pub(super) node: NodeId,
     pub(super) host: ModelledHost<SimRuntime>,
     pub(super) plan: GlobalPlan,
     pub(super) runtime: SimRuntime,
     pub(super) record: Rc<Record>,
-    /// Nodes whose node managers a manager refused.
+    /// Nodes whose node managers were refused by a manager.
     pub(super) refused: Rc<RefCell<BTreeSet<NodeId>>>,
     /// Nodes without a node manager that has joined, and since when.
     pub(super) away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
@@ -38,7 +39,7 @@ pub(super) struct NodeDaemon {
 }
 
 impl NodeDaemon {
-    /// Lives until it is cut off for good, killed or asked to end.
+    /// Runs until the node is cut off for good, or the node manager is killed or asked to end.
     pub(super) async fn run(self, flawed: FlawedHost, entry: Entry) {
         let (node, returns) = (self.node, self.record.clone());
         let Some(primitives) = self.first_life(entry).await else {
@@ -71,8 +72,8 @@ impl NodeDaemon {
         Some(primitives)
     }
 
-    /// The node's end of the network, as soon as there is a manager that knows it; `None` when
-    /// the node manager is asked to end.
+    /// The node's handle on the network, as soon as there is a manager that knows the node. `None`
+    /// when the node manager is asked to end.
     async fn way_in(&self) -> Option<SimPrimitives> {
         use storm_nm::Host;
         loop {
@@ -119,7 +120,7 @@ pub(super) enum Entry {
     Joined(SimPrimitives),
     /// Looks for a manager; the node has nothing of a life before.
     New,
-    /// Looks for a manager; the node has what the last node manager left.
+    /// It looks for a manager, with the ranks that the last node manager left.
     Again,
 }
 
@@ -137,7 +138,7 @@ impl Door {
         self.network.leave(self.numbers.borrow().number(self.node));
     }
 
-    /// The node's end of the network, while there is a manager that knows its name.
+    /// The node's handle on the network, while there is a manager that knows its name.
     fn enter(&self) -> Option<SimPrimitives> {
         self.configuration.borrow().pes(self.node)?;
         let number = self.numbers.borrow().number(self.node);

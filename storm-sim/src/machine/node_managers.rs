@@ -1,5 +1,5 @@
-//! The node managers of a machine. They outlive the manager and look for the next one;
-//! they can end and start again while their node goes on.
+//! The node managers of a machine. They outlive the manager and look for the next one. They can end
+//! and start again while their node goes on.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -19,10 +19,10 @@ use storm_rm::message::NodeReturn;
 pub enum NodeManagerEnd {
     /// The node manager is killed; its host closes its link in good order.
     Killed,
-    /// The node manager is killed while bytes wait for it; its host resets its link.
+    /// The node manager is killed with unread bytes; its host resets its link.
     Reset,
-    /// The node manager is asked to end (SIGTERM). It is killed instead if it is frozen, looks for
-    /// its first manager, or its jobs end with it.
+    /// The node manager is asked to end (SIGTERM). It is killed instead if it is frozen, if it
+    /// still looks for its first manager, or if its jobs end with it.
     Asked,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
         let daemon = self.start_daemon(network, (node, runtime), host.clone(), entry);
         let life_of = NodeLife { host, daemon: Some(daemon) };
         let former = life.nodes.borrow_mut().insert(node, life_of);
-        // The borrow is over by now: whatever ends with the former life may look at other nodes.
+        // The borrow has ended here: tasks that end with the former life may look at other nodes.
         former.into_iter().for_each(|former| former.host.power_off());
     }
 
@@ -48,9 +48,9 @@ impl Machine {
         self.end_node_manager(node, NodeManagerEnd::Killed);
     }
 
-    /// Ends the node manager of a node that goes on; its ranks die with it, or wait for the
-    /// next one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network
-    /// tells the manager, unless the node's link is cut.
+    /// Ends the node manager of a node that goes on. Its ranks die with it, or wait for the next
+    /// one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network tells the
+    /// manager, unless the node's link is cut.
     pub fn end_node_manager(&self, node: NodeId, how: NodeManagerEnd) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -59,7 +59,7 @@ impl Machine {
         let daemon = life.nodes.borrow_mut().get_mut(&node).and_then(|one| one.daemon.take());
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
-        // A node manager that has not joined yet has no link whose end it could notice.
+        // A node manager that has not joined has no link, so the manager cannot notice its end.
         let joins = self.inner.away.borrow().contains_key(&node);
         let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {
@@ -106,7 +106,8 @@ impl Machine {
         task.detach();
     }
 
-    /// Whether a node has a node manager; true also of one that was asked to end and still runs.
+    /// Whether a node has a node manager. A node manager that was asked to end counts while it
+    /// runs.
     pub fn has_node_manager(&self, node: NodeId) -> bool {
         let life = self.inner.life.borrow();
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())

@@ -1,6 +1,6 @@
-//! The numbers that the present manager has given to the nodes of a machine. The network
-//! knows a node by that number. Everything else here uses the node's own number, which is
-//! the one in its name.
+//! The numbers that the present manager has given to the nodes of a machine. The network knows a
+//! node by this number. Everything else here uses the node's own number, which is the one in its
+//! name.
 
 use super::Configuration;
 use super::config::name_of;
@@ -18,8 +18,8 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// The numbers that a manager with this configuration gives, on a journal of a machine of
-    /// `nodes` nodes. Nodes that the manager does not know get the numbers that are left:
-    /// they are in no cluster.
+    /// `nodes` nodes. Nodes that the manager does not know get the remaining numbers: they are in
+    /// no cluster.
     ///
     /// # Errors
     /// [`PartitionError`] when there are more names than numbers.

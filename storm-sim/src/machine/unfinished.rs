@@ -1,5 +1,5 @@
-//! The jobs that have not ended at the end of a run. The manager explains what each of
-//! them waits for.
+//! The jobs that have not ended at the end of a run, with the manager's explanation of what each
+//! waits for.
 
 use super::{ACKNOWLEDGED, Machine};
 use crate::JobTimes;
@@ -9,19 +9,19 @@ use storm_mm::api::{ManagerRequest, Reply};
 use storm_primitives::Runtime;
 use storm_rm::JobId;
 
-/// Jobs that are named one by one; only the first are named if there are more.
+/// The most jobs that are named. The others are counted.
 const NAMED: usize = 10;
 
 /// A job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedJob {
-    /// Its number.
+    /// The number.
     pub job: JobId,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its state.
+    /// The state.
     pub state: String,
-    /// Where it is, or what it waits for.
+    /// Where the job is, or what it waits for.
     pub why: String,
 }
 
@@ -33,7 +33,7 @@ pub struct UnfinishedJobs {
 }
 
 impl UnfinishedJobs {
-    /// The first of them, by number.
+    /// The first of the jobs, by number.
     pub fn jobs(&self) -> &[UnfinishedJob] {
         &self.named
     }
@@ -71,8 +71,7 @@ impl fmt::Display for UnfinishedJobs {
 }
 
 impl Machine {
-    /// The jobs that have not ended, with the manager's explanation where there is a
-    /// manager that answers.
+    /// The jobs that have not ended. If a manager answers, its explanations are included.
     pub(super) async fn unfinished(&self) -> UnfinishedJobs {
         let jobs = self.jobs();
         let left = || jobs.iter().filter(|(_, times)| times.ended.is_none());

@@ -1,4 +1,4 @@
-//! Bounds: what must hold of a reproduction, and whether it does.
+//! Bounds: conditions on a reproduction, and whether they hold.
 
 use serde::Serialize;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The number is at most so many percent from another.
+    /// The number differs from another by at most this many percent.
     pub fn within(
         name: impl Into<String>,
         found: Option<f64>,
@@ -54,7 +54,7 @@ impl Bound {
         Bound::of(name.into(), wanted, found, unit, |found| found >= limit)
     }
 
-    /// The number, rounded, is this whole one.
+    /// The number, rounded, equals `whole`.
     pub fn rounds_to(name: impl Into<String>, found: Option<f64>, whole: f64, unit: &str) -> Bound {
         let wanted = format!("{} after rounding", written(whole, unit));
         Bound::of(name.into(), wanted, found, unit, |found| found.round() == whole)
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_is_wanted_and_what_came() {
+    fn a_bound_prints_the_wanted_and_the_found_value() {
         let bound = Bound::within("launch", Some(120.25), 110.0, 5.0, "ms");
         assert_eq!((&*bound.wanted, &*bound.found), ("110 ms within 5 %", "120.25 ms"));
         assert_eq!(Bound::at_most("", None, 2.0, "").found, "");

@@ -25,9 +25,9 @@ pub struct Axis {
 /// Points that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Joined by a line, or marked one by one.
+    /// Whether the points are joined by a line.
     pub joined: bool,
     /// Where they are.
     pub points: Vec<(f64, f64)>,

@@ -35,13 +35,16 @@ pub enum Exhibit {
     Fig7,
     /// Launch by nodes, estimated and simulated.
     Fig8,
-    /// Launch by nodes beside other systems.
+    /// Launch by nodes, compared with other systems.
     Fig9,
 }
 
-/// There is no such table or figure here.
+/// There is no table or figure of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no {name:?}; there are {}", Exhibit::ALL.map(Exhibit::name).join(", "))]
+#[error(
+    "there is no table or figure {name:?}: use one of {}",
+    Exhibit::ALL.map(Exhibit::name).join(", ")
+)]
 pub struct UnknownExhibit {
     /// The name asked for.
     pub name: String,
@@ -66,7 +69,7 @@ impl Exhibit {
         Exhibit::Fig9,
     ];
 
-    /// Its name on the command line and of its files.
+    /// The name on the command line and of its files.
     pub fn name(self) -> &'static str {
         match self {
             Exhibit::Table3 => "table3",
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_found_by_its_name_and_no_other_is() {
+    fn exhibits_are_found_by_exact_name() {
         for exhibit in Exhibit::ALL {
             assert_eq!(exhibit.name().parse(), Ok(exhibit));
         }

@@ -11,7 +11,7 @@ use storm_qsnet_sim::Load;
 
 /// The machine of all experiments.
 const PROFILE: &str = "es40-qsnet";
-/// Least number of slices that a job lasts. The rest of its last slice is lost, and must be a
+/// The least number of slices that a job lasts. The rest of its last slice is lost, which must be a
 /// small part of the whole.
 const LEAST_SLICES: u64 = 100;
 /// The wavefront: sweeps there and back, each in blocks.
@@ -28,8 +28,8 @@ const COMPUTE_US: u64 = 5_000;
 const LEAST_BARRIERS: u64 = 200;
 /// Virtual time in which one job alone must be over.
 const ALONE_LIMIT: Duration = Duration::from_secs(3600);
-/// Several jobs at once are given up when they take this multiple of their time one after
-/// the other.
+/// Several jobs at once are given up when they take this multiple of their time one after the
+/// other.
 pub(super) const GIVEN_UP_TIMES: u32 = 3;
 
 /// How much is simulated, and with which seed.
@@ -44,8 +44,8 @@ pub struct Effort {
 /// The application of the jobs that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
-    /// SWEEP3D's pattern: ranks depend on their neighbours, in a pipeline across all of
-    /// them. More ranks make it take longer.
+    /// SWEEP3D's pattern: ranks depend on their neighbours, in a pipeline through all of them. With
+    /// more ranks it takes longer.
     Wavefront,
     /// Each rank computes, and waits for no other.
     Synthetic,
@@ -62,7 +62,7 @@ pub struct Laboratory<'a> {
 }
 
 impl<'a> Laboratory<'a> {
-    /// A new laboratory; it tells `watch` of each experiment before the experiment begins.
+    /// A new laboratory. It calls `watch` before each experiment.
     pub fn new(effort: Effort, watch: &'a mut dyn FnMut(&str)) -> Laboratory<'a> {
         Laboratory { effort, watch, launches: BTreeMap::new(), gangs: BTreeMap::new() }
     }

@@ -146,7 +146,7 @@ pub(super) fn fig8(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     ))
 }
 
-/// Puts the text's number for so many nodes beside ours, with the model's bound.
+/// Compares ours with the number that the text gives for `nodes` nodes, and adds the model's bound.
 fn beside_text(row: Row, nodes: u64) -> (Row, Option<Bound>) {
     // T_timeslice, inferred from the largest machine too, is the model's alone.
     let (paper, source, fitted) = match nodes {
@@ -178,7 +178,7 @@ fn unloaded(point: &LaunchPoint) -> Vec<Row> {
     .collect()
 }
 
-/// Launches of all binaries on all sizes; `whole` puts the largest beside the paper.
+/// Launches all binaries on all sizes. `whole` compares the largest launch with the paper.
 fn under_load(
     exhibit: Exhibit,
     laboratory: &mut Laboratory<'_>,

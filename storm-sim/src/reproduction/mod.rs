@@ -1,10 +1,10 @@
-//! The paper's tables and figures again: numbers of the model and of simulated
-//! machines beside the paper's, what they are worth, and bounds that must hold.
+//! The paper's tables and figures, reproduced: numbers of the model and of simulated machines
+//! compared with the paper's, how much they prove, and bounds that must hold.
 //!
-//! A number is *predicted* if its parameters come from elsewhere in the paper, and
-//! *calibrated* if one was fitted to that very table or figure.
+//! A number is *predicted* if its parameters come from elsewhere in the paper, and *calibrated* if
+//! a parameter was fitted to the same table or figure.
 //!
-//! What this does not do: write files, draw, or measure real daemons.
+//! This module does not write files, draw, or measure real daemons.
 
 mod bandwidth;
 mod barrier;
@@ -34,7 +34,7 @@ pub struct Reproduction {
     pub exhibit: Exhibit,
     /// The title.
     pub title: &'static str,
-    /// Its numbers.
+    /// The numbers.
     pub rows: Vec<Row>,
     /// Bounds that must hold of the rows.
     pub bounds: Vec<Bound>,

@@ -1,4 +1,4 @@
-//! The paper's numbers, as facts to put beside ours, each with where it is printed.
+//! The paper's numbers to compare ours with, each with the place where it is printed.
 //!
 //! Numbers that other modules have are not repeated: rivals and their laws are in
 //! `storm_model::Rival`, constants of the machine in `storm_model::Es40`.
@@ -30,7 +30,7 @@ pub(super) const UNLOADED_TOTAL_MS: f64 = 110.0;
 pub(super) const NODE_MIB_S: f64 = 125.0;
 pub(super) const AGGREGATE_GB_S: f64 = 7.87;
 
-/// The same under load: "a second", "1 1/2 seconds", "160 ms in the worst case".
+/// The launch under load: "a second", "1 1/2 seconds", "160 ms in the worst case".
 pub(super) const LOADED: &str = "section 4.2.2";
 pub(super) const CPU_LOADED_TOTAL_MS: f64 = 1_000.0;
 pub(super) const NETWORK_LOADED_TOTAL_MS: f64 = 1_500.0;

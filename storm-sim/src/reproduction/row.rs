@@ -1,4 +1,4 @@
-//! A number of ours beside the paper's.
+//! One of our numbers, compared with the paper's.
 
 use serde::Serialize;
 use std::fmt;
@@ -13,11 +13,11 @@ pub enum Method {
     Simulation,
     /// Daemons and processes of the host that this runs on.
     Live,
-    /// Nothing of ours: the paper quotes it.
+    /// Not ours: the paper quotes it.
     Paper,
 }
 
-/// How much the number proves beside the paper's.
+/// How much a number proves in comparison with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -36,7 +36,7 @@ pub enum Basis {
 pub struct Row {
     /// The quantity.
     pub quantity: String,
-    /// Ours; none where nothing here gives one.
+    /// Our number, if there is one.
     pub ours: Option<f64>,
     /// The paper's number; none if its text and tables have none.
     pub paper: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Row {
     pub by: Method,
     /// How much our number proves.
     pub basis: Basis,
-    /// Where the paper says it; empty if it does not.
+    /// The place in the paper that gives the number. Empty if the paper gives none.
     pub source: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl Row {
         Row { quantity, ours, paper: None, error_percent: None, unit, by, basis, source: "" }
     }
 
-    /// Puts the paper's number beside it.
+    /// Adds the paper's number.
     #[must_use]
     pub fn with_paper(mut self, paper: f64, source: &'static str) -> Row {
         self.error_percent = self.ours.map(|ours| (ours / paper - 1.0) * 100.0);
@@ -91,13 +91,13 @@ impl Row {
         self
     }
 
-    /// Says that a parameter was fitted to it.
+    /// Marks the number as calibrated: a parameter was fitted to it.
     #[must_use]
     pub fn calibrated(self) -> Row {
         self.calibrated_if(true)
     }
 
-    /// Says so if it was.
+    /// Marks the number as calibrated if `fitted`.
     #[must_use]
     pub fn calibrated_if(mut self, fitted: bool) -> Row {
         if fitted {

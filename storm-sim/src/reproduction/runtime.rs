@@ -17,8 +17,8 @@ const SLICES_US: [u64; 12] =
 /// Slices of the run in which the daemons have no processor of their own.
 const CROWDED_US: [u64; 7] = [200, 300, 500, 1_000, 2_000, 10_000, 50_000];
 const CROWDED: &str = "wavefront on all four processors";
-/// From this ratio on, the jobs stood still and were given up. The margin is there because the time
-/// before the first job starts is not counted.
+/// At this ratio, the jobs stood still and were given up. The margin covers the time before the
+/// first job starts, which is not counted.
 const BROKEN_TIMES: f64 = GIVEN_UP_TIMES as f64 - 0.01;
 /// Slices among which Table 6's is sought, in us.
 const FEASIBLE_US: [u64; 5] = [300, 500, 1_000, 2_000, 5_000];
@@ -26,16 +26,16 @@ const FEASIBLE_US: [u64; 5] = [300, 500, 1_000, 2_000, 5_000];
 const SHARED: u32 = 2;
 /// The application of Figs. 4 and 5.
 const BARRIERS: Pattern = Pattern::BulkSynchronous;
-/// Nodes keep up with the strobes if they obey this percentage of those that are due. The
-/// rest are strobes of the launch and the end, which move no job.
+/// Nodes keep up with the strobes if they obey this percentage of the strobes that are due. The
+/// others belong to the launch and the end, and move no job.
 const OBEYED_PERCENT: f64 = 90.0;
 
 /// The results for slices of one length.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     us: u64,
-    /// Runtime of each of two jobs divided by that of one alone; a lower bound if they were given
-    /// up.
+    /// The runtime of each of two jobs divided by the runtime of one alone. A lower bound if they
+    /// were given up.
     times: f64,
     over: bool,
     /// Strobes that nodes obeyed of those that were due.
@@ -109,7 +109,8 @@ fn slices(
     lengths_us.iter().map(|us| slice(laboratory, pattern, with, *us)).collect()
 }
 
-/// Two jobs of a pattern beside one alone, with so many processes on so many nodes.
+/// Compares two jobs of a pattern with one alone, with this number of processes on this number of
+/// nodes.
 fn slice(
     laboratory: &mut Laboratory<'_>,
     pattern: Pattern,
@@ -223,7 +224,7 @@ fn obeyed_percent(point: &GangPoint) -> f64 {
     (point.strobes as f64 / point.strobes_due as f64 * 100.0).min(100.0)
 }
 
-/// All points of the figure are there and alike.
+/// The figure has all points, and they are about equal.
 fn flat(name: String, points: &[(f64, f64)], all: &[u32]) -> Bound {
     let spread = spread_percent(points.iter().map(|point| point.1));
     Bound::at_most(name, spread.filter(|_| points.len() == all.len()), FLAT_PERCENT, "%")

@@ -1,4 +1,4 @@
-//! The ranges of a scenario's numbers. A number outside makes no sense, or the run
+//! The ranges of a scenario's numbers. A number outside is invalid, or the run
 //! would never end.
 
 use super::{Fault, FaultKind, GeneratedJobs, JobEntry, Scenario, ScenarioError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Longest delay of a message.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
-/// Jobs of one entry: a long log has fewer.
+/// The jobs of one entry. Even a long log has fewer.
 const JOBS: RangeInclusive<u32> = 1..=100_000;
 /// Rounds of an application.
 const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
@@ -21,7 +21,7 @@ const FENCES: RangeInclusive<u32> = 0..=1_000;
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
 /// Hundredths of its time that a slow node takes; 100 heals it.
 const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
-/// Hundredths of the least work, or time for it, that uneven ranks of an application have.
+/// The work of the ranks with the most work, or their time for it, in percent of the least.
 const UNEVEN_PERCENT: RangeInclusive<u32> = 100..=100_000;
 /// Nodes tell it in milliseconds.
 const NODE_RETURN: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
@@ -29,7 +29,7 @@ const NODE_RETURN: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST
 const CHUNK_KIB: RangeInclusive<u32> = 1..=65_536;
 
 impl Scenario {
-    /// Whether every number lies where it makes sense.
+    /// Checks that every number is in its range.
     pub(super) fn check_bounds(&self) -> Result<(), ScenarioError> {
         within("limit", self.limit, Duration::from_nanos(1)..=LONGEST)?;
         if let Some(kib) = self.machine.chunk_kib {
@@ -96,7 +96,7 @@ impl Fault {
     }
 }
 
-/// NaN lies nowhere.
+/// NaN is in no range.
 fn within<T: PartialOrd + Debug>(
     name: &'static str,
     value: T,
@@ -124,7 +124,7 @@ mod tests {
         [[fault]]\nat = \"1s\"\nkind = \"slow\"\nnode = 1\npercent = 300\n";
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused_with_their_name() {
+    fn numbers_out_of_range_are_refused_by_name() {
         let parsed = |text: &str| Scenario::parse(&text.replace("NEXT", ""));
         assert!(parsed(SOUND).is_ok());
         for (sound, wrong, name) in [
@@ -133,7 +133,7 @@ mod tests {
             ("binary-mib = 0.5", "copies = 4294967295", "copies"),
             ("at = \"1s\"", "at = \"61s\"", "at"),
             ("percent = 300", "percent = 0", "percent"),
-            ("limit = \"60s\"", "limit = \"400000000000years\"", "limit"),
+            ("limit = \"60s\"", "limit = \"400000days\"", "limit"),
             ("NEXT", "chunk-kib = 0", "chunk-kib"),
         ] {
             let refused = parsed(&SOUND.replace(sound, wrong)).expect_err(wrong);

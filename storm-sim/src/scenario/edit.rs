@@ -1,24 +1,24 @@
-//! One edit of a configuration, drawn at random. A manager starts with the result of
-//! every edit.
+//! One random edit of a configuration. The result of every edit is valid for a manager to start
+//! with.
 
 use crate::{Configuration, ConfiguredNode, ConfiguredPartition};
 use storm_primitives::NodeId;
 
-/// One of so many edits gives a node more elements than it has.
+/// One in this number of edits gives a node more elements than it has.
 const ONE_TOO_LARGE: u64 = 8;
 
 /// The configuration and the random numbers that edits are made from.
 pub(super) struct Editor<'a> {
     /// Nodes of the machine.
     pub(super) nodes: u32,
-    /// Elements that each of them has.
+    /// The number of elements of each node.
     pub(super) pes: u32,
     /// A random number below its argument.
     pub(super) random: &'a dyn Fn(u64) -> u64,
 }
 
 impl Editor<'_> {
-    /// The configuration after one edit; unchanged if the edit drawn is not possible.
+    /// The configuration after one edit. It is unchanged if the chosen edit is not possible.
     pub(super) fn edited(&self, former: &Configuration) -> Configuration {
         let mut configuration = former.clone();
         match (self.random)(10) {
@@ -36,7 +36,7 @@ impl Editor<'_> {
         configuration
     }
 
-    /// A place among `count`; `None` where there is none.
+    /// A random index below `count`. `None` if there is none.
     fn pick(&self, count: usize) -> Option<usize> {
         (count > 0).then(|| (self.random)(count as u64) as usize)
     }
@@ -101,7 +101,7 @@ impl Editor<'_> {
         }
     }
 
-    /// A name that no partition has: one of the first configuration's, or a new one.
+    /// A name that no partition has: a name from the first configuration, or a new one.
     fn unused_name(&self, configuration: &Configuration) -> String {
         let taken = |name: &String| configuration.partitions.iter().any(|one| one.name == *name);
         let first = ["p1", "p2", "all"].map(str::to_owned).into_iter();
@@ -117,7 +117,7 @@ impl Editor<'_> {
         partitions.iter_mut().zip(names).for_each(|(partition, name)| partition.name = name);
     }
 
-    /// Makes two partitions of one.
+    /// Splits one partition in two.
     fn split(&self, configuration: &mut Configuration) {
         let name = self.unused_name(configuration);
         let Some(index) = self.pick(configuration.partitions.len()) else { return };

@@ -5,7 +5,7 @@ use crate::profile::NamedProfileError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A scenario that makes no sense.
+/// A scenario that is invalid.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// The file cannot be read.
@@ -20,11 +20,11 @@ pub enum ScenarioError {
     /// The text is not a scenario.
     #[error("the scenario cannot be understood")]
     Parse(#[from] toml::de::Error),
-    /// The machine makes no sense.
-    #[error("there can be no such machine")]
+    /// The machine is invalid.
+    #[error("the machine of the scenario cannot be built")]
     Machine(#[from] MachineError),
-    /// The profile makes no such machine.
-    #[error("the profile makes no such machine")]
+    /// The profile cannot make this machine.
+    #[error("the profile cannot make this machine")]
     Profile(#[from] storm_qsnet_sim::MachineError),
     /// The simulated network failed an operation that nothing disturbed.
     #[error("the simulated network failed")]
@@ -35,9 +35,9 @@ pub enum ScenarioError {
          elements: make the job smaller or the machine larger"
     )]
     JobTooLarge {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its ranks.
+        /// The ranks.
         procs: u32,
         /// Nodes times processing elements.
         elements: u64,
@@ -45,7 +45,7 @@ pub enum ScenarioError {
     /// A job without ranks.
     #[error("job {name:?} has no ranks: `procs` counts from 1")]
     EmptyJob {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A workload without jobs.
@@ -70,7 +70,7 @@ pub enum ScenarioError {
         kind: super::FaultKind,
     },
     /// A fault of the manager that names a node.
-    #[error("a fault {kind:?} at {at:?} is the manager's: it takes no `node` ({node} is named)")]
+    #[error("a fault {kind:?} at {at:?} hits the manager: leave out `node = {node}`")]
     NodeNotTaken {
         /// When.
         at: std::time::Duration,
@@ -88,7 +88,7 @@ pub enum ScenarioError {
         field: &'static str,
     },
     /// A field of a fault that is left out.
-    #[error("a fault of this kind needs `{field}`")]
+    #[error("a fault of this kind needs `{field}`: add it")]
     FieldMissing {
         /// The field.
         field: &'static str,
@@ -99,9 +99,9 @@ pub enum ScenarioError {
          even number of `procs`"
     )]
     OddPingPong {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its ranks.
+        /// The ranks.
         procs: u64,
     },
     /// A load on hosts that have no properties.
@@ -113,8 +113,8 @@ pub enum ScenarioError {
         /// The profile.
         profile: &'static str,
     },
-    /// A number that makes no sense, or makes the run endless.
-    #[error("{name} = {value}: it must be from {least} to {most}")]
+    /// A number that is invalid, or makes the run endless.
+    #[error("{name} = {value} is out of range: use {least} to {most}")]
     Bounds {
         /// Which.
         name: &'static str,

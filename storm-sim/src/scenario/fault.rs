@@ -49,7 +49,7 @@ pub enum FaultKind {
     Lossy {
         /// Messages lost per thousand.
         per_mille: u32,
-        /// Time until a lost one is sent again.
+        /// The time until a lost message is sent again.
         #[serde(with = "super::written_time")]
         resend: Duration,
     },
@@ -75,7 +75,7 @@ pub enum FaultKind {
     RestartManager,
 }
 
-/// A fault as it is written, with the fields of all kinds.
+/// A fault as written in the file, with the fields of all kinds.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct WrittenFault {

@@ -1,4 +1,4 @@
-//! A scenario as it is written.
+//! A scenario as written in its file.
 
 use super::{Fault, FlexibleEntry, RandomEdits, RandomFaults, ScenarioError};
 use crate::profile;
@@ -11,7 +11,7 @@ use storm_qsnet_sim::{Fidelity, Load};
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 
-/// A machine, what it is to run, and what is to go wrong.
+/// A machine, its jobs and its faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scenario {
@@ -57,10 +57,10 @@ pub struct MachineEntry {
     /// Nodes besides, which edits of the configuration can add.
     #[serde(default)]
     pub spare_nodes: u32,
-    /// The ranks of a node outlive its node manager, and the next one takes them over.
+    /// Whether the ranks of a node outlive its node manager, and the next one takes them over.
     #[serde(default)]
     pub hand_over: bool,
-    /// For how long they wait for the next one.
+    /// How long the ranks wait for the next node manager.
     #[serde(default, with = "super::written_time::optional")]
     pub node_return: Option<Duration>,
     /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
@@ -77,12 +77,12 @@ pub struct MachineEntry {
     /// Most rows of the matrix.
     #[serde(default = "default_mpl")]
     pub mpl: u32,
-    /// The manager acts at multiples of this only, as the paper's does; at once
-    /// when left out.
+    /// The manager acts only at multiples of this time, as the paper's does. Default: it acts at
+    /// once.
     #[serde(default, with = "super::written_time::optional")]
     pub act_every: Option<Duration>,
-    /// Time whose slices one strobe orders. When left out each slice has its own strobe, as in
-    /// the paper.
+    /// The time whose slices one strobe orders. By default each slice has its own strobe, as in the
+    /// paper.
     #[serde(default, with = "super::written_time")]
     pub strobe_span: Duration,
     /// By what processes are judged under flexible coscheduling.
@@ -99,17 +99,17 @@ pub struct MachineEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct JobEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// When it is submitted, after the nodes have joined.
+    /// When the job is submitted, counted from the time when the nodes have joined.
     #[serde(default, with = "super::written_time")]
     pub at: Duration,
-    /// How many of it.
+    /// The number of jobs like this.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Its ranks; all elements of the machine when left out.
+    /// The ranks; all elements of the machine when left out.
     pub procs: Option<u32>,
-    /// MiB of its program; 0 where it is on the nodes.
+    /// MiB of the job's program. 0 if the program is already on the nodes.
     #[serde(default)]
     pub binary_mib: f64,
     /// Run it again when its node dies.
@@ -229,7 +229,7 @@ impl Scenario {
     /// The machine under a seed.
     ///
     /// # Errors
-    /// [`ScenarioError`]: there is no such profile, or it makes no such machine.
+    /// [`ScenarioError`]: there is no such profile, or it cannot make this machine.
     pub fn config(&self, seed: u64) -> Result<MachineConfig, ScenarioError> {
         let entry = &self.machine;
         if entry.nodes == 0 {
@@ -326,7 +326,7 @@ impl GeneratedJobs {
         arrivals
     }
 
-    /// One of the applications, of about so much work.
+    /// An application of this kind, of about this much work.
     fn application(&self, kind: u64, work: Duration) -> Application {
         const ITERATIONS: u32 = 5;
         match kind {

@@ -1,5 +1,5 @@
-//! Edits of the configuration by seed, and restarts of the manager and of node managers,
-//! one after the other for a while. Many edits are undone by a later one.
+//! Random edits of the configuration, and restarts of the manager and of node managers, one after
+//! the other for a while. A later edit undoes many of them.
 
 use super::ScenarioError;
 use super::edit::Editor;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// Least time that a manager stays. Its nodes are back by then: no job is ended because no
-/// manager is there.
+/// The shortest life of a manager. Its nodes can all join within this time, so no job is ended for
+/// lack of a manager.
 const MANAGER_STAYS: Duration = Duration::from_millis(30);
 /// Edits at a time, at most.
 const EDITS: u64 = 3;
-/// One of so many edits takes the one before it back.
+/// One in this number of edits undoes the edit before it.
 const ONE_UNDOES: u64 = 3;
 
 const EDITS_PER_S: &str = "edits-per-s";
@@ -32,7 +32,7 @@ pub struct RandomEdits {
     pub lasting: Duration,
     /// Edits of the configuration, each with a restart of the manager.
     pub edits_per_s: f64,
-    /// Restarts of the manager with the configuration as it was.
+    /// Restarts of the manager with an unchanged configuration.
     pub manager_restarts_per_s: f64,
     /// Restarts of a node manager.
     pub node_manager_restarts_per_s: f64,
@@ -114,7 +114,7 @@ impl RandomEdits {
     }
 }
 
-/// The configuration after some edits, or as it was before the last ones.
+/// The configuration after some edits, or an earlier configuration.
 fn next(machine: &Machine, former: &mut Vec<Configuration>) -> Configuration {
     let present = machine.configuration();
     if machine.random_below(ONE_UNDOES) == 0

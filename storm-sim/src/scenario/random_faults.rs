@@ -86,8 +86,8 @@ impl RandomFaults {
         ])
     }
 
-    /// Makes faults until their time is over, then waits for the end of the last of them. A
-    /// node that came back later would end a job of a healed machine.
+    /// Makes faults until their time is over, then waits until the last fault has ended. A node
+    /// that came back later would end a job of a healed machine.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;
@@ -102,7 +102,7 @@ impl RandomFaults {
         }
     }
 
-    /// One fault, and what ends it.
+    /// Makes one fault, and schedules its end.
     fn one(&self, machine: &Machine) {
         let kind = self.rates().draw(machine);
         let node = NodeId(1 + machine.random_below(machine.config().nodes.into()) as u32);

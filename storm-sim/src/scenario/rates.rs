@@ -1,4 +1,4 @@
-//! How often each of several things happens at random, per second of virtual time.
+//! The rates of several kinds of random events, per second of virtual time.
 
 use super::ScenarioError;
 use crate::Machine;
@@ -27,7 +27,7 @@ impl<const N: usize> Rates<N> {
         self.0.iter().map(|(_, rate)| rate).sum()
     }
 
-    /// The mean time from one thing to the next; `None` where nothing happens.
+    /// The mean time between two events. `None` if all rates are zero.
     pub(super) fn mean_pause(&self) -> Option<Duration> {
         let total = self.total();
         (total > 0.0).then(|| Duration::from_secs_f64(1.0 / total))
@@ -42,7 +42,7 @@ impl<const N: usize> Rates<N> {
             left -= rate;
             left < 0.0
         });
-        // Rounding may leave the last one.
+        // Rounding may leave a remainder: it belongs to the last kind.
         chosen.or(self.0.last()).map_or("", |(name, _)| name)
     }
 }

@@ -5,14 +5,14 @@ use crate::{Machine, NodeManagerEnd};
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 
-/// Pause between two looks at whether the last node manager has ended. The next one starts then,
+/// The pause between two checks whether the last node manager has ended. The next one starts then,
 /// as under systemd.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
-/// A node manager that looks for a manager notices sooner that it is asked to end.
+/// The most checks. Even a node manager that looks for a manager ends sooner when it is asked to.
 const LOOKS_MAX: u32 = 20;
 
-/// Ends the node manager of a random node, in one of the three ways; the next one starts
-/// within `absence`.
+/// Ends the node manager of a random node, in one of the three ways. The next one starts within
+/// `absence`.
 pub(super) fn restart_node_manager(machine: &Machine, absence: Duration) {
     let nodes = machine.config().all_nodes();
     let node = NodeId(1 + machine.random_below(nodes.into()) as u32);

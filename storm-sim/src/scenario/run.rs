@@ -37,14 +37,14 @@ pub struct RunOptions {
 pub struct Outcome {
     /// The report of the run.
     pub report: Report,
-    /// The trace, if one was asked for.
+    /// The trace, if one was recorded.
     pub trace: Option<ChromeTrace>,
 }
 
 /// Why a scenario was not run to its end.
 #[derive(Debug, Error)]
 pub enum ScenarioFailure {
-    /// The scenario makes no sense.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The run failed.
@@ -114,8 +114,8 @@ async fn play(
     };
     let submissions = submit_all(machine, arrivals, scenario.random_edits.is_some());
     futures_util::try_join!(faults, random, edits, submissions)?;
-    // Nothing is healed before all jobs have ended: a script must mend what it broke. If it does
-    // not, the time limit expires and names the jobs that wait for a repair.
+    // Nothing is healed before all jobs have ended, so a script must repair what it broke.
+    // Otherwise the time limit expires and names the jobs that wait for a repair.
     if !scenario.faults.is_empty() {
         machine.all_ended().await;
     }
@@ -163,7 +163,7 @@ async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), R
             let index = machine.random_below(fitting.len() as u64) as usize;
             let partition = Some(fitting[index].name.clone());
             match machine.submit(&JobRequest { partition, ..request.clone() }).await {
-                // The manager that answered reads another configuration by now.
+                // The manager that answered has read another configuration meanwhile.
                 Err(RunError::Refused { .. }) => {}
                 done => return done.map(|_| ()),
             }
@@ -223,8 +223,7 @@ async fn heal(machine: &Machine) {
     }
 }
 
-/// The nodes that the manager does not know to be up.
-/// `None` when it does not answer.
+/// The nodes that the manager does not count as up. `None` when it does not answer.
 async fn nodes_down(machine: &Machine) -> Option<Vec<NodeId>> {
     let client = machine.client()?;
     let Some(Reply::Nodes { nodes }) = client.ask(ManagerRequest::Nodes).await else {

@@ -17,16 +17,16 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     parse(&text).map_err(de::Error::custom)
 }
 
-/// A time, or why it is none. A day has 24 hours.
+/// Parses a time. A day has 24 hours. The error says what is wrong with the text.
 fn parse(text: &str) -> Result<Duration, String> {
     let span = SpanParser::new().parse_span(text);
     let time = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
     time.map_err(|error| error.to_string())
         .and_then(|time| Duration::try_from(time).map_err(|_| "it is negative".to_owned()))
-        .map_err(|why| format!("{text:?} is no time ({why}): write it as \"2ms\" or \"1s\""))
+        .map_err(|why| format!("{text:?} is not a time ({why}): write it as \"2ms\" or \"1s\""))
 }
 
-/// The same where a time may be left out.
+/// A time that may be left out.
 pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Duration, Serializer, de};
 

@@ -1,5 +1,6 @@
-//! Random faults on 64 nodes, many seeds: every invariant at every step, then all
-//! healed and a fresh job. `STORM_SEEDS` sets how many; `STORM_SEED` runs one.
+//! Random faults on 64 nodes under many seeds. Every invariant is checked at every step. At the end
+//! all faults are healed and a fresh job runs. `STORM_SEEDS` sets the number of seeds; `STORM_SEED`
+//! runs a single one.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use storm_sim::scenario::{self, Scenario};
 
-/// Seeds if nobody sets their number: enough for a quick look; CI asks for 1,000.
+/// The default number of seeds, enough for a quick look. CI runs 1,000.
 const SEEDS: u64 = 100;
 /// The scenario, as the command that repeats a failure names it.
 const SCENARIO: &str = "storm-sim/scenarios/random-faults.toml";

@@ -1,5 +1,6 @@
 //! Jobs that share processors at once, without strobes, on the simulated machine with its live
-//! daemons. They are fair to each other, and slower the more often their ranks wait for each other.
+//! daemons. They get equal shares, and the more often their ranks wait for each other, the slower
+//! they are.
 
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
@@ -7,8 +8,8 @@ const SEEDS: std::ops::Range<u64> = 0..5;
 /// Nodes of one processor.
 const NODES: u32 = 8;
 
-/// Time from the launch of the first to the end of the last of two equal jobs on all nodes, as a
-/// multiple of what they compute.
+/// The time from the launch of the first to the end of the last of two equal jobs on all nodes, as
+/// a multiple of their computing time.
 fn slowdown(sched: &str, seed: u64, application: &str, work_ms: f64) -> f64 {
     let machine = format!(
         "[machine]\nprofile = \"plain\"\nnodes = {NODES}\npes = 1\nquantum = \"20ms\"\n\

@@ -1,6 +1,6 @@
-//! Edits of the configuration under running jobs: a node is its name, and a job on nodes that
-//! stay goes on. Tests make each edit by itself, and random edits under many seeds.
-//! `STORM_EDIT_SEEDS` sets how many; `STORM_SEED` runs one.
+//! Edits of the configuration under running jobs. A node is known by its name, and a job on nodes
+//! that stay goes on. Tests make each edit by itself, and random edits under many seeds.
+//! `STORM_EDIT_SEEDS` sets the number of seeds; `STORM_SEED` runs a single one.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,7 +16,7 @@ use storm_sim::{
     RunError, profile,
 };
 
-/// Seeds if nobody sets their number: enough for a quick look; CI asks for 1,000.
+/// The default number of seeds, enough for a quick look. CI runs 1,000.
 const SEEDS: u64 = 50;
 /// The scenario, as the command that repeats a failure names it.
 const SCENARIO: &str = "storm-sim/scenarios/random-edits.toml";
@@ -47,8 +47,8 @@ fn job(procs: u32, requeue: bool) -> JobRequest {
     }
 }
 
-/// Times of a job of two nodes over these edits, one after the other. After each edit the manager
-/// is started again.
+/// The times of a job of two nodes while these edits are made one after the other. After each edit
+/// the manager is started again.
 fn job_over(seed: u64, edits: &[fn(&mut Configuration)]) -> Result<JobTimes, RunError> {
     let (machine, edits) = (machine(seed), edits.to_vec());
     let this = machine.clone();

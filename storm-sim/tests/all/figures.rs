@@ -84,9 +84,9 @@ fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
     assert!(broken.over && broken.strobes * 100 < broken.strobes_due * 80, "{broken:?}");
 }
 
-/// Regression: the ranks lost no time to a node manager that takes up a strobe, even if they
-/// leave it no processor. A strobe costs a slice of Q its share: Q / (Q - cost), and all of
-/// it below the 300 us.
+/// Regression: a node manager that takes up a strobe cost the ranks no time, even when they left it
+/// no processor. A strobe must lengthen a run in slices of Q by the factor Q / (Q - cost). In
+/// slices shorter than its cost of 300 us, the ranks make no progress.
 #[test]
 fn a_node_manager_without_a_processor_takes_that_of_a_rank() {
     let of = |us, mpl, limit| {

@@ -1,6 +1,6 @@
 //! Flexible coscheduling on the simulated machine with its live daemons. The synthetic applications
-//! of the policy reference (A5) get the classes given there. Jobs whose loads complement each other
-//! need less time together than under gang scheduling.
+//! of the policy reference (A5) get the classes that the reference gives. Jobs whose loads
+//! complement each other need less time together than under gang scheduling.
 
 use storm_rm::ProcessClass::{self, DontCare, Frustrated, NeedsCoscheduling};
 use storm_sim::Report;

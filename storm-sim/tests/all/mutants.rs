@@ -47,7 +47,7 @@ enum Bug {
     WritesHalf,
     /// A node obeys each strobe twice.
     ObeysTwice,
-    /// A node takes a strobe for that of the other row.
+    /// A node takes a strobe for one of the other row.
     MistakesTheRow,
     /// A node forgets no job.
     ForgetsNothing,
@@ -57,7 +57,7 @@ enum Bug {
     ResumesNothing,
     /// The next node manager of a node takes over nothing.
     TakesNothingOver,
-    /// The next manager takes each node for the one after it, as if one were missing.
+    /// The next manager mistakes each node for the one after it, as if one were missing.
     CountsNodes,
 }
 
@@ -68,7 +68,7 @@ impl Defect for Bug {
             Bug::StopsNothing if node == WRONG => vec![Switch { stop: Vec::new(), ..switch }],
             Bug::ResumesNothing if node == WRONG => vec![Switch { resume: Vec::new(), ..switch }],
             Bug::ObeysTwice if node == WRONG => vec![switch.clone(), switch],
-            // With one row there is no other.
+            // With a single row there is nothing to mistake.
             Bug::MistakesTheRow if node == WRONG && !stop.is_empty() && !resume.is_empty() => {
                 let mistaken = strobe.map(|mut strobe| {
                     strobe.row = Row(1 - strobe.row.0.min(1));
@@ -142,7 +142,7 @@ fn job(number: u32) -> JobRequest {
     }
 }
 
-/// A job on the first nodes, under which the last one is removed from the configuration.
+/// A job runs on the first nodes while the last node is removed from the configuration.
 fn run_over_an_edit(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
     let machine = Machine::start(config(seed, bug)).expect("a sound machine");
     let this = machine.clone();
@@ -212,7 +212,7 @@ fn finds(invariant: &dyn Invariant, bug: Bug) {
 
 type Run = fn(u64, Option<Bug>) -> Result<(), RunError>;
 
-/// The same in runs of another kind.
+/// Checks that the invariant finds the bug in runs of another kind.
 fn finds_in(run: Run, invariant: &dyn Invariant, bug: Bug) {
     for seed in SEEDS {
         let failure = run(seed, Some(bug)).expect_err(&format!("{bug:?} passes, seed {seed}"));
@@ -283,7 +283,7 @@ fn own_row_finds_a_new_row_that_stays_stopped() {
 }
 
 #[test]
-fn untouched_finds_a_manager_that_takes_a_node_for_another() {
+fn untouched_finds_a_manager_that_confuses_nodes() {
     finds_in(run_over_an_edit, &Untouched::default(), Bug::CountsNodes);
 }
 
@@ -293,7 +293,7 @@ fn untouched_finds_a_node_manager_that_takes_over_nothing() {
 }
 
 #[test]
-fn an_end_that_is_not_written_down_leaves_the_job_that_is_named() {
+fn a_lost_end_leaves_a_job_that_the_report_names() {
     match run(0, Some(Bug::LosesTheEnd)) {
         Err(RunError::Hangs { left, .. }) => {
             let names: Vec<_> = left.jobs().iter().map(|job| job.name.as_str()).collect();

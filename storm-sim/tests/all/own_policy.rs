@@ -1,6 +1,5 @@
-//! A policy of another crate (here: of the tests) in the Machine Manager's hands. Jobs run under
-//! it by its name, a partition is switched to it while it works, and the next manager finds
-//! it again.
+//! A policy of another crate (here: of the tests) in the Machine Manager. Jobs run under it by its
+//! name, a partition is switched to it while jobs run, and the next manager finds it again.
 
 use std::time::Duration;
 use storm_mm::api::{ErrorCode, JobState, ManagerRequest, PartitionView, Reply};
@@ -119,7 +118,7 @@ fn jobs_run_under_a_policy_of_another_crate() {
 }
 
 #[test]
-fn a_partition_at_work_is_switched_to_it_and_the_next_manager_has_it_too() {
+fn a_busy_partition_switches_to_the_policy_and_the_next_manager_keeps_it() {
     let machine = machine("fcfs");
     let this = machine.clone();
     let jobs = machine.run(LIMIT, async move {

@@ -1,5 +1,5 @@
-//! The scenarios of this crate run to their ends, the same way every time. Scenarios that
-//! make no sense are refused with the reason.
+//! The scenarios of this crate run to their ends, the same way every time. Invalid scenarios are
+//! refused with the reason.
 
 use std::error::Error;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn every_scenario_can_be_read() {
 }
 
 #[test]
-fn a_script_of_misfortunes_ends_well_under_every_seed() {
+fn a_script_of_faults_ends_well_under_every_seed() {
     let scenario = read("misfortunes.toml");
     for seed in 0..20 {
         let outcome = scenario::run(&scenario, traced(seed)).expect("the seed passes");
@@ -54,7 +54,7 @@ fn a_script_of_misfortunes_ends_well_under_every_seed() {
 }
 
 #[test]
-fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
+fn a_node_back_before_its_death_is_noticed_delays_no_job() {
     let scenario = read("misfortunes.toml");
     let faults = scenario.faults.iter().take(2).copied().collect();
     let scenario = Scenario { faults, ..scenario };
@@ -62,7 +62,7 @@ fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
 }
 
 /// Regression: messages on their way to a dead node reached its next life. The new life then
-/// followed slices that nobody recalled, and later launches there did not start.
+/// followed slices that were never withdrawn, and later launches there did not start.
 #[test]
 fn the_scenario_of_the_user_guide_passes_under_every_seed() {
     const HEADING: &str = "## Simulating a machine";
@@ -136,7 +136,7 @@ fn senseless_scenarios_are_refused_with_the_reason() {
     }
 }
 
-/// One job, and after it has begun one fault with nothing behind it.
+/// One job. After it has begun, one fault happens that is never repaired.
 fn with_one_fault(fault: &str) -> JobReport {
     let text = format!(
         "limit = \"60s\"\n[machine]\nprofile = \"es40-qsnet\"\nnodes = 4\npes = 2\n\
@@ -164,7 +164,7 @@ fn each_fault_of_a_script_has_its_effect_with_nothing_after_it() {
     }
 }
 
-/// Time that a job takes to compute for `compute` on one node, whose processors are slow for a
+/// The time in which a job computes for `compute` on one node whose processors are slow for a
 /// while.
 fn computed_under(compute: &str, faults: &str) -> f64 {
     let text = format!(

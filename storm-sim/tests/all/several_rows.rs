@@ -1,5 +1,5 @@
-//! Jobs in several rows, and rows that become one, on the simulated machine with
-//! its live daemons; every invariant is checked at every step.
+//! Jobs in several rows, and rows that are merged, on the simulated machine with its live daemons.
+//! Every invariant is checked at every step.
 
 use std::time::Duration;
 use storm_sim::scenario::{self, RunOptions, Scenario};
@@ -42,8 +42,7 @@ fn a_job_runs_in_another_row_too_where_its_columns_idle() {
         ("guest", 4, 60),
         ("other", 4, 60),
     ];
-    // Once the short job is over, the guest has two of three slices, the job
-    // beside it one.
+    // Once the short job is over, the guest has two of three slices, and the job beside it has one.
     exec_ms(&rows, |of| {
         let (guest, other) = (of("guest"), of("other"));
         assert!(guest * 1.5 < other, "guest {guest} ms, other {other} ms");

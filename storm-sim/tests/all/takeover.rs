@@ -1,5 +1,5 @@
-//! Node Managers that end under running jobs, and the next ones. Jobs go on if the next one comes
-//! within `node-return`, and end as documented if it does not.
+//! Node Managers that end under running jobs, and their successors. Jobs go on if the successor
+//! starts within `node-return`, and end as documented otherwise.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn job(requeue: bool) -> JobRequest {
     }
 }
 
-/// Times of a job over all nodes, one of which is without a node manager for `absence`.
+/// The times of a job over all nodes, one of which has no node manager for `absence`.
 fn job_over(
     seed: u64,
     how: NodeManagerEnd,
@@ -92,8 +92,8 @@ fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
     }
 }
 
-/// Regression: the manager took a report of a node for its next life's, and then never heard that
-/// one.
+/// Regression: the manager took a report of a node for a report of its next life, and then ignored
+/// the next life's own.
 #[test]
 fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
     for micros in (0..100).step_by(2) {

@@ -1,6 +1,5 @@
-//! The analytic model and the simulated machine are made from one profile. On trees of
-//! messages, where every daemon and every question is simulated, they give the same
-//! launch times.
+//! The analytic model and the simulated machine are made from one profile. On trees of messages,
+//! where every daemon and every question is simulated, they give the same launch times.
 
 use std::time::Duration;
 use storm_model::{Mib, NodeCount, Question, builtin, predict};

@@ -52,6 +52,12 @@ fn a_launch_that_the_keeper_has_not_heard_of_is_done_again() {
     cluster.start_manager();
     cluster.start_node_called(1, "n1", MANY);
     cluster.caller().until_idle(1);
+    // The keeper has made the processes that become the ranks.
+    cluster.caller().wait_for("queue", |_| {
+        let lines = cluster.scratch.processes();
+        let launchers = lines.iter().filter(|line| line.contains("storm: launcher n1"));
+        (launchers.count() >= MANY as usize).then_some(())
+    });
     let keepers = cluster.scratch.pids_of("storm: keeper n1");
     let keeper = Pid::from_raw(keepers.first().expect("a keeper").0);
     kill(keeper, Signal::SIGSTOP).expect("it lives");

@@ -26,8 +26,8 @@ fn only_who_holds_the_key_gets_in_and_both_sides_say_why() {
     let said = stderr(&refused);
     assert!(said.contains(&format!("the cluster has a key ({ours})")), "{said}");
     let log = cluster.manager_log();
-    assert!(log.contains(&format!("its key is {wrong}, this cluster's is {ours}")), "{log}");
-    assert!(log.contains("it shows no key"), "{log}");
+    assert!(log.contains(&format!("the peer's key is {wrong}, this cluster's is {ours}")), "{log}");
+    assert!(log.contains("the peer shows no key"), "{log}");
     let done = scratch.prints(&format!("run {} -n 4 echo here", cluster.at));
     assert_eq!(done, "here\n".repeat(4));
 }

@@ -44,7 +44,7 @@ fn line(program: &Path, words: &str, shape: (usize, usize)) -> String {
 }
 
 #[test]
-fn it_prints_the_same_line_as_the_one_in_rust() {
+fn the_c_program_prints_the_same_line_as_the_rust_program() {
     let (_directory, c) = compiled();
     for case in CASES {
         let mut answers = Vec::new();

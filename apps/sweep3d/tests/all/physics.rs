@@ -58,9 +58,9 @@ fn infinite_medium() {
     }
 }
 
-/// Largest relative error of a slab of 4 mean free paths in `cells` cells. A pure absorber with a
-/// uniform source has, along a direction of cosine mu, psi(x) = (1 - exp(-x / mu)) from its open
-/// side.
+/// Largest relative error of a slab of 4 mean free paths in `cells` cells. In a pure absorber with
+/// a uniform source, the flux along a direction of cosine mu is psi(x) = (1 - exp(-x / mu)), with x
+/// from the open side.
 fn slab_error(order: SnOrder, cells: usize) -> f64 {
     let width = 4.0 / cells as f64;
     let mut problem = problem([cells, 1, 1], width);
@@ -80,7 +80,7 @@ fn slab_error(order: SnOrder, cells: usize) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-/// Diamond differences are of second order: half the width, a quarter of the error.
+/// Diamond differences are of second order: half the cell width gives a quarter of the error.
 #[test]
 fn absorbing_slab_converges_to_the_exponential() {
     for order in ALL_ORDERS {

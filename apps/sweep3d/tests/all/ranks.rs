@@ -67,7 +67,7 @@ fn process_grid_may_be_given() {
 }
 
 #[test]
-fn people_are_told_that_it_is_right() {
+fn the_report_says_that_the_answer_is_right() {
     let outcome = launch(1, 2, "--grid 8x8x8 --verbose");
     assert!(outcome.success());
     let [first, second] = &outcome.ranks[..] else { panic!("two ranks") };

@@ -9,7 +9,7 @@ pub enum ProfileError {
     /// The text, the name, or a value is wrong.
     #[error(transparent)]
     Profile(#[from] storm_model::ProfileError),
-    /// The next interruption would come before this one ends.
+    /// The next interruption would begin before the present one ends.
     #[error(
         "simulation.host.noise-us is {noise_us} us: it must be less than \
          simulation.host.noise-period-ms, {period_ms} ms"

@@ -5,7 +5,7 @@ use storm_model::{Absent, KeyRange, MAX_FAN_OUT, ProfileKey, Sourced};
 /// Why a profile without buffers in the NIC lacks them all.
 const NO_BUFFERS: Absent = Absent::Means("no buffers in the NIC; all four or none");
 
-/// All of them, table by table.
+/// All parameters, table by table.
 pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.wire.put-start-us",
@@ -24,9 +24,9 @@ pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.wire.fan-out",
         "children",
-        "of each node of a tree",
+        "children of each node of a tree",
         KeyRange::whole(1.0, MAX_FAN_OUT as f64),
-        Absent::Means("those with which the analytic model launches fastest"),
+        Absent::Means("the number with which the analytic model launches fastest"),
     ),
     ProfileKey::new(
         "simulation.host.nfs-read-mib-s",
@@ -52,7 +52,7 @@ pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.host.processors",
         "processors",
-        "of a node: what ranks leave of them is the daemons'",
+        "processors of a node; the daemons get those that ranks leave",
         KeyRange::whole(1.0, 4096.0),
         Absent::Value(8.0),
     ),
@@ -87,7 +87,7 @@ pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.host.exec-skew-ms",
         "ms",
-        "up to so much more, drawn evenly for each node",
+        "skew: the most additional time, drawn uniformly for each node",
         KeyRange::MS,
         Absent::Value(0.0),
     ),
@@ -129,7 +129,7 @@ pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     ProfileKey::new(
         "simulation.load.cpu-slice-ms",
         "ms",
-        "longest that a process that computes keeps a processor while others want it",
+        "longest time that a computing process keeps a processor while others want it",
         KeyRange::MS,
         Absent::Value(3.0),
     ),

@@ -1,5 +1,5 @@
-//! A machine to simulate: the parameters of the analytic model, and those that only a simulation
-//! needs.
+//! A machine to simulate: the parameters of the analytic model, and additional ones for the
+//! simulation.
 //!
 //! Profiles are TOML text; the caller reads files. The text is the analytic model's, with the
 //! additional parameters under `simulation`, all of them optional. Every value is a table of
@@ -80,12 +80,12 @@ pub struct HostProfile {
     /// Mean time between two interruptions by the operating system, in ms; 0 for
     /// none.
     pub noise_period_ms: Sourced,
-    /// Length of such an interruption, in us.
+    /// Length of an interruption, in us.
     pub noise_us: Sourced,
     /// The time from the order to start a process to its first instruction, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fork_exec_ms: Option<Sourced>,
-    /// Skew: up to this much more, drawn uniformly for each node, in ms.
+    /// Skew: the most additional time, drawn uniformly for each node, in ms.
     pub exec_skew_ms: Sourced,
     /// The time from the end of a process until its node's daemon knows, in ms.
     pub exit_ms: Sourced,
@@ -127,7 +127,7 @@ impl Profile {
     /// Reads a profile's text.
     ///
     /// # Errors
-    /// The text is no profile, or a value makes no sense.
+    /// The text is no profile, or a value is invalid.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let machine = storm_model::Profile::from_toml(text)?;
         let Text { simulation } = toml::from_str(text).map_err(Box::new)?;

@@ -1,4 +1,4 @@
-//! One seed, one run: every case of the conformance suite, faults included, gives the same trace
+//! One seed, one run: every case of the conformance suite, also with faults, gives the same trace
 //! twice, byte for byte.
 
 use std::cell::RefCell;

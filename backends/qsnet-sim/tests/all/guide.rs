@@ -1,4 +1,5 @@
-//! The user guide has a row for every parameter of a profile, with the same facts as the code.
+//! The page on machine profiles has a row for every parameter of a profile, with the facts of the
+//! code.
 
 use std::path::Path;
 use storm_model::{KEYS, ProfileKey};
@@ -17,7 +18,7 @@ fn example(key: &ProfileKey, profiles: &[Profile]) -> String {
 
 fn row(key: &ProfileKey, profiles: &[Profile]) -> String {
     let ProfileKey { key: name, unit, meaning, range, absent } = key;
-    let unless = if absent.to_string() == "has to be there" { "" } else { &absent.to_string() };
+    let unless = if absent.to_string() == "is required" { "" } else { &absent.to_string() };
     let example = example(key, profiles);
     format!("| `{name}` | {unit} | {meaning} | {range} | {unless} | {example} |")
 }

@@ -17,7 +17,7 @@ fn assert_same(tree: FatTree, bytes: u64) {
 }
 
 #[test]
-fn the_formula_is_the_walk_on_every_machine_up_to_1100_nodes() {
+fn the_formula_equals_the_walk_on_every_machine_up_to_1100_nodes() {
     for count in 1..=1100 {
         let tree = FatTree::new(QsNet::PAPER, nodes(count)).unwrap();
         for bytes in [0, 1, 319, 320, 321, 1280] {
@@ -27,7 +27,7 @@ fn the_formula_is_the_walk_on_every_machine_up_to_1100_nodes() {
 }
 
 #[test]
-fn the_formula_is_the_walk_for_every_size_up_to_ten_packets_and_a_chunk() {
+fn the_formula_equals_the_walk_for_every_size_up_to_ten_packets_and_a_chunk() {
     for count in [1, 3, 16, 63, 64, 65] {
         let tree = FatTree::new(QsNet::PAPER, nodes(count)).unwrap();
         (0..=3200).chain([512 << 10]).for_each(|bytes| assert_same(tree, bytes));
@@ -42,7 +42,7 @@ fn the_formula_is_the_walk_for_every_size_up_to_ten_packets_and_a_chunk() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn the_formula_is_the_walk_whatever_the_delays(
+    fn the_formula_equals_the_walk_for_any_delays(
         count in 1u64..300,
         bytes in 0u64..20_000,
         cable_m in 0.0f64..500.0,

@@ -1,5 +1,5 @@
-//! Profiles: one text for the model and the simulation; every value has a
-//! source, and nonsense is refused with its reason.
+//! Profiles: one text serves the model and the simulation. Every value has a source, and invalid
+//! values are refused with the reason.
 
 use storm_model::KEYS;
 use storm_qsnet_sim::{
@@ -55,7 +55,7 @@ fn the_models_text_alone_is_a_machine_with_the_defaults() {
 }
 
 #[test]
-fn nonsense_is_refused_and_the_key_is_named() {
+fn invalid_values_are_refused_and_the_key_is_named() {
     for (key, wrong) in [
         ("put-start-us", "-10.0"),
         ("detection-ms", "0.0"),
@@ -86,7 +86,7 @@ fn nonsense_is_refused_and_the_key_is_named() {
 }
 
 #[test]
-fn a_machine_that_is_not_there_is_said_not_to_be_there() {
+fn an_unknown_machine_is_reported_as_unknown() {
     let error = Profile::builtin("myrinet").unwrap_err();
     assert!(error.hint().contains("es40-qsnet"), "{}", error.hint());
 }

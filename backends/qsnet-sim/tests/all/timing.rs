@@ -98,7 +98,7 @@ fn the_ideal_machine_broadcasts_at_the_bandwidth_of_equation_6() {
     }
 }
 
-/// Equation 8: the host limits the protocol to 131 MB/s, until the network is slower than that.
+/// Equation 8: the host limits the protocol to 131 MB/s, unless the network is slower.
 #[test]
 fn the_es40_machine_broadcasts_at_the_bandwidth_of_equation_8() {
     for (nodes, expected) in [(64, 131.0), (4096, 131.0), (16_384, 103.26)] {
@@ -145,7 +145,7 @@ fn a_network_conditional_grows_by_6_us_over_1024_nodes() {
 
 /// A short broadcast on 64 nodes, published as 13 us.
 #[test]
-fn a_short_broadcast_takes_what_was_published() {
+fn a_short_broadcast_takes_the_published_time() {
     let bench = bench(&machine("es40-qsnet", 64), 1);
     let times: Vec<Duration> = (0..50).map(|_| bench.signal_time(NodeId(64))).collect();
     let typical = times.iter().min().unwrap().as_secs_f64() * 1e6;
@@ -156,7 +156,7 @@ fn a_short_broadcast_takes_what_was_published() {
 /// alone waits for four messages. Fig. 2b: a processor under load keeps daemons waiting for many
 /// milliseconds.
 #[test]
-fn load_is_felt() {
+fn load_slows_the_daemons() {
     let loaded = machine("es40-qsnet", 64).under(Load::NETWORK);
     let found = bench(&loaded, 1).bandwidth_mib_s(24);
     assert!((18.0..30.0).contains(&found), "{found} MiB/s");
@@ -170,7 +170,7 @@ fn load_is_felt() {
 
 /// Packet by packet and by formula, transfers take the same time.
 #[test]
-fn packets_and_aggregates_give_one_machine() {
+fn both_fidelities_give_the_same_times() {
     for nodes in [1, 5, 64] {
         for load in [Load::NONE, Load::NETWORK] {
             let time = |fidelity| {

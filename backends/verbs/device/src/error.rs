@@ -60,7 +60,7 @@ pub enum VerbsError {
         /// The limit.
         limit: u64,
     },
-    /// The same for the memory of an adapter's queue.
+    /// The process may not lock enough memory for an adapter's queue.
     #[error(
         "{call} on {device}: out of memory; an adapter's queues need locked memory, and this \
          process may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit \

@@ -22,16 +22,16 @@ pub(crate) fn functions() -> Result<&'static Functions, VerbsError> {
 }
 
 fn load() -> Result<Functions, VerbsError> {
-    // SAFETY: the library is the system's. Its initialisers are those that every program linked
-    // with it runs.
+    // SAFETY: the library is the system's. Loading it runs the same initialisers as in any program
+    // that is linked with it.
     let library = unsafe { Library::new(SONAME) }.map_err(VerbsError::NoLibrary)?;
     let functions = look_up(&library)?;
     // The library stays loaded, because its functions are used for ever.
     std::mem::forget(library);
-    // Kernels before 5.12 take pages of queues away from a process that forks, unless they are told
-    // (ibv_fork_init(3)). Later kernels need nothing, and the call does nothing there. SAFETY: the
-    // call has no arguments. If other code in this process has registered memory before, the call
-    // fails and changes nothing.
+    // When a process forks, kernels before 5.12 may move the pages of its queues, unless this call
+    // was made (ibv_fork_init(3)). On later kernels the call does nothing. SAFETY: the call has no
+    // arguments. If other code in this process has registered memory before, the call fails and
+    // changes nothing.
     let code = unsafe { (functions.fork_init)() };
     if code != 0 {
         tracing::warn!(code, "this process must not fork while it uses RDMA (ibv_fork_init)");
@@ -42,9 +42,9 @@ fn load() -> Result<Functions, VerbsError> {
 fn look_up(library: &Library) -> Result<Functions, VerbsError> {
     macro_rules! symbol {
         ($name:literal) => {{
-            // SAFETY: the type is that of the field of `Functions` that takes the symbol, which is
-            // the prototype in `infiniband/verbs.h`. Versions of a symbol with the same soname keep
-            // it.
+            // SAFETY: the type is that of the symbol's field in `Functions`, which is the prototype
+            // in `infiniband/verbs.h`. It is the same in all versions of the library with this
+            // soname.
             let symbol = unsafe { library.get(concat!($name, "\0").as_bytes()) };
             *symbol.map_err(|source| VerbsError::NoSymbol { symbol: $name, source })?
         }};

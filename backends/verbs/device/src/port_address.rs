@@ -11,9 +11,9 @@ const ROCE_V2: &str = "RoCE v2";
 /// The wish for the address by which a port is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Its index in the port's table of GIDs. Default none: the index of `address` if the port has
-    /// it, else of the first RoCE version 2 address over IPv4, else 0, the only index on
-    /// InfiniBand.
+    /// The index of the address in the port's table of GIDs. Default none, which takes the first
+    /// that exists: the index of `address`, the index of the first RoCE version 2 address over
+    /// IPv4, or 0. InfiniBand has only index 0.
     pub gid_index: Option<u8>,
     /// The address by which others know this host; used with RoCE only.
     pub address: Option<IpAddr>,

@@ -1,26 +1,26 @@
-//! Whether both ends of a lane poll their memory, so that a message needs no completion to be
-//! found. No queue pair and no memory here.
+//! Whether both ends of a lane poll their memory. A message is then found without a completion. No
+//! queue pair and no memory here.
 //!
 //! An end that polls says so with its messages. From then on, the other end may write to its slots
 //! silently, without a completion, as long as it polls as well. An end that goes to sleep sends
-//! `Sleeps` with the number of messages it has found. The other end answers `Heard`, and wakes it
-//! if more were sent.
+//! `Sleeps` with the number of messages it has found. The other end answers `Heard`. If it sent
+//! more messages, the answer wakes the sleeping end.
 //!
 //! A silent message is therefore always found, in one of three ways:
 //! - The receiver polls.
 //! - The receiver sleeps, and the answer wakes it.
-//! - The sender goes to sleep before it reads `Sleeps`. Then its own `Sleeps` comes after the
+//! - The sender goes to sleep before it reads `Sleeps`. Its own `Sleeps` then comes after the
 //!   message and wakes the receiver.
 
-/// What one end knows about the other, and has told it.
+/// What one end of a lane knows about the other, and what it has told the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attention {
-    /// The other end was told that this end polls, and not yet that it stopped.
-    told: bool,
-    /// `Sleeps` was sent and not answered. Until the answer it is not sent again, so these notes
+    /// The other end believes that this end polls.
+    announced: bool,
+    /// `Sleeps` was sent and not answered. It is not sent again before the answer, so these notes
     /// never use up more than one request each way.
     unanswered: bool,
-    /// The other end polls, by the last it said.
+    /// The other end polls, according to its last message.
     theirs: bool,
     /// A `Sleeps` of the other end is to be answered; true if the answer must wake it.
     answer: Option<bool>,
@@ -35,16 +35,16 @@ impl Attention {
 
     /// Returns whether the next message should say that this end polls, and records that it did.
     #[inline]
-    pub(super) fn tell(&mut self, looks: bool) -> bool {
-        let tells = looks && !self.unanswered;
-        self.told |= tells;
-        tells
+    pub(super) fn announce(&mut self, looks: bool) -> bool {
+        let announces = looks && !self.unanswered;
+        self.announced |= announces;
+        announces
     }
 
     /// A silent message was written, which also says that this end polls.
     #[inline]
     pub(super) fn wrote_silently(&mut self) {
-        self.told = true;
+        self.announced = true;
     }
 
     /// The other end polls: it has said so, or has written silently.
@@ -64,21 +64,22 @@ impl Attention {
         self.unanswered = false;
     }
 
-    /// Whether this end, which stops polling, has to send `Sleeps`. True inside if it must wake the
-    /// other end.
+    /// Whether this end has to send `Sleeps` when it stops polling. The inner value is true if
+    /// `Sleeps` must wake the other end.
     pub(super) fn farewell(self) -> Option<bool> {
-        // An end that polls, or did when it last wrote, may have written silently. It may sleep by
-        // now without having read that this end stopped. Its message must not be lost.
-        self.told.then_some(self.theirs)
+        // If the other end polls, or did when it last wrote, it may have written silently. It may
+        // be asleep now without having read that this end stopped. Its message must not be lost.
+        self.announced.then_some(self.theirs)
     }
 
     /// `Sleeps` was sent.
     pub(super) fn said_farewell(&mut self) {
-        self.told = false;
+        self.announced = false;
         self.unanswered = true;
     }
 
-    /// Whether a `Sleeps` has to be answered. True inside if the answer must wake the other end.
+    /// Whether a `Sleeps` has to be answered. The inner value is true if the answer must wake the
+    /// other end.
     pub(super) fn answer(self) -> Option<bool> {
         self.answer
     }

@@ -77,7 +77,7 @@ impl Duty {
         }
     }
 
-    /// How long until there is work even if nothing comes.
+    /// The time until the lane has work even if nothing arrives.
     fn pause(&self) -> Option<Duration> {
         match self {
             Duty::Express | Duty::Fill(_) => None,
@@ -136,7 +136,7 @@ impl Lane {
         self.wake_reader();
     }
 
-    /// A child of this member asks for a probe of the group.
+    /// Passes on that a child of this member asks for a probe of the group.
     pub(crate) fn ask_for_probe(&self) {
         if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
             granter.ask_for_probe();
@@ -173,7 +173,7 @@ impl Lane {
                 granter.on_repaired(&self.pipe, slot)
             }
             (Duty::Express | Duty::Fill(_), _) | (Duty::Grant(_), Event::Delivered(_)) => {
-                Err(self.pipe.breach("a block on a lane that grants none"))
+                Err(self.pipe.breach("it wrote a block on a lane where this end grants none"))
             }
         }
     }
@@ -260,7 +260,7 @@ impl Lane {
     fn is_looked_at(&self) -> bool {
         let is_read = match &*self.duty.borrow() {
             Duty::Express => true,
-            // Nothing to read.
+            // A bulk lane that is filled from here has nothing to read.
             Duty::Fill(_) => false,
             Duty::Grant(granter) => granter.pause().is_none(),
         };
@@ -284,7 +284,7 @@ impl Lane {
         self.arrived.set(false);
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express => self.pipe.take(),
-            // Grants are taken as they come; nothing else goes up a bulk lane.
+            // Grants are taken when their completions are; nothing else goes up a bulk lane.
             Duty::Fill(_) => Ok(None),
             Duty::Grant(granter) => granter.take(&self.pipe, &self.common),
         };
@@ -389,13 +389,13 @@ impl Polled for Lane {
 
     fn is_stuck(&self) -> bool {
         let first = self.pipe.first_request().filter(|_| !self.has_ended.get());
-        let Some((id, is_told)) = first else {
+        let Some((id, is_signalled)) = first else {
             self.seen.set(None);
             return false;
         };
         let before = self.seen.get().filter(|(before, _)| *before == id);
         // For an unsignalled request it is not known whether it is stuck: report it only once.
-        let is_stuck = before.is_some_and(|(_, looked)| is_told || !looked);
+        let is_stuck = before.is_some_and(|(_, looked)| is_signalled || !looked);
         self.seen.set(Some((id, is_stuck || before.is_some_and(|(_, looked)| looked))));
         is_stuck
     }

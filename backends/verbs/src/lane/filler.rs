@@ -47,8 +47,8 @@ pub(super) struct Filler {
 /// The data that the child gets by multicast.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The tag of the group that the child was told of.
-    told: Option<u64>,
+    /// The tag of the group that the child was invited to.
+    invited: Option<u64>,
     hears: Option<Hears>,
     /// By slot: announced payloads that the child has not confirmed, with their keys.
     kept: [Option<(Bytes, u32)>; MAX_BLOCKS_PER_LANE as usize],
@@ -75,12 +75,14 @@ impl Filler {
             self.rest.advance(Up::BYTES);
             match up {
                 Some(up) => self.on_up(pipe, common, up)?,
-                None => return Err(pipe.breach("something came up a bulk lane that means nothing")),
+                None => return Err(pipe.breach("it sent an unknown message up a bulk lane")),
             }
         }
         self.repair(pipe)?;
         match common.group() {
-            Some(group) if self.shared.told != Some(group.address().tag) => self.tell(pipe, &group),
+            Some(group) if self.shared.invited != Some(group.address().tag) => {
+                self.invite(pipe, &group)
+            }
             _ => Ok(()),
         }
     }
@@ -90,21 +92,21 @@ impl Filler {
             Up::Grant { slot, to } => {
                 let is_known = self.grants.iter().any(|(other, _)| *other == slot);
                 if slot >= MAX_BLOCKS_PER_LANE || is_known {
-                    return Err(pipe.breach("a block was granted twice"));
+                    return Err(pipe.breach("it granted a block twice"));
                 }
                 self.shared.kept[slot as usize] = None;
                 self.grants.push_back((slot, to));
             }
             Up::Repair { slot, offset, to } => {
                 if !self.shared.on_repair(slot, offset, to) {
-                    return Err(pipe.breach("it misses what it was not told of"));
+                    return Err(pipe.breach("it misses a chunk that was not announced to it"));
                 }
                 common.group().iter().for_each(|group| group.missed(to.len.into()));
             }
             Up::Probe => common.group().iter().for_each(|group| group.child_asks()),
             Up::Hears { tag, from } => {
                 let group = common.group().filter(|group| group.address().tag == tag);
-                if let Some(group) = group.filter(|_| self.shared.told == Some(tag)) {
+                if let Some(group) = group.filter(|_| self.shared.invited == Some(tag)) {
                     self.shared.hears = Some(group.child_hears(from));
                 }
             }
@@ -122,14 +124,14 @@ impl Filler {
         Ok(())
     }
 
-    fn tell(&mut self, pipe: &Pipe, group: &Group) -> Result<(), LaneError> {
+    fn invite(&mut self, pipe: &Pipe, group: &Group) -> Result<(), LaneError> {
         if !self.is_ready(pipe) {
             return Ok(());
         }
         let address = group.address();
         if self.write_announcement(pipe, &Announcement::Group(address).encode())?.is_some() {
             self.shared = Shared {
-                told: Some(address.tag),
+                invited: Some(address.tag),
                 kept: std::mem::take(&mut self.shared.kept),
                 repairs: std::mem::take(&mut self.shared.repairs),
                 ..Shared::default()
@@ -231,7 +233,7 @@ impl Filler {
     /// that gets a payload for many sends it to the group.
     fn number(&mut self, common: &Common, pipe: &Pipe, payload: &Bytes, key: u32) -> Option<u64> {
         let from = self.shared.hears.as_ref()?.from;
-        let group = common.group().filter(|it| self.shared.told == Some(it.address().tag))?;
+        let group = common.group().filter(|it| self.shared.invited == Some(it.address().tag))?;
         if self.shared.is_in_vain() {
             tracing::warn!(
                 peer = %pipe.peer,

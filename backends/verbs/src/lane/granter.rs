@@ -74,7 +74,7 @@ enum Payload {
 struct Membership {
     group: Rc<Group>,
     /// The parent knows that this member hears the group.
-    said: bool,
+    reported: bool,
     /// The number of questions for a probe, and when the next is due.
     probes: u32,
     next_probe: Instant,
@@ -106,7 +106,7 @@ impl Granter {
         let (slot, len) = self.check_filled(pipe, slot, len)?;
         let bytes = self.blocks[slot].copy(0..len);
         let Some((announcement, head)) = Announcement::decode(&bytes) else {
-            return Err(pipe.breach("it tells what means nothing"));
+            return Err(pipe.breach("it sent an unknown announcement"));
         };
         match announcement {
             Announcement::Group(address) if head.is_empty() => {
@@ -121,9 +121,9 @@ impl Granter {
                 let max_bytes = self.blocks[slot].capacity() - PAYLOAD_AT;
                 let can_be =
                     (1..=max_bytes).contains(&(total as usize)) && head.len() <= PAYLOAD_AT;
-                let membership = self.membership.as_ref().filter(|it| it.said && can_be);
+                let membership = self.membership.as_ref().filter(|it| it.reported && can_be);
                 let Some(Membership { group, .. }) = membership else {
-                    return Err(pipe.breach("a chunk of the group that cannot be"));
+                    return Err(pipe.breach("it announced an impossible chunk of the group"));
                 };
                 let (head, group) = (bytes.slice_ref(head), group.clone());
                 group.announced(number);
@@ -132,7 +132,7 @@ impl Granter {
                 self.filled.push_back(Filled::Chunk(chunk));
                 Ok(())
             }
-            Announcement::Group(_) => Err(pipe.breach("something follows where the group is")),
+            Announcement::Group(_) => Err(pipe.breach("data follows the address of the group")),
         }
     }
 
@@ -147,7 +147,7 @@ impl Granter {
                 *holes -= 1;
                 Ok(())
             }
-            _ => Err(pipe.breach("a hole was filled that is none")),
+            _ => Err(pipe.breach("it filled a hole that does not exist")),
         }
     }
 
@@ -159,7 +159,7 @@ impl Granter {
             && (1..=self.blocks[slot].capacity()).contains(&len);
         match is_granted {
             true => Ok((slot, len)),
-            false => Err(pipe.breach("a block was filled that was not granted")),
+            false => Err(pipe.breach("it filled a block that was not granted")),
         }
     }
 
@@ -181,7 +181,7 @@ impl Granter {
         Ok(frame)
     }
 
-    /// How long until there is work even if nothing comes.
+    /// The time until the lane has work even if nothing arrives.
     pub(super) fn pause(&self) -> Option<Duration> {
         let now = Instant::now();
         let membership = self.membership.as_ref();
@@ -194,7 +194,7 @@ impl Granter {
             }
             _ => None,
         });
-        let probe = membership.filter(|it| !it.said && it.probes <= MAX_PROBES);
+        let probe = membership.filter(|it| !it.reported && it.probes <= MAX_PROBES);
         let probe = probe.map(|it| it.next_probe.saturating_duration_since(now));
         steps.chain(probe).min()
     }
@@ -222,15 +222,15 @@ impl Granter {
     /// tells the parent.
     fn attend(&mut self, common: &Rc<Common>, now: Instant) {
         if let Some(address) = self.invitation.take() {
-            let join = |group| Membership { group, said: false, probes: 0, next_probe: now };
+            let join = |group| Membership { group, reported: false, probes: 0, next_probe: now };
             self.membership = common.join(address).map(join);
         }
         let Some(membership) = &mut self.membership else { return };
-        if membership.said {
+        if membership.reported {
             return;
         }
         if let Some(from) = membership.group.hears_from() {
-            membership.said = true;
+            membership.reported = true;
             let tag = membership.group.address().tag;
             return self.out.push(Up::Hears { tag, from });
         }
@@ -246,15 +246,15 @@ impl Granter {
         self.out.ask_for_probe();
     }
 
-    /// Claims the chunks that are complete, and those whose rest will not come by itself. Asks for
-    /// the missing parts of the latter.
+    /// Claims the chunks that are complete, and those whose missing parts will not come by
+    /// multicast. Asks the parent for the missing parts.
     fn claim(&mut self, now: Instant) {
         let mut missing = Vec::new();
         for filled in &mut self.filled {
             let Filled::Chunk(chunk @ Chunk { payload: Payload::Awaited, .. }) = filled else {
                 continue;
             };
-            // A datagram that does not end a chunk may wake nobody, so look now.
+            // A datagram that does not end a chunk may wake no task, so look now.
             chunk.group.progress();
             if matches!(chunk.group.step(&chunk.awaited, now), Step::Wait(_)) {
                 continue;
@@ -332,8 +332,8 @@ impl Granter {
         frame
     }
 
-    /// Whether a frame is worth keeping in its block. A payload of the group always is: a copy
-    /// would lose its mark, which says that the children have it too.
+    /// Whether a frame is worth keeping in its block. A payload that came by multicast always is: a
+    /// copy loses its mark, which says that the children have the payload too.
     fn is_worth(&self, range: &Range<usize>, sent: Option<Mark>) -> bool {
         sent.is_some() || range.len() >= self.pool.least_kept_bytes()
     }

@@ -1,4 +1,4 @@
-//! One end of a lane before it knows the other.
+//! One end of a lane before it is connected to the other end.
 
 use super::connected::{Duty, Lane};
 use super::filler::Filler;
@@ -96,7 +96,7 @@ impl Half {
         let number = common.adapter.port.number;
         let looking = match duty {
             Duty::Express => common.adapter.poller.looking(),
-            // Messages up a bulk lane are processed when there is nothing else to do.
+            // Messages that come up a bulk lane are processed when nothing else is to be done.
             Duty::Fill(_) | Duty::Grant(_) => Rc::default(),
         };
         let pipe = Pipe::new(peer, number, theirs, pair, queue.clone(), region, looking);
@@ -119,8 +119,8 @@ fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError>
     })
 }
 
-/// A random first packet number. Packets of an earlier pair of the same number are then not taken
-/// for packets of this pair.
+/// A random first packet number. Packets of an earlier pair with the same queue pair number are
+/// thus not mistaken for packets of this pair.
 fn first_packet() -> u32 {
     // Without randomness 0 will do: the pair's number differs each time.
     getrandom::u32().unwrap_or(0) & MAX_PACKET_NUMBER

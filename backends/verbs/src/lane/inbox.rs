@@ -8,10 +8,10 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Messages up to this length are taken into shared memory. A part that is kept keeps at most
+/// Messages up to this length are copied into shared memory. A kept part of one keeps at most
 /// [`TAKEN_BYTES`] alive.
 const SHARED_BYTES: usize = 256;
-/// Length of that memory.
+/// The length of one piece of the shared memory.
 const TAKEN_BYTES: usize = 4096;
 // Short messages are read in whole words.
 const _: () = assert!(MAX_SHORT_BYTES.is_multiple_of(8) && MAX_SHORT_BYTES <= SHARED_BYTES);
@@ -83,8 +83,8 @@ impl Inbox {
         true
     }
 
-    /// A completion reports a run of `len` bytes. Every message sent before it is in its slot by
-    /// now, and comes first. Returns whether there was any.
+    /// Takes the report of a completion: a run of `len` bytes. Every message sent before the run is
+    /// now in its slot, and comes first. Returns whether there was any.
     ///
     /// # Errors
     /// [`Overrun`] if there is no room for the run.

@@ -1,8 +1,8 @@
 //! A lane: one queue pair, a ring each way, and blocks on a bulk lane.
 //!
-//! [`Half`] is one end before it knows the other; [`Lane`] is connected. [`pipe`] has the queue
-//! pair, the rings and the slots. [`attention`] tracks whether both ends poll the slots. [`filler`]
-//! and [`granter`] are the two ends of bulk lanes.
+//! [`Half`] is one end before it is connected; [`Lane`] is connected. [`pipe`] has the queue pair,
+//! the rings and the slots. [`attention`] tracks whether both ends poll the slots. [`filler`] and
+//! [`granter`] are the two ends of bulk lanes.
 
 mod attention;
 mod connected;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,
-    /// A question for a probe is due.
+    /// Whether a question for a probe is to be sent.
     probe: bool,
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_ask_one_question_waits() {
+    fn at_most_one_question_for_a_probe_waits() {
         let mut out = Outbox::default();
         out.push(Up::Hears { tag: 1, from: 2 });
         for _ in 0..1000 {

@@ -26,7 +26,8 @@ impl Outward {
         self.under_way.push_back((id, Posted { end: self.ring.end(), frame }));
     }
 
-    /// Takes the next complete request up to this id. Returns its frame, if it was one.
+    /// Takes the next request that this id shows to be complete. Returns the name of its frame, if
+    /// the request carried one.
     pub(super) fn completed(&mut self, id: u64) -> Option<Option<usize>> {
         let (_, posted) = self.under_way.pop_front_if(|(first, _)| *first <= id)?;
         self.ring.completed(posted.end);
@@ -34,7 +35,7 @@ impl Outward {
     }
 
     /// Whether a signalled request is under way.
-    pub(super) fn is_any_told_of(&self) -> bool {
+    pub(super) fn has_signalled(&self) -> bool {
         !self.under_way.is_empty()
     }
 }

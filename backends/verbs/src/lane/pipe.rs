@@ -55,8 +55,8 @@ pub(super) struct Pipe {
     max_short_bytes: usize,
     /// Messages found in slots since the queue was last polled.
     found: Cell<u32>,
-    /// Used receive requests that were not replaced yet. The other side may always send that many
-    /// fewer messages.
+    /// Used receive requests that were not replaced yet. The other side's credit is lower by this
+    /// number.
     owed: Cell<u32>,
 }
 
@@ -126,7 +126,7 @@ impl Pipe {
     /// The first request that is not known to be complete, and whether any signalled request is
     /// under way.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
-        Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
+        Some((self.pair.first_under_way()?, self.outward.borrow().has_signalled()))
     }
 
     /// Whether another block can be written to.
@@ -169,7 +169,7 @@ impl Pipe {
         }
     }
 
-    /// Writes a frame, or a part of one, to a block of the other side. It is known as `name` until
+    /// Writes a frame, or a part of one, to a block of the other side. `name` identifies it until
     /// it is delivered. There must be a [request](Self::has_request).
     pub(super) fn put_frame(
         &self,
@@ -205,8 +205,8 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot. Returns whether there is one, which the caller then
-    /// takes.
+    /// Looks for a short message in its slot. Returns whether there is one. The caller then takes
+    /// it.
     #[inline]
     pub(super) fn find(&self) -> bool {
         let has_come = self.inbox.borrow_mut().find();
@@ -274,8 +274,8 @@ impl Pipe {
         Ok(found)
     }
 
-    /// Replaces the used receive requests. Must run before the other side gets more credit;
-    /// otherwise runs when there is nothing else to do.
+    /// Replaces the used receive requests. It must run before the other side gets more credit.
+    /// Otherwise it runs when nothing else is to be done.
     pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
         match self.owed.take() {
             0 => Ok(()),
@@ -295,7 +295,9 @@ impl Pipe {
                 self.owed.set(self.owed.get() + 1);
                 self.on_written(immediate, len, each)
             }
-            Outcome::Received { .. } => Err(self.breach("something came that is no write")),
+            Outcome::Received { .. } => {
+                Err(self.breach("a completion arrived that is not of a write"))
+            }
             Outcome::Flushed => Err(self.failed(crate::abi::WC_WR_FLUSH_ERR)),
             Outcome::Failed { status } => Err(self.failed(status)),
         }
@@ -324,7 +326,7 @@ impl Pipe {
         written: u32,
         each: &mut impl FnMut(Event) -> Result<(), LaneError>,
     ) -> Result<(), LaneError> {
-        let overrun = |Overrun| self.breach("more came than there is room for");
+        let overrun = |Overrun| self.breach("it sent more than its credit");
         match Note::decode(immediate) {
             Some(Note::Run { len, looks }) if len == written => {
                 let found = self.inbox.borrow_mut().run(len).map_err(overrun)?;
@@ -355,16 +357,14 @@ impl Pipe {
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
             Some(Note::Announced(slot)) => each(Event::Announced { slot, len: written }),
             Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
-            Some(Note::Run { .. }) | None => {
-                Err(self.breach("an immediate value that means nothing"))
-            }
+            Some(Note::Run { .. }) | None => Err(self.breach("it sent an unknown immediate value")),
         }
     }
 
     /// The note for a run of `len` bytes.
     fn run(&self, len: usize) -> Note {
         let mut attention = self.attention.get();
-        let looks = attention.tell(self.looking.get());
+        let looks = attention.announce(self.looking.get());
         self.attention.set(attention);
         Note::Run { len: len as u32, looks }
     }
@@ -388,16 +388,16 @@ impl Pipe {
         Ok(())
     }
 
-    /// A short message was posted; `told` is its id if it is signalled.
+    /// A short message was posted; `signalled` is its id if it is signalled.
     #[inline]
-    fn posted(&self, told: Option<u64>) {
-        if let Some(id) = told {
+    fn posted(&self, signalled: Option<u64>) {
+        if let Some(id) = signalled {
             self.outward.borrow_mut().posted(id, None);
         }
     }
 
-    /// Writes the front of `out` to the next slot of the other side, if both ends poll, it is short
-    /// enough, and there is room. Returns whether it was written.
+    /// Writes the front of `out` to the next slot of the other side, if both ends poll, the message
+    /// is short enough, and there is room. Returns whether the message was written.
     #[inline]
     fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -407,17 +407,17 @@ impl Pipe {
         }
         let Some(number) = self.outward.borrow().ring.next() else { return Ok(false) };
         let (head, to) = (slot::head(number, bytes).to_le_bytes(), self.theirs.slot(number));
-        let told = self.pair.post_inline([&head, bytes], to, Notice::Nothing)?;
+        let signalled = self.pair.post_inline([&head, bytes], to, Notice::Nothing)?;
         self.outward.borrow_mut().ring.sent_short();
         self.change_attention(Attention::wrote_silently);
-        self.posted(told);
+        self.posted(signalled);
         out.pop_front();
         Ok(true)
     }
 
     /// Sends the front of `out` inside its request, if it is short enough and there is room.
-    /// Returns whether it was sent. The data is not copied to the ring here, but takes its place in
-    /// the ring on both sides.
+    /// Returns whether it was sent. The data is not copied to the ring of this side, but takes up
+    /// its place in the ring on both sides.
     #[inline]
     fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -428,9 +428,9 @@ impl Pipe {
             return Ok(false);
         }
         let (to, notice) = (self.theirs.ring(room.start), Notice::Wakes(self.run(len).encode()));
-        let told = self.pair.post_inline([bytes, &[]], to, notice)?;
+        let signalled = self.pair.post_inline([bytes, &[]], to, notice)?;
         self.outward.borrow_mut().ring.sent_run(len);
-        self.posted(told);
+        self.posted(signalled);
         out.pop_front();
         Ok(true)
     }

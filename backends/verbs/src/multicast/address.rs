@@ -1,4 +1,4 @@
-//! The address of a cluster's group. The root makes it up, and each parent tells it to its
+//! The address of a cluster's group. The root chooses it, and each parent passes it on to its
 //! children.
 
 use crate::VerbsError;
@@ -40,12 +40,12 @@ impl GroupAddress {
     ) -> Result<GroupAddress, VerbsError> {
         let none = |why| VerbsError::NoMulticast { device: device.name().to_owned(), why };
         if !port.is_ethernet() {
-            return Err(none("on InfiniBand a group is joined by rdma_cm, which is not done"));
+            return Err(none("on InfiniBand a group needs rdma_cm, which is not supported"));
         }
         if own_address(own).is_none() {
             return Err(none("its port has no IPv4 address"));
         }
-        let random = || getrandom::u64().map_err(|_| none("there is no randomness"));
+        let random = || getrandom::u64().map_err(|_| none("the system gives no random numbers"));
         let (tag, [_, _, high, low, key @ ..]) = (random()?, random()?.to_le_bytes());
         let group = Ipv4Addr::from([LOCAL_SCOPE[0], LOCAL_SCOPE[1], high, low]);
         let gid = group.to_ipv6_mapped().octets();
@@ -54,12 +54,16 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// The fault of the address, if it has one.
+    /// What is wrong with the address, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
-            () if self.ip().is_none() => Some("its group is at no multicast address"),
-            () if !MTU_BYTES.contains(&self.datagram_bytes) => Some("its MTU does not exist"),
-            () if self.qkey > MAX_QKEY => Some("the key of its group is not for programs"),
+            () if self.ip().is_none() => {
+                Some("the address of its group is not a multicast address")
+            }
+            () if !MTU_BYTES.contains(&self.datagram_bytes) => {
+                Some("the MTU of its group does not exist")
+            }
+            () if self.qkey > MAX_QKEY => Some("the Q_Key of its group is reserved"),
             () => None,
         }
     }

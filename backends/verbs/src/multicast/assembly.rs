@@ -1,20 +1,20 @@
 //! Chunks that come in datagrams, in any order, with holes and duplicates, until they are claimed.
 //! No network and no adapter memory here.
 //!
-//! A claimed chunk belongs to its claimer. Later datagrams of it are refused, so that others can
-//! fill the holes.
+//! A claimed chunk belongs to its claimer. Later datagrams for it are refused, so that the claimer
+//! can have the holes filled.
 
 use super::datagram::Head;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A chunk is dropped if its parent has not announced it for this long: it was for other nodes, or
-/// its transfer was given up.
+/// A chunk is dropped if its parent has not announced it for this long: it was meant for other
+/// nodes, or its transfer was given up.
 const STALE: Duration = Duration::from_secs(1);
 /// Chunks more than this many windows from the last announced chunk are refused. Older chunks are
-/// over, and no honest sender is further ahead. A member that heard nothing for that long follows
-/// the next announcement.
+/// over, and no honest sender is further ahead. A member that heard nothing for a longer stretch
+/// follows the next announcement.
 const REACH_WINDOWS: u64 = 4;
 
 /// Memory in which the pieces of one chunk are assembled.
@@ -79,7 +79,7 @@ pub struct Assembler<S> {
     anchor: Option<u64>,
 }
 
-/// One chunk, as far as it has come.
+/// One chunk, as far as it has arrived.
 #[derive(Debug)]
 pub struct Assembly<S> {
     store: S,
@@ -107,9 +107,9 @@ impl<S: Store> Assembler<S> {
         self.next
     }
 
-    /// The parent announces the next chunk on its lane. The numbers in datagrams are checked
-    /// against it, because anybody who knows the tag can send datagrams.
-    pub fn tell(&mut self, number: u64) {
+    /// Announces the next chunk, as the parent does on its lane. The numbers in datagrams are
+    /// checked against it, because anybody who knows the tag can send datagrams.
+    pub fn announce(&mut self, number: u64) {
         self.anchor = Some(number);
         let possible = self.oldest()..=number.saturating_add(self.reach());
         if !possible.contains(&self.next) {
@@ -119,8 +119,8 @@ impl<S: Store> Assembler<S> {
         self.over.retain(|other| possible.contains(other));
     }
 
-    /// Drops chunks that were not claimed for a second. If such a chunk is announced later, all of
-    /// it is asked for.
+    /// Drops chunks that were not claimed for a second. If such a chunk is announced later, the
+    /// member asks for all of it.
     pub fn sweep(&mut self, now: Instant) {
         self.chunks.retain(|_, chunk| now.saturating_duration_since(chunk.since) < STALE);
     }
@@ -154,13 +154,14 @@ impl<S: Store> Assembler<S> {
         self.chunks.get(&number).is_some_and(|chunk| chunk.missing == 0)
     }
 
-    /// Whether a part of a later chunk has come, so that the missing parts of this chunk will not.
+    /// Whether a part of a later chunk has arrived: the missing parts of this chunk will then not
+    /// arrive.
     pub fn is_past(&self, number: u64) -> bool {
         self.next > number.saturating_add(1)
     }
 
-    /// Hands over a chunk of this length as it is; `None` if nothing of it is here. Later datagrams
-    /// of it are refused.
+    /// Hands over a chunk of this length as far as it has arrived. `None` if no part of it has.
+    /// Later datagrams for it are refused.
     pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
         self.over.insert(number);
         self.chunks.remove(&number).filter(|chunk| chunk.total == total)
@@ -217,7 +218,7 @@ impl<S: Store> Assembler<S> {
     }
 
     fn heard(&mut self, next: u64) -> Result<(), Refusal> {
-        // The chunk first heard may have begun before, so it does not count as heard.
+        // The first chunk heard may have begun earlier, so it does not count as heard.
         self.first.get_or_insert(next);
         let reach = self.reach();
         if next > self.anchor.get_or_insert(next).saturating_add(reach) {

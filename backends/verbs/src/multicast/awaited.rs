@@ -1,5 +1,5 @@
-//! A chunk whose head has come by the lane and whose payload comes in datagrams: when to take it,
-//! and when to ask for missing parts.
+//! A chunk whose head has arrived by the lane and whose payload arrives in datagrams: when to take
+//! it, and when to ask for missing parts.
 
 use super::assembly::{Assembler, Store};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(4);
 /// An awaited chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
-    /// Its number.
+    /// The number.
     pub number: u64,
     /// Length of its payload, in bytes.
     pub total: u32,

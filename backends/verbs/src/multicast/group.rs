@@ -80,7 +80,8 @@ pub(crate) struct Hears {
 }
 
 impl Group {
-    /// Makes a new group, at the root. `None` if multicast is off, or fails, which is logged.
+    /// Makes a new group at the root. `None` if multicast is off. A failure also gives `None`, and
+    /// is logged.
     pub(crate) fn make(adapter: &Adapter, upward: &Rc<Upward>) -> Option<Rc<Group>> {
         let needed = match adapter.config.multicast? {
             Multicast::Off => return None,
@@ -92,7 +93,7 @@ impl Group {
         Group::start((adapter, upward), name, role, needed)
     }
 
-    /// Joins the root's group. `None` if that fails, which is logged.
+    /// Joins the root's group. A failure gives `None`, and is logged.
     pub(crate) fn join(
         adapter: &Adapter,
         upward: &Rc<Upward>,
@@ -156,7 +157,8 @@ impl Group {
         self.failed.get()
     }
 
-    /// A child hears everything from chunk `from` on, which is capped at the chunks sent so far.
+    /// Records that a child hears everything from chunk `from` on. `from` is capped at the chunks
+    /// sent so far.
     pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
         self.hearing.set(self.hearing.get() + 1);
         Hears { group: self.clone(), from: from.min(self.next()) }
@@ -164,7 +166,7 @@ impl Group {
 
     /// The parent announces the next chunk.
     pub(crate) fn announced(&self, number: u64) {
-        self.assembler(|assembler| assembler.tell(number));
+        self.assembler(|assembler| assembler.announce(number));
     }
 
     /// Drops chunks that were for others.
@@ -309,7 +311,7 @@ impl Polled for Group {
 
     fn arm(&self) -> bool {
         let wanted = match &self.role {
-            // Nobody waits for room except the payload itself, which must be released.
+            // Only the payload waits for room, and must be released.
             Role::Sends(sender) if sender.pair.is_sending() => Wanted::All,
             Role::Sends(_) => return false,
             Role::Listens(_) => Wanted::Arrivals,

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Chunks under way at a time; chunks without room go by the tree.
+/// The most chunks under way. Chunks without room are sent by the tree.
 const CHUNKS_UNDER_WAY: u32 = 4;
-/// The shortest time between probes. One probe answers many members that ask at a time.
+/// The shortest time between probes. One probe answers all members that ask within it.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Sends to the group.

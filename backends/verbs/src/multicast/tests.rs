@@ -84,8 +84,7 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
             Fate::Late { by, times } => {
                 arrivals.extend((0..*times).map(|time| (at + by * (time + 1), datagram.clone())));
             }
-            // The datagram is then of another group. Only a sender that knows the tag can be of
-            // this group.
+            // The changed byte is in the tag: the datagram now belongs to another group.
             Fate::Changed { at: place, by } if *place < 8 => {
                 let mut datagram = datagram.clone();
                 datagram[*place] ^= by;
@@ -109,11 +108,11 @@ struct Member {
 
 impl Member {
     /// Goes as far as it can. Returns whether it has all chunks.
-    fn go_on(&mut self, chunks: &[Vec<u8>], told: usize) -> bool {
-        while let Some(chunk) = chunks[..told].get(self.next as usize) {
+    fn go_on(&mut self, chunks: &[Vec<u8>], announced: usize) -> bool {
+        while let Some(chunk) = chunks[..announced].get(self.next as usize) {
             let total = chunk.len() as u32;
             let awaited = Awaited { number: self.next, total, since: self.since };
-            self.assembler.tell(self.next);
+            self.assembler.announce(self.next);
             if matches!(awaited.step(&self.assembler, self.now), Step::Wait(_)) {
                 return false;
             }
@@ -142,7 +141,7 @@ proptest! {
     /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Heads come early or
     /// late. Memory is there or not. Still, the member gets the bytes that were sent.
     #[test]
-    fn whatever_is_lost_late_or_twice_the_bytes_are_the_same(
+    fn lost_late_and_duplicate_datagrams_change_no_byte(
         lens in prop::collection::vec(1_usize..=1000, 1..20),
         fates in prop::collection::vec(fate(), 1..80),
         lead in 0_usize..60,
@@ -193,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
+fn each_impossible_datagram_is_refused_for_its_reason() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     let mut refusal = |bytes: &[u8]| match take(&mut assembler, now, bytes) {
         Verdict::Refused(refusal) => Some(refusal),
@@ -218,11 +217,11 @@ fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
     assert!(assembler.claim(41, 250).is_some());
     let late = take(&mut assembler, now, &datagram(41, 100, 250, &[0; 100]));
     assert_eq!(late, Verdict::Refused(Refusal::Over), "it was claimed");
-    assert!(assembler.claim(42, 999).is_none(), "another length was told");
+    assert!(assembler.claim(42, 999).is_none(), "another length was announced");
 }
 
 #[test]
-fn chunks_that_nobody_tells_of_make_room_for_what_follows() {
+fn unannounced_chunks_make_room_for_later_ones() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     for number in 0..5 {
         let first = datagram(number, 0, 250, &[0; 100]);
@@ -233,7 +232,7 @@ fn chunks_that_nobody_tells_of_make_room_for_what_follows() {
 }
 
 #[test]
-fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
+fn unannounced_chunks_are_dropped_after_a_second() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     let rooms = Rc::default();
     for (number, ms) in [(0, 0), (1, 600)] {
@@ -241,7 +240,7 @@ fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
         assembler.take(at, &bytes, || Some(Memory::counted(&rooms)));
     }
     assembler.sweep(now + Duration::from_millis(900));
-    assert_eq!(Rc::strong_count(&rooms), 3, "both may still be told of");
+    assert_eq!(Rc::strong_count(&rooms), 3, "both may still be announced");
     assembler.sweep(now + Duration::from_millis(1100));
     assert_eq!(Rc::strong_count(&rooms), 2);
     assert!(assembler.claim(0, 250).is_none());
@@ -249,7 +248,7 @@ fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
     assert_eq!(Rc::strong_count(&rooms), 1, "nothing is kept for nobody");
 }
 
-/// A member that lies about the root's progress, once or often, stops nobody from hearing the root.
+/// A member that lies about the root's progress, once or often, keeps nobody from hearing the root.
 #[test]
 fn a_number_far_ahead_is_not_believed() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
@@ -266,7 +265,7 @@ fn a_number_far_ahead_is_not_believed() {
             take(&mut assembler, now, &datagram(number + step, 0, 0, &[]));
         }
         assert!(assembler.next() <= number + 16, "{} of {number}", assembler.next());
-        assembler.tell(number);
+        assembler.announce(number);
         for piece in datagrams(number, &payload(number, 250)) {
             assert_eq!(take(&mut assembler, now, &piece), Verdict::Placed);
         }
@@ -280,7 +279,7 @@ fn a_number_far_ahead_is_not_believed() {
 fn ended_transfers_are_forgotten() {
     let mut assembler = Assembler::<Memory>::new(LAYOUT);
     for number in (0..2000).chain((0..2000).map(|step| step << 40)) {
-        assembler.tell(number);
+        assembler.announce(number);
         assert!(assembler.claim(number, 250).is_none());
         assert!(assembler.remembered() <= 40, "{}", assembler.remembered());
     }
@@ -291,13 +290,13 @@ fn lane_reports_count_more_than_hearsay() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
     // The first number heard is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
-    assembler.tell(7);
+    assembler.announce(7);
     assert_eq!(assembler.next(), 7);
     assert_eq!(take(&mut assembler, now, &datagram(7, 0, 100, &[0; 100])), Verdict::Placed);
     assert!(assembler.is_complete(7));
     assert!(!assembler.is_past(7));
     // The member got its data elsewhere for long: the numbers meanwhile were for others.
-    assembler.tell(1 << 40);
+    assembler.announce(1 << 40);
     let now_there = datagram(1 << 40, 0, 100, &[0; 100]);
     assert_eq!(take(&mut assembler, now, &now_there), Verdict::Placed);
     assert!(assembler.is_complete(1 << 40));

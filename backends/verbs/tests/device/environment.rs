@@ -60,7 +60,7 @@ fn reason(config: VerbsConfig) -> String {
     text
 }
 
-/// Not a test of its own: [`report`] starts it.
+/// Not a test by itself: [`report`] starts it.
 #[test]
 fn reporter() {
     match std::env::var(REPORT_VARIABLE).as_deref() {

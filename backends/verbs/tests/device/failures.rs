@@ -101,7 +101,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
         assert_eq!(all, free, "nothing is kept");
     }
     drop((down, up, pair));
-    // The kernel waits until nobody uses the device.
+    // The kernel waits until the device is no longer in use.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -109,7 +109,7 @@ async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus)
 }
 
 #[test]
-fn a_device_whose_network_is_taken_out_ends_its_lanes_and_can_go() {
+fn removing_the_network_ends_the_lanes_and_frees_the_device() {
     run(async {
         let (parent, child, status) = ended_by("ip link delete d0").await;
         assert!(status.success(), "it is gone");
@@ -122,7 +122,7 @@ fn a_device_whose_network_is_taken_out_ends_its_lanes_and_can_go() {
 }
 
 #[test]
-fn a_device_that_is_to_be_deleted_serves_its_lanes_to_their_end_and_goes() {
+fn a_device_to_be_deleted_serves_its_lanes_to_their_end() {
     run(async {
         let pair = Pair::new();
         expect_data(&pair).await;
@@ -145,7 +145,7 @@ fn a_device_that_is_to_be_deleted_serves_its_lanes_to_their_end_and_goes() {
 }
 
 #[test]
-fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
+fn a_fatal_device_event_ends_busy_lanes_and_the_device_is_reopened() {
     run(async {
         let nothing = resources();
         let pair = Pair::new();
@@ -154,7 +154,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
         let payload = pair.parent.place(pattern(0, 200_000), false);
         let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
         let fails = async {
-            // In the middle of the other tasks' work.
+            // The port goes down in the middle of the other tasks' work.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }

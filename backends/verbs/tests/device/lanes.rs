@@ -75,7 +75,7 @@ fn short_messages_never_fill_a_ring_that_is_read() {
 }
 
 #[test]
-fn it_is_the_same_when_completions_are_polled_for() {
+fn lanes_work_the_same_with_polling() {
     run(async {
         let pair = looking(Duration::from_micros(200));
         let ends = pair.lane(Lane::Express);
@@ -99,8 +99,7 @@ fn mixed_len(number: usize) -> usize {
     }
 }
 
-/// Sends `count` messages, each at once. Most of them are short, and their bytes say where they
-/// are.
+/// Sends `count` messages without waiting. Most are short, and their bytes give their positions.
 async fn send_mixed(carrier: &dyn Carrier, count: usize) -> usize {
     let mut at = 0;
     for number in 0..count {
@@ -141,7 +140,7 @@ fn short_messages_keep_their_place_among_long_ones() {
 
 /// Ends that hardly poll before they sleep, for various lengths of time: a sleeping end is woken.
 #[test]
-fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
+fn a_sleeping_end_is_woken_by_messages_sent_meanwhile() {
     run(async {
         for (parent_us, child_us) in [(1, 1), (5, 50), (100, 20), (0, 100), (100, 0)] {
             let spin = Duration::from_micros;

@@ -1,4 +1,4 @@
-//! Memory can be used only as it was registered for.
+//! Memory permits only the access that it was registered for.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

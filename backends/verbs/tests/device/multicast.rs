@@ -109,7 +109,7 @@ fn a_multicast_is_sent_once_and_arrives_unchanged_everywhere() {
 }
 
 #[test]
-fn a_child_passes_on_that_it_has_what_all_have() {
+fn a_child_passes_on_the_mark_of_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
@@ -137,9 +137,9 @@ fn a_child_passes_on_that_it_has_what_all_have() {
     });
 }
 
-/// A payload sent to all is taken by all, so a forwarder knows that its children have it too.
+/// A forwarder does not forward a payload that its children also got by multicast.
 #[test]
-fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
+fn a_forwarder_does_not_resend_a_multicast_payload() {
     run(async {
         let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
         let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));

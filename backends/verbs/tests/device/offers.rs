@@ -39,12 +39,12 @@ fn senseless_offers_are_refused_with_the_reason() {
         let version = refusal(|offer| change(&offer, |offer| offer.version += 1));
         assert!(version.contains("another version"), "{version}");
         let layer = refusal(|offer| change(&offer, |offer| offer.link_layer = 1));
-        assert_eq!(layer, "n2 has its port on InfiniBand, this node on Ethernet");
+        assert_eq!(layer, "the port of n2 is on InfiniBand, the port of this node on Ethernet");
     });
 }
 
 #[test]
-fn a_key_that_is_not_the_others_ends_the_lane_with_its_name() {
+fn a_wrong_memory_key_ends_the_lane_and_names_the_peer() {
     run(async {
         let pair = Pair::new();
         let wrong = |offer: Vec<u8>| change(&offer, |offer| offer.ring_rkey ^= 0xff00);

@@ -14,7 +14,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl Expected {
-    /// The file, or `None`, loudly, when it is not there.
+    /// The file. `None`, with a visible notice, when it is missing.
     pub(crate) fn read(name: &str) -> Option<Expected> {
         storm_reference::read(&format!("expected/{name}")).map(|text| Expected::parse(&text))
     }
@@ -46,7 +46,7 @@ impl Row<'_> {
     }
 }
 
-/// Fails if `value` differs from `expected` by more than this part of it.
+/// Fails if `value` differs from `expected` by more than the fraction `part`.
 pub(crate) fn assert_within(what: &str, value: f64, expected: f64, part: f64) {
     let error = (value - expected).abs();
     assert!(error <= part * expected.abs(), "{what}: {value} where {expected} is expected");

@@ -13,7 +13,7 @@ const JOB_SLOTS: u32 = 32;
 /// The jobs that have been launched, have not ended, and run in this slice.
 fn running(world: &World) -> Vec<u64> {
     let active = world.core.active_row(PARTITION);
-    let runs = |job: &JobId| world.core.live[job].rows.contains(active);
+    let runs = |job: &JobId| world.core.live.get(*job).unwrap().rows().contains(active);
     let jobs: BTreeSet<JobId> = world.parts.keys().map(|(_, job, _)| *job).collect();
     jobs.into_iter().filter(runs).map(|job| job.0).collect()
 }
@@ -69,7 +69,7 @@ fn no_element_idles_while_jobs_wait_that_want_one() {
     for _ in 0..60 {
         world.submit(spec(1, false, false));
     }
-    let waiting = |world: &World| world.core.partitions[0].policy.pending_count();
+    let waiting = |world: &World| world.core.partitions[PARTITION].policy().pending_count();
     assert_eq!(waiting(&world), 60 - 24, "three rows of eight are full");
     while waiting(&world) > 0 {
         // Ends the latest first, so that no row empties before the others.

@@ -34,7 +34,7 @@ fn one_user_does_not_fill_the_manager_with_what_waits() {
 #[test]
 fn one_user_does_not_fill_the_queue_of_all() {
     let mut world = World::joined("fcfs", 4);
-    world.core.config.user_jobs_max = 30;
+    world.core.config.edit().user_jobs_max = 30;
     let array = |world: &mut World, user: Peer, tasks: usize| {
         let mut spec = spec(1, false, false);
         (spec.needs.hold, spec.owner.uid) = (true, user.uid);

@@ -3,7 +3,6 @@
 use super::model_config;
 use super::world::{USER, World, spec};
 use crate::api::{HistoryQuery, JobView, Part, Peer};
-use crate::history::History;
 use crate::manager::Core;
 use storm_rm::JobId;
 
@@ -12,7 +11,7 @@ const LIMIT: usize = 10;
 
 fn world() -> World {
     let mut world = World::joined("fcfs", 4);
-    world.core.history = History::new(LIMIT);
+    world.core.jobs.set_history_limit(LIMIT);
     world
 }
 

@@ -3,7 +3,6 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
 use crate::api::{ErrorCode, ForgottenJobs, JobState, Peer};
-use crate::history::History;
 use crate::journal::Entry;
 use crate::manager::JobTimer;
 use std::time::Duration;
@@ -206,7 +205,7 @@ fn a_job_begins_at_its_time_and_not_before_also_over_a_restart() {
 #[test]
 fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
     let mut world = World::joined("fcfs", 8);
-    world.core.history = History::new(1);
+    world.core.jobs.set_history_limit(1);
     let (bad, good) = (world.submit(spec(1, false, false)), world.submit(spec(1, false, false)));
     let on = |condition| Needs { hold: true, ..after(condition) };
     let after_bad = world.submit(needy(on(Condition::AfterNotOk(bad))));
@@ -231,7 +230,7 @@ fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
 #[test]
 fn of_an_array_it_is_known_how_those_of_its_jobs_ended_that_are_forgotten() {
     let mut world = World::joined("fcfs", 8);
-    world.core.history = History::new(2);
+    world.core.jobs.set_history_limit(2);
     let all = world.submit(needy(array("0-4")));
     assert_eq!(world.core.forgotten_of(&[all]), []);
     for (offset, code) in [(1, 0), (2, 7), (3, 3), (4, 0)] {
@@ -284,7 +283,7 @@ fn an_array_runs_no_more_at_once_than_it_may_and_is_ended_as_a_whole() {
     assert_eq!(journal, 1, "one entry makes all of it");
     let too_many = world.act(|core, now| core.submit(now, USER, needy(array("0-100"))));
     assert_eq!(too_many.expect_err("array_max is 100").code, ErrorCode::TooLarge);
-    world.core.config.array_max = 0;
+    world.core.config.edit().array_max = 0;
     let none = world.act(|core, now| core.submit(now, USER, needy(array("0-1"))));
     assert_eq!(none.expect_err("none at all").message, "this cluster takes no arrays of jobs");
 }

@@ -52,7 +52,8 @@ fn an_end_recalls_what_was_ordered_with_a_number_that_nobody_has_reached() {
     let (mut world, jobs) = three_rows();
     let ordered = next_order(&mut world);
     let active = world.core.active_row(PARTITION);
-    let other = jobs.iter().find(|job| !world.core.live[job].rows.contains(active));
+    let other =
+        jobs.iter().find(|job| !world.core.live.get(**job).unwrap().rows().contains(active));
     let other = *other.expect("two rows do not run");
     let told = strobes(&mut world, |world| world.end_job(other, 0));
     let recall = told.first().expect("the order of the rows is another");
@@ -89,7 +90,7 @@ fn an_edge_off_the_grid_is_told() {
 #[test]
 fn without_a_span_every_slice_has_its_strobe() {
     let (mut world, _) = three_rows();
-    world.core.config.strobe_span = std::time::Duration::ZERO;
+    world.core.config.edit().strobe_span = std::time::Duration::ZERO;
     next_order_is_over(&mut world);
     for _ in 0..9 {
         let [strobe] = &strobes(&mut world, World::edge)[..] else { panic!("one strobe") };

@@ -55,7 +55,7 @@ fn state(world: &World, job: JobId) -> JobState {
 }
 
 fn ran(world: &World, job: JobId) -> Duration {
-    world.core.live[&job].run_time(world.now)
+    world.core.live.get(job).unwrap().run_time(world.now)
 }
 
 fn later(world: &mut World, time: Duration) {
@@ -164,7 +164,10 @@ fn a_suspended_job_stays_so_under_another_policy_and_has_a_slice_under_gang() {
     switch(&mut world, "gang");
     assert_eq!(state(&world, patient), JobState::Running);
     assert_eq!(state(&world, urgent), JobState::Running);
-    assert_ne!(world.core.live[&patient].rows, world.core.live[&urgent].rows);
+    assert_ne!(
+        world.core.live.get(patient).unwrap().rows(),
+        world.core.live.get(urgent).unwrap().rows()
+    );
     world.finish();
 }
 

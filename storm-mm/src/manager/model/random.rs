@@ -3,7 +3,7 @@
 
 use super::invariants::check_all;
 use super::preempting::urgencies;
-use super::world::{ADMIN, NODES, PES, World, spec};
+use super::world::{ADMIN, NODES, PARTITION, PES, World, spec};
 use crate::CoreConfig;
 use crate::api::{Peer, Service};
 use crate::manager::{Core, StageOutcome};
@@ -241,7 +241,7 @@ impl World {
                 let quantum = Some(Duration::from_millis(*ms));
                 let set =
                     self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
-                let slices = self.core.partitions[0].policy.quantum();
+                let slices = self.core.partitions[PARTITION].policy().quantum();
                 assert!(set.is_err() || slices.is_none() || slices == quantum);
             }
             _ => {}
@@ -250,7 +250,7 @@ impl World {
 
     /// The number of a job, or of its array.
     fn unit(&self, pick: usize) -> Option<JobId> {
-        let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
+        let record = self.core.jobs.values().nth(pick % self.core.jobs.keys().count().max(1))?;
         Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
     }
 
@@ -284,7 +284,7 @@ impl World {
     /// Reports on a run that is over, if it is.
     fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
         let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
-        let current = self.core.live.get(&job).map(|live| live.incarnation);
+        let current = self.core.live.get(job).map(|live| live.incarnation());
         if !lives && current != Some(incarnation) {
             let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
             self.report(node, Report::Terminated { job, incarnation, ranks });
@@ -320,7 +320,7 @@ proptest! {
         }
         world.finish();
         check_all(&world);
-        prop_assert!(world.core.live.is_empty() && world.core.awaiting_flags.is_empty());
+        prop_assert!(world.core.live.is_empty() && world.core.live.awaiting().next().is_none());
     }
 
     #[test]
@@ -342,23 +342,23 @@ proptest! {
         );
         let pending = |job: &&JobId| {
             let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
-            waits && !again.needs.waiting.contains(job)
+            waits && !again.jobs.needs().is_waiting(**job)
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
-        let partition = &again.partitions[0];
+        let partition = &again.partitions[PARTITION];
         // A policy puts preempted jobs first; the next policy has not been told yet.
-        let told = partition.switching.is_none();
+        let told = partition.next_sched().is_none();
         waiting.sort_by_key(|job| (told && !again.jobs[job].comes_first, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();
-        let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
-        let queue = partition.policy.pending();
+        let switching = partition.queue_of_next().iter();
+        let queue = partition.policy().pending();
         let queue = queue.iter().map(|job| job.0).chain(switching.map(|job| job.0));
         prop_assert_eq!(queue.collect::<Vec<_>>(), waiting);
 
-        let placed = world.core.counters.launches;
+        let placed = world.core.live.launches().issued;
         world.act(|core, now| core.shut_down(now));
         check_all(&world);
-        prop_assert_eq!(world.core.counters.launches, placed, "a job started while going down");
+        prop_assert_eq!(world.core.live.launches().issued, placed, "a job started while going down");
         world.finish();
         prop_assert!(world.core.is_down());
     }

@@ -1,7 +1,7 @@
 //! Reservations, case by case: the users, the refusals, and that reservations outlast the manager.
 
 use super::invariants::check_all;
-use super::world::{ADMIN, USER, World, spec};
+use super::world::{ADMIN, PARTITION, USER, World, spec};
 use crate::api::{ApiError, ErrorCode, NodeState, Peer, ReservationRequest, ReservationView};
 use crate::manager::{ClusterTimer, Timer};
 use jiff::SignedDuration;
@@ -60,7 +60,7 @@ fn turn(world: &mut World) {
 fn jobs_wait_for_their_reservation_and_keep_out_of_others_also_over_a_restart() {
     for sched in ["fcfs", "backfill", "conservative", "gang"] {
         let mut world = World::joined(sched, 8);
-        let whole = world.core.partitions[0].policy.machine().pes();
+        let whole = world.core.partitions[PARTITION].policy().machine().pes();
         let request = window(&world, "demo");
         let made = reserve(&mut world, &request).expect("nothing stands against it");
         assert_eq!((made.nodes, made.active, made.node_list.as_str()), (2, false, "n[1-2]"));
@@ -93,9 +93,9 @@ fn jobs_wait_for_their_reservation_and_keep_out_of_others_also_over_a_restart() 
 fn a_reservation_is_named_also_where_a_running_job_is_in_the_way() {
     for sched in ["fcfs", "backfill", "conservative", "gang"] {
         let mut world = World::joined(sched, 8);
-        let whole = world.core.partitions[0].policy.machine().pes();
+        let whole = world.core.partitions[PARTITION].policy().machine().pes();
         // Gang scheduling has a row for each.
-        let rows = world.core.partitions[0].rows_max();
+        let rows = world.core.partitions[PARTITION].rows_max();
         for _ in 0..rows {
             world.submit(limited(whole, 600));
         }
@@ -218,7 +218,7 @@ fn impossible_reservations_are_refused_with_the_obstacle() {
     assert!(refused(&mut world, request.clone()).1.contains("already"));
     let second = ReservationRequest { name: "second".to_owned(), ..request.clone() };
     assert!(refused(&mut world, second.clone()).1.contains("n1 is reserved for \"demo\" from"));
-    let all = world.core.partitions[0].members.len() as u32;
+    let all = world.core.partitions[PARTITION].members().len() as u32;
     let many = ReservationRequest { nodes: None, node_count: Some(all), ..second.clone() };
     assert!(refused(&mut world, many.clone()).1.contains("are in no other reservation then"));
     let rest = ReservationRequest { node_count: Some(all - 2), ..many };
@@ -236,7 +236,7 @@ fn a_job_that_a_reservation_cannot_run_is_refused_with_the_constraint() {
     let refused = |world: &mut World, spec: JobSpec, name: &str| {
         format!("{}", submit_to(world, spec, name).expect_err("it cannot run"))
     };
-    let whole = world.core.partitions[0].policy.machine().pes();
+    let whole = world.core.partitions[PARTITION].policy().machine().pes();
     let cases = [
         (spec(1, false, false), "demon", "no reservation \"demon\""),
         (spec(whole, false, false), "demo", "on its nodes alone"),

@@ -68,7 +68,7 @@ fn a_setting_at_run_time_is_marked_and_stays_until_reset() {
     // A value that equals the configured one is no change.
     set(&mut world, None, Some(7_000));
     assert_eq!(quanta(&set(&mut world, None, Some(CONFIGURED_US))), (Some(CONFIGURED_US), None));
-    assert!(world.core.settings.is_empty());
+    assert!(world.core.partitions.settings().is_empty());
 }
 
 #[test]

@@ -159,14 +159,14 @@ fn a_cancelled_job_is_not_queued_again_though_its_node_died_first() {
 fn a_cluster_goes_down_whatever_phase_a_job_is_in() {
     for phase in PHASES {
         let (mut world, job) = in_phase(phase, true);
-        let launches = world.core.counters.launches;
+        let launches = world.core.live.launches().issued;
         world.act(|core, now| core.shut_down(now));
         check_all(&world);
         world.finish();
         check_all(&world);
         assert!(world.core.is_down(), "{phase}");
         assert!(state_of(&world, job).is_final());
-        assert_eq!(world.core.counters.launches, launches, "{phase}");
+        assert_eq!(world.core.live.launches().issued, launches, "{phase}");
     }
 }
 
@@ -372,5 +372,5 @@ fn a_node_says_nothing_of_the_ranks_of_others() {
     assert_eq!(shown.cpu_us, u64::MAX);
     let told = shown.ranks.iter().filter(|rank| rank.exit.is_some());
     assert_eq!(told.count() as u32, super::world::PES);
-    assert_eq!(world.core.live[&job].exits.len() as u32, super::world::PES);
+    assert_eq!(world.core.live.get(job).unwrap().exits().len() as u32, super::world::PES);
 }

@@ -3,10 +3,12 @@
 use crate::api::{ApiError, ErrorCode, Peer, ReservationRequest, ReservationView};
 use crate::cluster::ReservationRecord;
 use crate::manager::Core;
+use crate::manager::live::LiveJob;
+use crate::manager::partitions::sched_time;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::PartitionId;
+use storm_rm::{JobId, PartitionId};
 use storm_sched::{Event, ReservationId, SchedTime};
 
 /// Most reservations at a time: every decision looks at all of them.
@@ -50,11 +52,11 @@ impl Core {
                     .hint("give one of --nodes, -N and -n"));
             }
         };
-        let id = ReservationId(self.reservations.next.max(1));
+        let id = ReservationId(self.reservations.next().max(1));
         let record = ReservationRecord {
             id,
             name: request.name.clone(),
-            partition: self.partitions[usize::from(partition.0)].name.clone(),
+            partition: self.partitions[partition].name().to_owned(),
             nodes: nodes.into_iter().map(|node| self.node_name(node)).collect(),
             start: window.0,
             end: window.1,
@@ -84,8 +86,8 @@ impl Core {
         };
         let left = self.reservations.left(at).filter(|other| other.id != record.id);
         let left: Vec<ReservationRecord> = left.cloned().collect();
-        self.set_reservations(now, self.reservations.next, left);
-        if let Some(partition) = self.partition_named(&record.partition) {
+        self.set_reservations(now, self.reservations.next(), left);
+        if let Some(partition) = self.partitions.id_of(&record.partition) {
             self.handle_event(now, partition, Event::Unreserve(record.id));
         }
         Ok(())
@@ -121,12 +123,8 @@ impl Core {
 
     fn partition_to_reserve(&self, request: &ReservationRequest) -> Result<PartitionId, ApiError> {
         match &request.partition {
-            Some(name) => self.partition_named(name).ok_or_else(|| self.no_such_partition(name)),
-            None => {
-                let default = self.partitions.iter().position(|partition| partition.default);
-                // Every configuration has or gets a default partition.
-                Ok(PartitionId(default.unwrap_or(0) as u16))
-            }
+            Some(name) => self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name)),
+            None => Ok(self.partitions.default_id()),
         }
     }
 
@@ -138,9 +136,9 @@ impl Core {
         window: Window,
     ) -> Result<Vec<NodeId>, ApiError> {
         let nodes = self.nodes_of_list(list)?;
-        let partition = &self.partitions[usize::from(id.0)];
-        if let Some(node) = nodes.iter().find(|node| !partition.nodes.contains(**node)) {
-            let (node, name) = (self.node_name(*node), &partition.name);
+        let partition = &self.partitions[id];
+        if let Some(node) = nodes.iter().find(|node| !partition.nodes().contains(**node)) {
+            let (node, name) = (self.node_name(*node), partition.name());
             let message = format!("node {node} is not in partition {name:?}");
             return Err(ApiError::new(ErrorCode::NoSuchNode, message).hint(
                 "all nodes of a reservation are in one partition: name it with --partition",
@@ -174,9 +172,9 @@ impl Core {
             let message = "a reservation needs at least one node or PE";
             return Err(ApiError::new(ErrorCode::BadRequest, message));
         }
-        let partition = &self.partitions[usize::from(id.0)];
+        let partition = &self.partitions[id];
         let free = |node: &NodeId| self.reserved_by_another(*node, window).is_none();
-        let mut nodes: Vec<NodeId> = partition.members.iter().copied().filter(free).collect();
+        let mut nodes: Vec<NodeId> = partition.members().iter().copied().filter(free).collect();
         let start = self.sched_time_of(window.0);
         nodes.sort_by_key(|node| (self.is_absent(*node), self.is_held_at(now, *node, start)));
         let pes_of = |node: &NodeId| self.nodes.get(*node).map_or(0, |entry| entry.pes);
@@ -192,9 +190,9 @@ impl Core {
             chosen.sort_unstable();
             return Ok(chosen);
         }
-        let (has, all) = (nodes.len(), partition.members.len());
+        let (has, all) = (nodes.len(), partition.members().len());
         let asked = if count > 0 { format!("{count} nodes") } else { format!("{pes} PEs") };
-        let message = format!("{asked} of partition {:?} cannot be reserved", partition.name);
+        let message = format!("{asked} of partition {:?} cannot be reserved", partition.name());
         let why = format!(
             "{has} of its {all} nodes, with {chosen_pes} PEs, are in no other reservation then"
         );
@@ -215,11 +213,11 @@ impl Core {
 
     /// Whether a job can be on a node at a time, by its time limit.
     fn is_held_at(&self, now: Instant, node: NodeId, at: SchedTime) -> bool {
-        let is_there = |(job, live): (&storm_rm::JobId, &super::super::LiveJob)| {
-            let limit = self.jobs.get(job).and_then(|record| record.spec.time_limit);
+        let is_there = |(job, live): (JobId, &LiveJob)| {
+            let limit = self.jobs.get(&job).and_then(|record| record.spec.time_limit);
             let left = limit.map(|limit| limit.saturating_sub(live.run_time(now)));
-            let end = left.map(|left| super::super::scheduling::sched_time(now) + left);
-            live.nodes.contains(node) && end.is_none_or(|end| end > at)
+            let end = left.map(|left| sched_time(now) + left);
+            live.nodes().contains(node) && end.is_none_or(|end| end > at)
         };
         self.live.iter().any(is_there)
     }

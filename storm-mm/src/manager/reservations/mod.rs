@@ -4,9 +4,11 @@
 //! instants, and decide where jobs start.
 
 mod making;
+mod table;
 mod using;
 mod waking;
 
+pub(super) use table::ReservationTable;
 pub(super) use using::in_the_way;
 
 use super::Core;
@@ -14,38 +16,10 @@ use crate::api::{ApiError, ErrorCode, Peer, ReservationView};
 use crate::cluster::{ClusterEventKind, ReservationRecord};
 use crate::job::Phase;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::PartitionId;
-use storm_sched::{Event, Policy, Reservation, ReservationId, SchedTime};
-
-/// Reservations that are not over.
-#[derive(Debug, Default)]
-pub(super) struct ReservationTable {
-    by_id: BTreeMap<ReservationId, ReservationRecord>,
-    /// The number of the next reservation; no number is given twice.
-    next: u64,
-    /// When the driver will wake the policies.
-    armed: Option<Instant>,
-}
-
-impl ReservationTable {
-    /// Replaces the table by that of the journal.
-    pub(super) fn set(&mut self, next: u64, records: &[ReservationRecord]) {
-        self.next = next;
-        self.by_id = records.iter().map(|record| (record.id, record.clone())).collect();
-    }
-
-    fn named(&self, name: &str, at: Timestamp) -> Option<&ReservationRecord> {
-        self.left(at).find(|record| record.name == name)
-    }
-
-    /// The reservations that are not over.
-    fn left(&self, at: Timestamp) -> impl Iterator<Item = &ReservationRecord> + '_ {
-        self.by_id.values().filter(move |record| record.end > at)
-    }
-}
+use storm_sched::{Event, Policy, Reservation, SchedTime};
 
 impl Core {
     /// The reservations that are not over, by their begin.
@@ -93,9 +67,9 @@ impl Core {
 
     /// The reservations of a partition that are not over, as its policy knows them.
     pub(super) fn reservations_of(&self, now: Instant, id: PartitionId) -> Vec<Reservation> {
-        let partition = &self.partitions[usize::from(id.0)];
+        let partition = &self.partitions[id];
         let at = self.wall(now);
-        let here = self.reservations.left(at).filter(|record| record.partition == partition.name);
+        let here = self.reservations.left(at).filter(|record| record.partition == partition.name());
         here.map(|record| {
             let nodes = self.reserved_nodes(record);
             Reservation {
@@ -112,7 +86,7 @@ impl Core {
     pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
         for reservation in self.reservations_of(now, id) {
             // No job waits for the reservation yet, so none can start.
-            policy.handle(super::scheduling::sched_time(now), Event::Reserve(reservation));
+            policy.handle(super::partitions::sched_time(now), Event::Reserve(reservation));
         }
     }
 
@@ -127,7 +101,7 @@ impl Core {
                 );
             }
         }
-        for id in (0..self.partition_count()).map(PartitionId) {
+        for id in self.partitions.ids() {
             for reservation in self.reservations_of(now, id) {
                 self.handle_event(now, id, Event::Reserve(reservation));
             }

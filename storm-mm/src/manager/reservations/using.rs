@@ -55,7 +55,7 @@ impl Core {
         id: ReservationId,
         request: &JobRequest,
     ) -> Result<(), ApiError> {
-        let Some(record) = self.reservations.by_id.get(&id) else { return Ok(()) };
+        let Some(record) = self.reservations.get(id) else { return Ok(()) };
         let never = |why: String| {
             let message = format!("reservation {:?} can never run this job", record.name);
             Err(ApiError::new(ErrorCode::Infeasible, message).why(why))
@@ -74,8 +74,8 @@ impl Core {
 
     /// The reservation's nodes as a machine of their own.
     fn machine_of(&self, record: &ReservationRecord) -> Option<Machine> {
-        let partition = self.partition_named(&record.partition)?;
-        let machine = self.partitions[usize::from(partition.0)].policy.machine();
+        let partition = self.partitions.id_of(&record.partition)?;
+        let machine = self.partitions[partition].policy().machine();
         let own = machine
             .nodes()
             .iter()
@@ -91,9 +91,9 @@ impl Core {
 
     /// The nodes of a reservation that its partition no longer has, if there are any.
     pub(in crate::manager) fn lost_nodes(&self, record: &ReservationRecord) -> Option<String> {
-        let partition = self.partition_named(&record.partition);
+        let partition = self.partitions.id_of(&record.partition);
         let here = |name: &String| {
-            let members = partition.map(|id| &self.partitions[usize::from(id.0)].members);
+            let members = partition.map(|id| self.partitions[id].members());
             members.is_some_and(|all| all.iter().any(|node| self.node_name(*node) == *name))
         };
         let lost: Vec<String> = record.nodes.iter().filter(|name| !here(name)).cloned().collect();
@@ -107,7 +107,7 @@ impl Core {
         record: &JobRecord,
     ) -> Option<String> {
         let (id, name) = record.reservation.as_ref()?;
-        let reservation = self.reservations.by_id.get(id)?;
+        let reservation = self.reservations.get(*id)?;
         if reservation.end <= self.wall(now) {
             return None;
         }
@@ -133,14 +133,14 @@ impl Core {
         record: &JobRecord,
         estimate: Option<Timestamp>,
     ) -> Vec<(ReservationId, ReservedNodes)> {
-        let (at, partition) = (self.wall(now), self.partition_named(&record.partition));
+        let (at, partition) = (self.wall(now), self.partitions.id_of(&record.partition));
         // A job of a reservation can have only the nodes of that reservation, which are in no
         // other.
         let Some(partition) = partition.filter(|_| record.reservation.is_none()) else {
             return Vec::new();
         };
-        let entry = &self.partitions[usize::from(partition.0)];
-        let (request, machine) = (request_of(record.id, &record.spec), entry.policy.machine());
+        let entry = &self.partitions[partition];
+        let (request, machine) = (request_of(record.id, &record.spec), entry.policy().machine());
         let may_have = |node: &NodeId| {
             let node = entry.index_of(*node).and_then(|index| machine.node(index));
             node.is_some_and(|node| request.may_have(node))
@@ -178,7 +178,7 @@ impl Core {
     pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
         match reason {
             PendingReason::Reserved { reservation, .. } => {
-                let record = self.reservations.by_id.get(reservation)?;
+                let record = self.reservations.get(*reservation)?;
                 let ReservationRecord { name, start, end, .. } = record;
                 Some(in_the_way(&ReservedNodes {
                     reservation: name.clone(),
@@ -188,7 +188,7 @@ impl Core {
                 }))
             }
             PendingReason::NotBegun { reservation, .. } => {
-                let record = self.reservations.by_id.get(reservation)?;
+                let record = self.reservations.get(*reservation)?;
                 let ReservationRecord { name, start, .. } = record;
                 Some(format!("its reservation {name} begins at {start} (Reservation)"))
             }

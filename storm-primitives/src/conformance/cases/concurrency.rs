@@ -1,5 +1,5 @@
-//! Concurrent writers: COMPARE-AND-WRITEs behave as if one had come first
-//! (paper, section 2.4.1, point 2).
+//! Concurrent writers: COMPARE-AND-WRITEs take effect one after the other (paper, section 2.4.1,
+//! point 2).
 
 use super::Trial;
 use crate::conformance::failure::{differs, expect};
@@ -9,7 +9,7 @@ use crate::{CompareAndWrite, NodeId, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
-/// The number of races for the same thing.
+/// The number of races in each case.
 const ROUNDS: u64 = 8;
 /// Attempts at a lock or counter after which a node counts as starving.
 const MAX_ATTEMPTS: usize = 10_000;

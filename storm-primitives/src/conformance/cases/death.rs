@@ -20,7 +20,7 @@ async fn kill_and_tell(t: &Trial, victims: &NodeSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A dead node is named, and all survivors are told.
+/// The error names the dead node, and all survivors learn of the death.
 pub(crate) async fn of_one_is_known_to_all(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[3]);
     kill_and_tell(&t, &dead).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn is_named_by_the_set(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A death outside of the set changes nothing, also while it is not yet known.
+/// A death outside the set changes nothing, not even while it is still unknown.
 pub(crate) async fn outside_the_set_is_no_matter(t: Trial) -> Result<(), Failure> {
     let set = nodes(&[0, 2, 4, 5, 7, 8]);
     let var = t.plan().word(0);
@@ -84,8 +84,8 @@ pub(crate) async fn outside_the_set_is_no_matter(t: Trial) -> Result<(), Failure
     Ok(())
 }
 
-/// A node dies under many transfers in flight: each of them, by itself, is all
-/// or nothing, and says which.
+/// A node dies under many transfers in flight. Each transfer by itself is all or nothing, and its
+/// status says which.
 pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     const EACH: u32 = 20;
     let victim = NodeId(2);
@@ -116,8 +116,8 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     t.works_without(&NodeSet::single(victim)).await
 }
 
-/// An initiator issues operations without waiting and then dies. It leaves none of them half done,
-/// and none after a missing one.
+/// An initiator issues operations without waiting and then dies. None of its operations is half
+/// done, and none is done after one that is missing.
 pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);
@@ -177,7 +177,7 @@ pub(crate) async fn of_a_lock_holder(t: Trial) -> Result<(), Failure> {
     t.expect_word(lock.addr(), &t.survivors(), 1, 0).await
 }
 
-/// Without the management node there is no cluster: every node is told.
+/// Without the management node there is no cluster: every node learns of its death.
 pub(crate) async fn of_the_management_node(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let op = put(&t.compute(), var.addr(), Payload::word(1));

@@ -47,7 +47,7 @@ impl Under {
     }
 }
 
-/// One case: the initiator, the operation, its set, and the node that dies of it.
+/// One case: the initiator, the operation, its set, and the node that dies during it.
 macro_rules! dies {
     ($($(#[$doc:meta])* $name:ident: $under:ident, from $initiator:literal to $set:expr, victim $victim:literal;)*) => {
         $(
@@ -70,7 +70,7 @@ dies! {
     small_xfer_outsider: SmallXfer, from 4 to [2, 3, 5, 6, 8], victim 1;
     /// A small transfer: its initiator.
     small_xfer_initiator: SmallXfer, from 4 to [0, 1, 2, 3, 5, 6, 8], victim 4;
-    /// A small transfer: its initiator, which is in the set.
+    /// A small transfer whose initiator is in the set and dies.
     small_xfer_initiator_inside: SmallXfer, from 2 to [0, 1, 2, 3, 8], victim 2;
     /// A large transfer: a node of the set through which others may be reached.
     large_xfer_inner: LargeXfer, from 0 to [1, 2, 3, 4, 5, 6, 7, 8], victim 1;
@@ -94,6 +94,6 @@ dies! {
     writing_question_outsider: WritingQuestion, from 4 to [2, 3, 5, 6, 8], victim 1;
     /// A question that writes: its initiator.
     writing_question_initiator: WritingQuestion, from 4 to [0, 1, 2, 3, 5, 6, 8], victim 4;
-    /// A question that writes: its initiator, which is in the set.
+    /// A COMPARE-AND-WRITE that writes, whose initiator is in the set and dies.
     writing_question_initiator_inside: WritingQuestion, from 2 to [0, 1, 2, 3, 8], victim 2;
 }

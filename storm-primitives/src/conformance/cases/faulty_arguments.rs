@@ -9,7 +9,7 @@ use crate::{
     CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, OutOfBounds, PrimitiveError, Relation,
 };
 
-/// Issues `faulty` between two good operations and expects `error` of it alone.
+/// Issues `faulty` between two good operations and expects that only `faulty` fails, with `error`.
 async fn refused(t: &Trial, faulty: Op, error: PrimitiveError) -> Result<(), Failure> {
     let addr = t.plan().word_addr(60);
     let refusal = match &faulty {
@@ -67,7 +67,7 @@ pub(crate) async fn xfer_of_nothing_past_the_end(t: Trial) -> Result<(), Failure
     refused(&t, op, out_of_bounds(&t, behind, 0)).await
 }
 
-/// A remote event that is not in the layout, a local one included.
+/// A remote event that is not in the layout, for example a local event.
 pub(crate) async fn xfer_with_unknown_event(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     for event in [t.plan().unknown_event(), EventId(u32::MAX), EventId(EventId::FIRST_LOCAL)] {

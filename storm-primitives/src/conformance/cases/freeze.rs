@@ -74,8 +74,8 @@ pub(crate) async fn of_an_outsider(t: Trial) -> Result<(), Failure> {
     t.expect_held(t.plan().word_addr(1), &nodes(&[0, 2, 3, 6]), 7).await
 }
 
-/// A node that wakes up after it was given up for dead is outside the cluster. Its operations fail,
-/// and those of others go on without it.
+/// A frozen node that the cluster declared dead wakes up outside the cluster. Its operations fail,
+/// and the operations of other nodes go on without it.
 pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     let (victim, var) = (NodeId(2), t.plan().word(9));
     let others = t.all().difference(&NodeSet::single(victim));

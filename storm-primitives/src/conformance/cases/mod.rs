@@ -1,5 +1,5 @@
-//! The list of all cases, in one place, from which come the table of names, the
-//! dispatch and a backend's `#[test]` functions.
+//! The list of all cases. The table of names, the dispatch and a backend's `#[test]` functions are
+//! made from it.
 
 use super::Trial;
 use super::bench::{Bench, Verdict};

@@ -38,8 +38,8 @@ pub(crate) async fn small_stays_behind_large(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A question behind a transfer of the same node sees the transfer, even though nobody waited for
-/// it.
+/// A COMPARE-AND-WRITE sees an earlier transfer of the same node, even though nobody waited for the
+/// transfer.
 pub(crate) async fn caw_sees_own_xfer(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(3);
     for value in 1..=20u64 {
@@ -69,7 +69,7 @@ pub(crate) async fn xfer_overwrites_own_caw(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// After many transfers, small and large, of one node to one place, the last one remains.
+/// One node writes one place by many small and large transfers. The last write remains.
 pub(crate) async fn last_of_a_node_remains(t: Trial) -> Result<(), Failure> {
     let sizes = [8, 100_000, 16, 3, 40_000, 65_536, 1];
     let pattern = |n: u64| Pattern::new(n << 32, sizes[n as usize % sizes.len()]);
@@ -91,8 +91,8 @@ pub(crate) async fn last_of_a_node_remains(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All nodes see the transfers of all nodes in one order: any two of their intermediate states can
-/// be ordered.
+/// All nodes see all transfers in one order: of any two intermediate states, one contains the
+/// other.
 pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 15;
     let event = t.plan().event(4);
@@ -154,9 +154,9 @@ pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node writes to n3 and then stores a word of its own. When another node finds the word
-/// there and then writes to n3, its write comes second. The first node waits for the status
-/// of its write only if the backend does not promise the order.
+/// A node writes to n3 and then stores a word of its own. Another node finds the word and then
+/// writes to n3. The second write must remain. The first node waits for the status of its write
+/// only if the backend does not promise the order.
 pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (flag, done) = (t.plan().word(0), t.plan().event(1));
@@ -191,8 +191,8 @@ pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Blocks that several nodes write over each other end the same everywhere, and each word was
-/// written there by one of the nodes.
+/// Several nodes write overlapping blocks. Every node ends with the same bytes, and each word was
+/// written by one of the writers.
 pub(crate) async fn of_overlapping_blocks(t: Trial) -> Result<(), Failure> {
     const WORDS: u64 = 2_000;
     for round in 1..=5u64 {

@@ -21,7 +21,7 @@ async fn reborn(t: &Trial, node: NodeId) -> Result<Incarnation, Failure> {
     Ok(before)
 }
 
-/// All are told of the new incarnation, each time.
+/// All nodes learn of each new incarnation.
 pub(crate) async fn is_a_new_incarnation(t: Trial) -> Result<(), Failure> {
     let node = NodeId(2);
     for _ in 0..3 {
@@ -39,7 +39,7 @@ pub(crate) async fn is_a_new_incarnation(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Its memory is zero and none of its events is signalled.
+/// The memory is zero and none of its events is signalled.
 pub(crate) async fn begins_with_nothing(t: Trial) -> Result<(), Failure> {
     let (node, addr) = (NodeId(2), t.plan().word_addr(0));
     for index in 0..16 {
@@ -77,8 +77,8 @@ pub(crate) async fn takes_part_again(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A transfer that the former life issued and the dead node's set membership do
-/// not reach into the new one.
+/// A rejoined node gets no transfer that its former life issued, and is in no set because of its
+/// former life.
 pub(crate) async fn owes_nothing(t: Trial) -> Result<(), Failure> {
     use crate::conformance::{Op, Pace, Status};
     let (node, var) = (NodeId(3), t.plan().word(0));

@@ -78,7 +78,7 @@ pub(crate) async fn of_64_mib(t: Trial) -> Result<(), Failure> {
     arrives(&t, NodeId::MM, &t.compute(), 0, MAX_XFER_BYTES).await
 }
 
-/// Bytes of one word written by different nodes at the same time all stay.
+/// Several nodes write bytes of one word at the same time, and no write is lost.
 pub(crate) async fn share_a_word(t: Trial) -> Result<(), Failure> {
     for round in 0..8u8 {
         let write = async |node: NodeId| {

@@ -23,7 +23,7 @@ async fn reaches(t: &Trial, sets: &[NodeSet], from: &[u32]) -> Result<(), Failur
     Ok(())
 }
 
-/// A transfer to one node: there the data, nowhere else; every pair of nodes.
+/// A transfer to one node, for every pair of nodes: the data arrives there and nowhere else.
 pub(crate) async fn reaches_one_node(t: Trial) -> Result<(), Failure> {
     let sets: Vec<NodeSet> = t.all().iter().map(NodeSet::single).collect();
     reaches(&t, &sets, &[0, 1, 2, 3, 4]).await
@@ -90,7 +90,7 @@ pub(crate) async fn of_zero_bytes_signals(t: Trial) -> Result<(), Failure> {
     t.expect_word(addr, &t.all(), 5, 5).await
 }
 
-/// No event at all: the data arrives all the same, and no event is signalled.
+/// A transfer without events: the data arrives, and no event is signalled.
 pub(crate) async fn needs_no_event(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let (dest, data) = (t.compute(), Payload::word(11));
@@ -146,7 +146,7 @@ pub(crate) async fn reports_its_status_once(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One event named as remote and as local event is signalled for both.
+/// An event that is both the remote and the local event is signalled twice.
 pub(crate) async fn may_name_one_event_twice(t: Trial) -> Result<(), Failure> {
     let (addr, event) = (t.plan().word_addr(0), t.plan().event(6));
     let op = Op::Xfer {

@@ -1,8 +1,7 @@
-//! An operation at the nodes of its set: its arrival in the order, its effects there, and
+//! The delivery of an operation to the nodes of its set: its arrival in the order, its effects, and
 //! the answers.
 //!
-//! All nodes that an operation reaches at one instant are one event, and so are their
-//! answers.
+//! The nodes that an operation reaches at one instant are one event, and so are their answers.
 
 use super::operations::ONE_AFTER_THE_OTHER;
 use super::state::{Network, Seat};
@@ -164,8 +163,8 @@ impl Network {
         }
     }
 
-    /// The arrival times of the answers of one operation: together, except for nodes with a bad
-    /// link.
+    /// The arrival times of the answers to one operation. They arrive together, except the answers
+    /// of nodes with a bad link.
     fn answer_times(
         &self,
         op: OpId,

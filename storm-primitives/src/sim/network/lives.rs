@@ -35,14 +35,14 @@ impl Network {
         !dies
     }
 
-    /// Whether the node lives and the sequencer still listens to it.
+    /// Whether the node lives and the sequencer still accepts messages from it.
     pub(super) fn is_connected(&self, node: NodeId, life: u64) -> bool {
         let state = self.state.borrow();
         let mm = &state.nodes[NodeId::MM.index()];
         state.nodes[node.index()].up && self.is_known_in(&state, node, life) && mm.up
     }
 
-    /// Answers of this life still count.
+    /// Whether the sequencer still accepts the answers of this life.
     pub(super) fn is_known(&self, node: NodeId, life: u64) -> bool {
         self.is_known_in(&self.state.borrow(), node, life)
     }
@@ -82,8 +82,8 @@ impl Network {
         self.state.borrow().nodes[node.index()].group
     }
 
-    /// Tells the management node how a node's present life has ended, where its link is whole.
-    pub(super) fn tell_of_end(&self, node: NodeId, end: End) {
+    /// Tells the management node how a node's present life ended, unless the node's link is cut.
+    pub(super) fn report_end(&self, node: NodeId, end: End) {
         let state = self.state.borrow();
         let ending = &state.nodes[node.index()];
         let mm = state.nodes[NodeId::MM.index()].seat.as_ref();
@@ -96,12 +96,12 @@ impl Network {
 
     /// Ends the present life of a node whose tasks go on.
     pub(super) fn leave(self: &Rc<Self>, node: NodeId, end: End) {
-        self.tell_of_end(node, end);
+        self.report_end(node, end);
         let life = self.state.borrow().nodes[node.index()].life;
         self.declare_dead(node, life);
     }
 
-    /// Renumbers the compute nodes; none of them is in the cluster now.
+    /// Renumbers the compute nodes while none of them is in the cluster.
     pub(super) fn renumber(&self, numbers: &[NodeId]) {
         let state = &mut *self.state.borrow_mut();
         // Messages on their way are addressed to lives that no node has any more.
@@ -118,9 +118,9 @@ impl Network {
         state.nodes.extend(renumbered.into_values());
     }
 
-    /// Starts a new management node after the death of the former one. No other node is there yet,
-    /// and operations under way never end. Runs `meanwhile` while no node is there.
-    pub(super) fn begin_anew_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
+    /// Starts a new management node after the death of the former one. No other node has joined
+    /// yet, and operations under way never end. Runs `meanwhile` before a node can join.
+    pub(super) fn restart_manager_with(self: &Rc<Self>, meanwhile: impl FnOnce(&Self)) {
         self.end_life(NodeId::MM);
         {
             let state = &mut *self.state.borrow_mut();
@@ -136,8 +136,8 @@ impl Network {
         self.announce_join(NodeId::MM);
     }
 
-    /// A node that was cut off, or lost its management node, joins again with fresh memory; its
-    /// tasks go on. Returns false while there is no management node to join.
+    /// A node that was cut off, or lost its management node, joins again with fresh memory. Its
+    /// tasks go on. Returns false while there is no management node.
     pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
         let (life, group) = {
             let state = self.state.borrow();
@@ -182,7 +182,7 @@ impl Network {
         self.work_off_inbox(node);
     }
 
-    /// The sequencer stops listening to a node and the others are told.
+    /// Makes the sequencer ignore a node, and tells the other nodes of its death.
     fn declare_dead(self: &Rc<Self>, node: NodeId, life: u64) {
         let ops: Vec<OpId> = {
             let state = &mut *self.state.borrow_mut();
@@ -209,7 +209,7 @@ impl Network {
         for op in ops {
             self.finish_phase_if_complete(op);
         }
-        self.tell_memberships(Change::Lost(node));
+        self.announce_change(Change::Lost(node));
     }
 
     /// Without the management node there is no cluster.
@@ -242,7 +242,7 @@ impl Network {
             let queued = state.queue.iter().filter(|(by, l, _)| *by == node && *l == life);
             requests.extend(queued.map(|(_, _, request)| request.clone()));
             state.queue.retain(|(by, l, _)| *by != node || *l != life);
-            // The node will find that it is cut off, and fail.
+            // The node finds on its own that it is cut off, and fails.
             (seat, requests, std::mem::take(&mut state.nodes[node.index()].held))
         };
         let Some(seat) = seat else { return };
@@ -288,7 +288,8 @@ impl Network {
         }
     }
 
-    /// The newcomer knows all at once; the others hear of it.
+    /// Announces a join. The new node knows the whole membership at once, the others hear of the
+    /// join later.
     pub(super) fn announce_join(self: &Rc<Self>, node: NodeId) {
         let life = {
             let state = self.state.borrow();
@@ -299,13 +300,13 @@ impl Network {
             newcomer.life
         };
         self.core.trace().record(self.core.now(), node, "joined");
-        self.tell_memberships(Change::Joined(node, Incarnation(life)));
+        self.announce_change(Change::Joined(node, Incarnation(life)));
     }
 
-    /// Applies a change of membership on every node, at the time when the node learns of it.
-    fn tell_memberships(self: &Rc<Self>, change: Change) {
+    /// Applies a change of membership on every node, at the time when that node learns of it.
+    fn announce_change(self: &Rc<Self>, change: Change) {
         let now = self.core.now();
-        // The sequencer is told first.
+        // The sequencer learns first.
         self.at(now, move |network| network.change_membership(NodeId::MM, change));
         let groups = {
             let state = self.state.borrow();
@@ -351,7 +352,7 @@ impl Network {
     }
 }
 
-/// How a life of a node ended, as its host's closing of the link tells.
+/// How a life of a node ended, as far as the closing of its link shows.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     /// With its process.

@@ -1,4 +1,4 @@
-//! Primitives with one bug each, over the simulator's.
+//! Primitives with one bug each, around the simulator's.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -20,7 +20,7 @@ pub(crate) enum Bug {
     SkipsTheLastNode,
     /// A transfer also writes to the issuing node.
     WritesToItself,
-    /// A transfer is two, each to one half of the set.
+    /// A transfer is split in two, one for each half of the set.
     SplitsTheSet,
     /// The remote event is signalled before the data.
     SignalsBeforeData,
@@ -46,10 +46,11 @@ pub(crate) enum Bug {
     HidesFaults,
     /// The first node of the set is blamed for a death.
     BlamesTheFirst,
-    /// A set with dead nodes is served as far as it lives, and that reported
-    /// as a failure.
+    /// An operation on a set with dead nodes takes effect on the living ones, and reports a
+    /// failure.
     ServesHalf,
-    /// The same, reported as a success.
+    /// An operation on a set with dead nodes takes effect on the living ones, and reports a
+    /// success.
     IgnoresTheDead,
     /// Only the first node of the set is asked.
     AsksOne,
@@ -69,7 +70,7 @@ pub(crate) enum Bug {
     NobodyIsFalse,
     /// A test takes two signals.
     TakesTwo,
-    /// No node is told of deaths.
+    /// No node learns of deaths.
     NeverTellsDeaths,
     /// A node keeps its membership from before the management node's death.
     SurvivesTheMm,

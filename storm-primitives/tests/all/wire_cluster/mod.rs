@@ -1,5 +1,5 @@
-//! Simulated clusters that the suite reaches only through frames of bytes, as it reaches nodes in
-//! other processes.
+//! Simulated clusters that the suite reaches only through frames of bytes, like nodes in other
+//! processes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use storm_primitives::{NodeId, Primitives, Runtime};
 /// Starts clusters behind frames.
 pub(crate) struct WireFactory;
 
-/// A factory of the same clusters, whose streams end some time after the death of their nodes. The
-/// streams of another machine do so when its last packet is lost.
+/// Clusters whose streams end some time after the death of their nodes, like the stream of another
+/// machine whose last packet is lost.
 pub(crate) struct LateNewsFactory;
 
 /// How long after a node's death its stream ends: longer than operations take.
@@ -112,7 +112,7 @@ impl Stream {
         })
     }
 
-    /// Handles bytes from the suite: all that a node's process does.
+    /// Handles bytes from the suite, as a node's process does.
     fn deliver(self: &Rc<Self>, bytes: &[u8]) {
         if self.is_dead.get() {
             return;
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// The process has ended, and nobody was told yet.
+    /// Ends the process before anybody learns of its end.
     fn die(&self) {
         self.is_dead.set(true);
         let watcher = self.watcher.borrow_mut().take();

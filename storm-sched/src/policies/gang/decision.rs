@@ -14,7 +14,7 @@ struct Decision {
     tidy: bool,
     /// Whether a job may start.
     schedule: bool,
-    /// Whether jobs were taken over, so that one of them must run.
+    /// Whether jobs were taken over: a row must then run.
     run: bool,
     /// Whether a slice has ended.
     rotate: bool,
@@ -64,8 +64,7 @@ impl Gang {
         if let Err(refused) = taken {
             return actions.push(Action::Refused(refused));
         }
-        // Whether estimates must be made anew.
-        let mut reckoned_anew = false;
+        let mut recompute = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
             Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
@@ -89,16 +88,15 @@ impl Gang {
             Ok(Change::Quantum(quantum)) => {
                 if let Pace::InTurn(slices) = &mut self.pace {
                     *slices = quantum;
-                    reckoned_anew = true;
+                    recompute = true;
                 }
             }
             // A first job that fits nowhere any more holds no job back.
-            Ok(Change::ColumnsLost) => reckoned_anew = true,
+            Ok(Change::ColumnsLost) => recompute = true,
             Ok(Change::Nothing) => {}
         }
         let turned = self.book.take_turned();
-        decision.schedule |=
-            turned || (reckoned_anew && (!self.book.is_empty() || self.is_urgent()));
+        decision.schedule |= turned || (recompute && (!self.book.is_empty() || self.is_urgent()));
     }
 }
 

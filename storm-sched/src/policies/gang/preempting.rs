@@ -1,11 +1,11 @@
 //! Preemption under gang scheduling: jobs that make room for others (`docs/decisions/0047`).
 //!
-//! A job goes before all jobs that it may preempt, waiting or running. If no row has room for it,
+//! A job precedes all jobs that it may preempt, waiting or running. If no row has room for it,
 //! running jobs make room that it may preempt and that may be requeued or cancelled. The lowest
-//! priority goes first, then the youngest, and no more of them than needed. They hold their places
+//! priority goes first, then the youngest, and no more jobs than needed. They hold their places
 //! until they have ended. Until then, no job starts that would make the promised job wait.
 //!
-//! Jobs are not suspended here. The matrix stops jobs at each slice edge anyway, and a job stopped
+//! This module suspends no job. The matrix stops jobs at each slice edge anyway, and a job stopped
 //! for longer would still hold its memory and its row. A job that can only be suspended makes no
 //! room under gang scheduling.
 
@@ -53,8 +53,8 @@ impl Gang {
         !self.preemption.promised.is_empty()
     }
 
-    /// The job to start before all others: the head of the queue, or a job that precedes it and
-    /// waits in vain.
+    /// The job to start before all others: a job that precedes the head of the queue and could not
+    /// start, else the head.
     pub(super) fn first_of_all(&self) -> Option<&JobRequest> {
         let head = self.partition.queue.head()?;
         Some(self.in_vain_over(head).unwrap_or(head))
@@ -138,8 +138,8 @@ impl Gang {
         }
     }
 
-    /// Serves the jobs of a depth. Each must precede all jobs ahead of it that wait in vain for the
-    /// same nodes.
+    /// Serves the jobs of a depth. A job is served only if it precedes all jobs ahead of it that
+    /// lack room on the same nodes.
     fn serve_those(
         &mut self,
         now: SchedTime,
@@ -171,15 +171,15 @@ impl Gang {
         served
     }
 
-    /// Whether a job that waits in vain keeps the jobs that it may preempt from starting. A job
-    /// does not if nodes that it needs take no work. Among reservations no job does.
+    /// Whether a job that lacks room keeps the jobs that it may preempt from starting. A job does
+    /// not if nodes that it needs take no work. Among reservations no job does.
     fn holds_lower_back(&self, request: &JobRequest) -> bool {
         let fits = self.partition.matrix.empty_row_shortfall(Shape::of(request)).is_none();
         self.book.is_empty() && fits
     }
 
-    /// Starts a job that may preempt others, or has others make room for it. False when even their
-    /// room would not be enough.
+    /// Starts a job that may preempt others, or has others make room for it. False if it would not
+    /// fit even then.
     fn serve(&mut self, now: SchedTime, request: &JobRequest, actions: &mut Vec<Action>) -> bool {
         if self.spares_promised(now, request) && self.start_now(now, request, actions) {
             return true;
@@ -256,8 +256,8 @@ impl Gang {
         self.book.closed(self.partition.matrix.machine(), request, now, until)
     }
 
-    /// The jobs that must make room for a job besides those that do so already, no more than
-    /// needed. `None` when even all of them would not be enough.
+    /// The jobs that must make room for a job, besides those that already do so: no more than
+    /// needed. `None` if the job would not fit even without all of them.
     fn victims_for(&self, now: SchedTime, request: &JobRequest) -> Option<Vec<Victim>> {
         let candidates = self.candidates_for(request);
         let nobody_ends = self.preemption.ending.is_empty();
@@ -310,7 +310,7 @@ impl Gang {
     ) -> Option<PendingReason> {
         let Preemption { promised, vain, .. } = &self.preemption;
         match reason {
-            // The job goes before the jobs ahead of it in the queue, so only the shortage counts.
+            // The job precedes the jobs ahead of it in the queue, so only the shortage counts.
             Some(PendingReason::Priority { shortage: Some(shortage), .. })
                 if promised.contains(&job) || vain.contains(&job) =>
             {

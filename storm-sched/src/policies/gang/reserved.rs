@@ -1,11 +1,11 @@
 //! Gang scheduling among reservations. In all rows, the columns of reserved nodes are closed to a
-//! job that could still be there when a reservation of others begins. A job of the matrix runs for
-//! one of as many slices as there are rows. Its latest end is therefore computed as for the shadow
-//! ([`latest_end`]). A job without a limit could stay for ever.
+//! job that could still run when a reservation of others begins. A job runs for one of as many
+//! slices as there are rows. Its latest end is therefore computed as for the shadow
+//! ([`latest_end`]). A job without a limit could run for ever.
 //!
-//! The jobs of a reservation that is under way are a queue of their own. If the first job of a
-//! queue does not fit, others pass it only if they will have ended when it can start. A job to
-//! which reservations leave too few nodes holds no job back.
+//! The jobs of an active reservation are a queue of their own. If the first job of a queue does not
+//! fit, others pass it only if they will have ended when it can start. A job to which reservations
+//! leave too few nodes holds no job back.
 
 use super::shadow::{Shadow, latest_end, longest_limit};
 use super::{Gang, shortage};
@@ -60,7 +60,7 @@ impl Gang {
     }
 
     /// The largest job that is worth a look. Until a job has to wait, jobs that do not fit now
-    /// count too. After that, only jobs that could start count.
+    /// count too. Afterwards, only jobs that could start count.
     fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
         let matrix = &self.partition.matrix;
         let vacant = matrix.vacant_slot();

@@ -69,8 +69,8 @@ impl RunTime {
         self.jobs.insert(job, Spent { before, row, then, began });
     }
 
-    /// Notes that a job was taken over that had run for `ran`. Of these jobs, the latest to begin
-    /// comes first.
+    /// Notes that a job was taken over that had run for `ran`. The job counts as begun before all
+    /// jobs noted so far.
     pub(super) fn add(&mut self, job: JobId, ran: Duration) {
         if let Some(spent) = self.jobs.get_mut(&job) {
             spent.before += ran;

@@ -96,7 +96,7 @@ impl Shadow {
             let mut ends = Vec::new();
             for &job in row.jobs() {
                 let columns = matrix.columns(job)?;
-                // A column whose node takes no work comes back to no job.
+                // Columns of a node that takes no work come back to no job.
                 let usable = columns.columns().filter(|pe| matrix.machine().is_usable(*pe));
                 ends.extend(end(job).map(|end| (end, usable.count() as u32)));
             }

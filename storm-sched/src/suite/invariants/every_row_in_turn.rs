@@ -51,7 +51,7 @@ impl Invariant for EveryRowInTurn {
             })
         };
         self.waits.retain(|slot, _| stays(slot));
-        // Rows that are packed anew are new rows.
+        // Repacked rows are new rows.
         if step.actions.iter().any(|action| matches!(action, Action::Migrate { .. })) {
             self.waits.clear();
         }

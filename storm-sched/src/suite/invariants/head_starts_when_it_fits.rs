@@ -1,8 +1,8 @@
-//! The head of the queue does not wait when there is room for it, in a row or
-//! in one that may be opened; by brute force over the sets of PEs.
+//! The head of the queue does not wait when there is room for it, in a row or in a row that may be
+//! opened; checked by brute force over the sets of PEs.
 //!
-//! What a row has free is judged by what its jobs hold according to the
-//! policy; that they hold no more than they may is another invariant.
+//! The free PEs of a row follow from the columns that the policy says its jobs hold. Another
+//! invariant checks that jobs hold no more than they may.
 
 use super::{Invariant, Violation};
 use crate::suite::{Step, oracle};

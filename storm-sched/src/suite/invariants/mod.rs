@@ -1,4 +1,4 @@
-//! The invariants, one file each, and the sets of them that the kinds of policy must hold.
+//! The invariants, one file each, and the sets of invariants that each kind of policy must hold.
 
 mod columns_disjoint;
 mod columns_returned;
@@ -183,7 +183,7 @@ pub fn at_once(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     invariants
 }
 
-/// The same, where jobs may pass the first job.
+/// The invariants of [`at_once`], for policies in which jobs may pass the first job.
 #[must_use]
 pub fn at_once_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     vec![

@@ -1,5 +1,5 @@
-//! With several rows too, no job loses its place without need or in vain. The check is brute force
-//! over the sets of PEs.
+//! With several rows too, a job loses its place only if the loss is needed and makes enough room.
+//! The check is brute force over the sets of PEs.
 //!
 //! Only the first job that gets room is checked, and promises to others are ignored.
 

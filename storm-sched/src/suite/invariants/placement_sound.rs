@@ -96,7 +96,7 @@ fn check_start(
     Ok(())
 }
 
-/// Checks that each node of a started job meets its demands, beside the jobs that run.
+/// Checks that each node of a started job meets its demands, given the jobs that already run there.
 fn check_nodes(
     step: &Step<'_>,
     request: &JobRequest,
@@ -130,7 +130,8 @@ fn check_nodes(
     Ok(())
 }
 
-/// Another job of the row with PEs of a node, where one of the two must have its nodes for itself.
+/// Another job of the row that shares a node with a job, although one of the two must have its
+/// nodes for itself.
 fn not_alone(step: &Step<'_>, job: JobId, node: NodeIndex) -> Option<JobId> {
     let own = step.after.running.get(&job)?;
     let beside = |(other, running): &(&JobId, &Running)| {

@@ -4,8 +4,8 @@ use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World, oracle};
 use crate::{Action, Event, JobId, JobRequest, NodeIndex, Pe, PreemptMode, SchedTime};
 
-/// The other job may preempt the quality of service of a preempted job, and its mode is respected.
-/// No victim could have been spared.
+/// A job is preempted only for a job that may preempt its quality of service, in its own mode, and
+/// no victim could have been spared.
 #[derive(Debug)]
 pub struct PreemptionLawful;
 

@@ -1,7 +1,7 @@
 //! Brute force: the policies of A2 as they are defined, second by second.
 //!
-//! Between decisions, nothing is kept but the start of each job, or its promised start. For each
-//! decision, the free processors of every second are counted from scratch.
+//! Only the start of each job, or its promised start, is kept from one decision to the next. For
+//! each decision, the free processors of every second are counted from scratch.
 
 use crate::virtual_time::{Log, LogJob};
 

@@ -24,7 +24,7 @@ pub(crate) struct Log {
     pub(crate) jobs: Vec<LogJob>,
 }
 
-/// How the policy is told the events of one instant.
+/// How the driver reports the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Telling {
     /// One event at a time.

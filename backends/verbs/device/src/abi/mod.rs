@@ -1,11 +1,11 @@
 //! The part of the ABI of `libibverbs.so.1` that this crate uses, written by hand.
 //!
-//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. No program
-//! generates this module. The test `layout` of `storm-backend-verbs` compares it with the header:
-//! every size, alignment, offset and value, as the C compiler sees it. The test needs the header
-//! (Debian: libibverbs-dev) and says if it cannot compare; it fails if `STORM_TEST_VERBS` is set.
-//! A new item of this module goes into that test. Objects of the library are described only at
-//! their beginning: this crate never makes or copies them.
+//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. No program generates
+//! this module. The test `layout` of `storm-backend-verbs` compares it with the header: every size,
+//! alignment, offset and value, as the C compiler sees it. The test needs the header (Debian:
+//! libibverbs-dev) and says if it cannot compare; it fails if `STORM_TEST_VERBS` is set. A new item
+//! of this module goes into this test. Only the first fields of the library's objects are described,
+//! because this crate never makes or copies such an object.
 
 mod attributes;
 mod constants;

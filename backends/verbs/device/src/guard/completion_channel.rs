@@ -1,4 +1,4 @@
-//! A completion channel: a task sleeps on it until one of many completion queues has something.
+//! A completion channel: a task sleeps on it until one of many completion queues has a completion.
 
 use super::device::{OpenDevice, set_nonblocking};
 use crate::VerbsError;
@@ -53,7 +53,8 @@ impl CompletionChannel {
         set_nonblocking(self.as_fd()).map_err(failed)
     }
 
-    /// Takes one notification. Returns the name of its queue, which may be gone by now.
+    /// Takes one notification. Returns the name of its queue, which may have been dropped
+    /// meanwhile.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none.
@@ -78,8 +79,8 @@ impl CompletionChannel {
 impl AsFd for CompletionChannel {
     /// The descriptor that becomes readable with a notification.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel lives as long as `self`. Its descriptor stays open and the same for
-        // that time.
+        // SAFETY: the channel lives as long as `self`, and its descriptor stays open and unchanged
+        // for that time.
         unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
     }
 }

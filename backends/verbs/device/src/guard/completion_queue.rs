@@ -49,7 +49,7 @@ pub struct Completion {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The data sent is in the memory of the other side.
+    /// The sent data is in the memory of the other side.
     Sent,
     /// The other side has written.
     Written {
@@ -63,7 +63,7 @@ pub enum Outcome {
         /// The bytes in the memory of the request, the header in front included.
         len: u32,
     },
-    /// The request was given up, because an earlier one failed or the queue pair was closed.
+    /// The request was dropped because an earlier one failed or the queue pair was closed.
     Flushed,
     /// The request failed, and the queue pair with it.
     Failed {
@@ -192,8 +192,8 @@ impl Completions {
     /// The completions in order.
     pub fn iter(&self) -> impl Iterator<Item = Completion> + '_ {
         self.batch.iter().take(self.taken).map(|one| {
-            // SAFETY: the call has written as many as it returned, from the first on. They are
-            // plain numbers, and every bit pattern is a value.
+            // SAFETY: the call has written as many completions as it returned, from the first on.
+            // They are plain numbers, and every bit pattern is a value.
             Completion::from(unsafe { one.assume_init_ref() })
         })
     }

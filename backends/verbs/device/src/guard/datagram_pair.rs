@@ -63,7 +63,7 @@ pub struct DatagramPair {
     posted: Cell<u64>,
     /// The payloads under way, each with the count after its last datagram.
     sending: RefCell<VecDeque<(u64, Bytes)>>,
-    /// The groups of which it is a member.
+    /// The groups that this pair is a member of.
     groups: RefCell<Vec<Gid>>,
 }
 
@@ -79,7 +79,7 @@ pub struct Taken {
 }
 
 impl DatagramPair {
-    /// A pair that sends to `to`, if given, and can do so at once. Its notifications come by
+    /// Makes a pair that sends to `to`, if given, and can send at once. Its notifications come by
     /// `channel` under `name`.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl DatagramPair {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        // The keys are told to nobody, but keys can be guessed.
+        // No other node is given these keys, but keys can be guessed.
         let memory = |count: u32, bytes: u32, access| match count {
             0 => Ok(None),
             _ => MemoryRegion::new(domain, count as usize * bytes as usize, access)
@@ -177,8 +177,8 @@ impl DatagramPair {
         let end = start + len.min(self.place_bytes()) as usize;
         let data = (start + ADDRESS_BYTES as usize).min(end)..end;
         // SAFETY: nothing writes to the place. The completion of its request was just taken from a
-        // queue that is this pair's alone, and the next request is posted below, after the slice is
-        // gone. The key to the region was told to nobody else.
+        // queue that only this pair uses. The next request is posted below, after the slice is
+        // gone. No other node was given the key to the region.
         each(unsafe { arrivals.slice(data) });
         self.post_receive(place)
     }
@@ -283,7 +283,7 @@ impl DatagramPair {
         Sge { addr: heads.addr() + at as u64, length: head.len() as c_uint, lkey: heads.lkey() }
     }
 
-    /// The send request with this id and all before it are complete.
+    /// Records that the send request with this id and all before it are complete.
     fn completed(&self, id: u64) {
         let mut sending = self.sending.borrow_mut();
         while sending.front().is_some_and(|(end, _)| *end <= id) {

@@ -43,7 +43,7 @@ unsafe impl Sync for OpenDevice {}
 pub struct DeviceEvent {
     /// `enum ibv_event_type`.
     pub kind: u32,
-    /// The library's name for it.
+    /// The library's name for the event.
     pub name: String,
 }
 
@@ -160,7 +160,8 @@ impl OpenDevice {
         failed(call, &self.name)
     }
 
-    /// The same for a queue, which takes locked memory.
+    /// The error of a call that could not make a queue, for which locked memory may have been
+    /// short.
     pub(super) fn no_queue(&self, call: &'static str) -> VerbsError {
         let error = self.failed(call);
         let VerbsError::Call { source, .. } = &error else { return error };
@@ -170,7 +171,7 @@ impl OpenDevice {
         }
     }
 
-    /// The same for a call that has returned the error.
+    /// The error of a call that returned `code` instead of setting `errno`.
     pub(super) fn returned(&self, call: &'static str, code: c_int) -> VerbsError {
         let source = io::Error::from_raw_os_error(code.abs());
         VerbsError::Call { call, device: self.name.clone(), source }
@@ -256,8 +257,8 @@ impl OpenDevice {
 impl AsFd for OpenDevice {
     /// The descriptor that becomes readable with an event.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context lives as long as `self`. Its descriptor stays open and the same for
-        // that time.
+        // SAFETY: the context lives as long as `self`, and its descriptor stays open and unchanged
+        // for that time.
         unsafe { BorrowedFd::borrow_raw((*self.context.as_ptr()).async_fd) }
     }
 }
@@ -282,7 +283,7 @@ impl std::fmt::Debug for OpenDevice {
 }
 
 impl Port {
-    /// Its state in words.
+    /// The state in words.
     pub fn state(&self) -> &'static str {
         match self.attr.state {
             1 => "down",

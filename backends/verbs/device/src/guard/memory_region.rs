@@ -30,7 +30,7 @@ pub enum Access {
     Read,
     /// The local adapter writes data that arrives at a receive request.
     Receive,
-    /// Remote adapters with its key write to it.
+    /// Remote adapters that have its key write to it.
     RemoteWrite,
 }
 
@@ -115,7 +115,7 @@ impl MemoryRegion {
         false
     }
 
-    /// Its address in this process, which is also its address for others.
+    /// The region's address in this process. Other nodes use the same address.
     pub fn addr(&self) -> u64 {
         self.start.as_ptr() as u64
     }
@@ -189,8 +189,8 @@ impl MemoryRegion {
         }
     }
 
-    /// Reads the eight bytes at `at`, a multiple of eight, atomically. Later reads see the memory
-    /// as it was at this read or later, never as it was before.
+    /// Reads the eight bytes at `at`, a multiple of eight, atomically with acquire ordering: later
+    /// reads see the memory as it was at this read or later.
     ///
     /// # Panics
     /// If the bytes are not in the region, or `at` is no multiple of eight.
@@ -238,8 +238,8 @@ impl MemoryRegion {
     /// The bytes of `range` in place.
     ///
     /// # Safety
-    /// Nobody writes to them as long as the slice lives: neither this process nor an adapter that
-    /// was told of them.
+    /// Nothing writes to the bytes as long as the slice lives: neither this process nor an adapter
+    /// that has the key.
     ///
     /// # Panics
     /// If `range` is not in the region.

@@ -1,4 +1,4 @@
-//! A protection domain: objects of one domain can be used together.
+//! A protection domain. Objects can be used together only within one domain.
 
 use super::device::OpenDevice;
 use crate::VerbsError;

@@ -2,7 +2,7 @@
 //!
 //! The memory that a request reads is held until its completion is handed back
 //! ([`QueuePair::completed`]) or the queue pair is gone. No adapter therefore reads memory that is
-//! used for something else, or no longer registered.
+//! no longer registered, or has another use by then.
 
 use super::completion_queue::CompletionQueue;
 use super::device::Port;
@@ -19,16 +19,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. The time is
-/// longer than any queue of a switch. With all repetitions it is 0.94 s. By then the root knows (by
-/// default after 0.8 s) whether the host is cut off. A host that paused only for a moment therefore
-/// keeps its lanes.
+/// longer than any queue of a switch. With all repetitions it is 0.94 s. The root decides earlier,
+/// by default after 0.8 s, whether the host is cut off. A host that paused only for a moment
+/// therefore keeps its lanes.
 const ACK_TIMEOUT: u8 = 15;
 /// How many times a packet is sent again. Soft-RoCE takes 7 as "for ever".
 const RETRIES: u8 = 6;
-/// The retries if the other side has no receive request ready. By the credits of a lane it always
-/// has some; if not, it is a fault, and it shows.
+/// The retries if the other side has no receive request ready. The credits of a lane guarantee one,
+/// so running out of retries is a fault, and ends the lane with an error.
 const RECEIVER_RETRIES: u8 = 6;
-/// The pause before such a retry, coded: 0.64 ms.
+/// The pause before a retry, coded: 0.64 ms.
 const RECEIVER_PAUSE: u8 = 12;
 /// Hops in a routed network.
 const HOP_LIMIT: u8 = 64;
@@ -75,7 +75,7 @@ pub struct Route {
 pub struct RemoteAddr {
     /// The address there.
     pub addr: u64,
-    /// The key to it.
+    /// The key to the memory.
     pub rkey: u32,
 }
 
@@ -84,23 +84,23 @@ pub struct RemoteAddr {
 pub enum Source {
     /// A part of a region.
     Part(Arc<MemoryRegion>, Range<usize>),
-    /// Bytes that lie in a region with this key, and keep it.
+    /// Bytes that lie in a region with this key. They keep the region registered.
     Bytes(Bytes, u32),
 }
 
 /// How the other side notices a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// By a completion with this immediate value, which uses up a receive request there and wakes a
-    /// task that waits for arrivals.
+    /// By a completion with this immediate value. It uses up a receive request of the other side
+    /// and wakes a task that waits for arrivals.
     Wakes(u32),
     /// Like [`Wakes`](Self::Wakes), but wakes no task.
     Waits(u32),
-    /// Not at all: it has to poll its memory.
+    /// Not at all: the other side has to poll its memory.
     Nothing,
 }
 
-/// The memory that one request reads, in this order.
+/// The memory that one request reads, in order.
 pub type Sources = [Option<Source>; MAX_PIECES];
 
 /// A queue pair.
@@ -111,7 +111,7 @@ pub struct QueuePair {
     posted: Cell<u64>,
     done: Cell<u64>,
     /// Requests since the last signalled one.
-    untold: Cell<u64>,
+    unsignalled: Cell<u64>,
     /// The memory that requests under way read, by request id. Requests complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
@@ -136,12 +136,12 @@ impl QueuePair {
             max_inline_data: max_inline_bytes,
         };
         let raw = RawPair::new(domain, queue, abi::QPT_RC, cap)?;
-        let (posted, done, untold) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (posted, done, unsignalled) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let (max_sends, reading) = (max_sends.into(), RefCell::default());
-        Ok(QueuePair { raw, max_sends, posted, done, untold, reading })
+        Ok(QueuePair { raw, max_sends, posted, done, unsignalled, reading })
     }
 
-    /// Its number, which the other side needs.
+    /// The pair's number, which the other side needs.
     pub fn number(&self) -> u32 {
         self.raw.number()
     }
@@ -261,14 +261,14 @@ impl QueuePair {
         // `reading` until the request is complete, or until this pair is destroyed.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
-        self.untold.set(0);
+        self.unsignalled.set(0);
         self.reading.borrow_mut().push_back((id, sources));
         Ok(id)
     }
 
-    /// Writes `parts`, one after the other. They travel inside the request, may lie anywhere, and
-    /// may be reused after this call. Returns the request's id if it is signalled. One in many is,
-    /// and its completion covers the others.
+    /// Writes `parts`, one after the other. They are copied into the request, so they may lie
+    /// anywhere and may be reused after this call. Returns the request's id if the request is
+    /// signalled. Only some are; the completion of a signalled request covers those before it.
     ///
     /// # Errors
     /// [`VerbsError::Call`] if the request was refused.
@@ -294,16 +294,16 @@ impl QueuePair {
             }
         }
         assert!(len <= self.max_inline_bytes(), "it travels in the request");
-        let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
+        let (id, unsignalled) = (self.posted.get() + 1, self.unsignalled.get() + 1);
         // A pair with little room needs completions sooner.
-        let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
-        let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
+        let is_signalled = unsignalled >= INLINE_PER_COMPLETION.min(self.max_sends);
+        let flags = abi::SEND_INLINE | if is_signalled { abi::SEND_SIGNALED } else { 0 };
         let mut request = request(id, &mut pieces[..count], flags, to, notice);
         // SAFETY: request, pieces and parts live through the call, which copies them all.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
-        self.untold.set(if is_told { 0 } else { untold });
-        Ok(is_told.then_some(id))
+        self.unsignalled.set(if is_signalled { 0 } else { unsignalled });
+        Ok(is_signalled.then_some(id))
     }
 
     /// Data up to this length may travel inside its request.
@@ -361,7 +361,7 @@ impl QueuePair {
     }
 }
 
-/// A write with this notice for the other side. Its completion wakes nobody here.
+/// A write with this notice for the other side. Its completion wakes no task here.
 #[inline]
 fn request(
     wr_id: u64,
@@ -393,7 +393,7 @@ fn request(
 impl Drop for QueuePair {
     fn drop(&mut self) {
         // Once the pair is destroyed, no adapter reads the memory in `reading` or writes for the
-        // other side. `reading` is dropped after this.
+        // other side. `reading` is dropped afterwards.
         if !self.raw.destroy() {
             std::mem::take(&mut *self.reading.borrow_mut()).into_iter().for_each(std::mem::forget);
         }

@@ -113,9 +113,9 @@ impl RawPair {
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
     }
 
-    /// Destroys the pair, for its owner's `drop`. Returns whether it is gone. If so, no adapter
-    /// reads or writes for it any more. If not, its memory must never be freed; its completion
-    /// queue is not freed either.
+    /// Destroys the pair, for its owner's `drop`. Returns whether the pair is gone. If true, no
+    /// adapter reads or writes for it any more. If false, its memory and its completion queue must
+    /// never be freed.
     pub(super) fn destroy(&self) -> bool {
         // SAFETY: the pair is destroyed once, by the `drop` of its owner. The completion queue is
         // dropped after this.

@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Messages that each end sends.
 const MESSAGES: u8 = 2;
-/// Rounds in which both ends process what they have; each finds the messages of the round before.
+/// The number of rounds. In a round both ends process their items, and each finds the messages of
+/// the round before.
 const ROUNDS: usize = 8;
 
 /// An item on its way from one end to the other, in order.
@@ -42,9 +43,9 @@ struct End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Omitted {
     Nothing,
-    /// Answers wake nobody.
+    /// Answers wake no end.
     WakingAnswers,
-    /// `Sleeps` wakes nobody.
+    /// `Sleeps` wakes no end.
     WakingFarewells,
     /// An end that goes to sleep does not say so.
     Farewells,
@@ -112,7 +113,7 @@ fn send(ends: &mut Ends, own: usize) {
             end.attention.wrote_silently();
             Item::Silent
         }
-        false => Item::Told { looks: end.attention.tell(end.looks) },
+        false => Item::Told { looks: end.attention.announce(end.looks) },
     };
     end.sent += 1;
     ends[1 - own].on_the_way.push_back(item);
@@ -168,7 +169,7 @@ fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
     all
 }
 
-/// Whether every message sent is found, if nobody sends from here on. Each end sleeps as soon as it
+/// Whether every message sent is found, if no end sends from here on. Each end sleeps as soon as it
 /// has nothing to do, and wakes only when woken.
 fn ends_well(mut ends: Ends, omitted: Omitted) -> bool {
     for _ in 0..ROUNDS {
@@ -208,14 +209,14 @@ fn explore(omitted: Omitted) -> (usize, Option<Ends>) {
 }
 
 #[test]
-fn whatever_happens_what_was_sent_is_found() {
+fn every_sent_message_is_found() {
     let (states, lost) = explore(Omitted::Nothing);
     assert_eq!(lost, None);
     assert!(states > 10_000, "messages without a word are among them: {states}");
 }
 
 #[test]
-fn without_a_rule_something_is_lost() {
+fn each_rule_is_needed() {
     for omitted in [Omitted::WakingAnswers, Omitted::WakingFarewells, Omitted::Farewells] {
         assert!(explore(omitted).1.is_some(), "{omitted:?}");
     }

@@ -8,7 +8,7 @@ use crate::lane::attention::Attention;
 use crate::message::{MAX_NUMBER, Note};
 
 impl Pipe {
-    /// Sends a credit for taken messages, if it is due and there is a request.
+    /// Sends a credit for taken messages, if enough were taken and a request is free.
     pub(super) fn give_credit(&self) -> Result<(), LaneError> {
         let due = self.inbox.borrow().credit_due();
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
@@ -17,7 +17,7 @@ impl Pipe {
         self.say(Note::Credit(due), true)
     }
 
-    /// Sends `Sleeps`, if the other side thinks that this one polls and there is a request.
+    /// Sends `Sleeps`, if the other side believes that this side polls and a request is free.
     pub(in crate::lane) fn say_farewell(&self) -> Result<(), LaneError> {
         match self.attention.get().farewell() {
             Some(wakes) if !self.looking.get() && self.pair.has_room() => {
@@ -30,7 +30,7 @@ impl Pipe {
         }
     }
 
-    /// Answers a `Sleeps`, if there is a request.
+    /// Answers a `Sleeps`, if a request is free.
     pub(super) fn answer(&self) -> Result<(), LaneError> {
         match self.attention.get().answer() {
             Some(wakes) if self.pair.has_room() => {
@@ -51,8 +51,8 @@ impl Pipe {
     fn say(&self, note: Note, wakes: bool) -> Result<(), LaneError> {
         let immediate = note.encode();
         let notice = if wakes { Notice::Wakes(immediate) } else { Notice::Waits(immediate) };
-        let told = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
-        self.posted(told);
+        let signalled = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
+        self.posted(signalled);
         Ok(())
     }
 }

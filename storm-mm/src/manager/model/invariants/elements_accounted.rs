@@ -7,22 +7,23 @@ use storm_rm::JobId;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let core = &world.core;
-    let partition = &core.partitions[usize::from(PARTITION.0)];
-    partition.policy.check().map_err(|violation| violation.to_string())?;
+    let partition = &core.partitions[PARTITION];
+    partition.policy().check().map_err(|violation| violation.to_string())?;
 
-    let live = core.live.iter().filter(|(_, live)| !live.released).map(|(job, _)| job.0);
-    let awaiting = core.awaiting_flags.iter().map(|placed| placed.job.0);
+    let live = core.live.iter().filter(|(_, live)| !live.is_released()).map(|(job, _)| job.0);
+    let awaiting = core.live.awaiting().map(|placed| placed.job().0);
     let holders: BTreeSet<u64> = live.chain(awaiting).collect();
-    let believed: BTreeSet<u64> = partition.policy.running().iter().map(|job| job.0).collect();
+    let believed: BTreeSet<u64> = partition.policy().running().iter().map(|job| job.0).collect();
     if holders != believed {
         return Err(format!("{holders:?} hold elements, the policy believes {believed:?}"));
     }
 
-    let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
+    let switching = partition.queue_of_next().iter();
     let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
     let not_waiting = core
-        .needs
-        .waiting
+        .jobs
+        .needs()
+        .waiting()
         .iter()
         .find(|job| core.jobs.get(job).is_none_or(|record| record.phase != Phase::Pending));
     if let Some(job) = not_waiting {
@@ -33,10 +34,10 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .values()
         .filter(|record| record.phase == Phase::Pending)
         .map(|record| record.id.0)
-        .filter(|job| !core.needs.waiting.contains(&JobId(*job)) && !for_the_next.contains(job))
-        .filter(|job| !core.awaiting_flags.iter().any(|p| p.job.0 == *job))
+        .filter(|job| !core.jobs.needs().is_waiting(JobId(*job)) && !for_the_next.contains(job))
+        .filter(|job| !core.live.awaiting().any(|p| p.job().0 == *job))
         .collect();
-    let believed: BTreeSet<u64> = partition.policy.pending().iter().map(|job| job.0).collect();
+    let believed: BTreeSet<u64> = partition.policy().pending().iter().map(|job| job.0).collect();
     if waiting != believed {
         return Err(format!("{waiting:?} wait, the policy believes {believed:?}"));
     }
@@ -47,7 +48,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .filter(|r| matches!(r.phase, Phase::Starting | Phase::Running | Phase::Ending(_)))
         .map(|record| record.id.0)
         .collect();
-    let live: BTreeSet<u64> = core.live.keys().map(|job| job.0).collect();
+    let live: BTreeSet<u64> = core.live.iter().map(|(job, _)| job.0).collect();
     if in_life != live {
         return Err(format!("{in_life:?} are started or ending, {live:?} are live"));
     }

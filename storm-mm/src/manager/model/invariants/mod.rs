@@ -47,7 +47,7 @@ mod tests {
     use crate::api::JobState;
     use crate::job::{JobEvent, JobEventKind, Outcome};
     use crate::journal::Entry;
-    use crate::manager::live_job::Launch;
+    use crate::manager::live::Launch;
     use storm_rm::{JobId, Row};
 
     fn running() -> (World, JobId) {
@@ -61,8 +61,8 @@ mod tests {
     #[test]
     fn each_checker_can_fail() {
         let (mut world, job) = running();
-        let slot = world.core.live[&job].slot;
-        world.core.slots.put_back(slot);
+        let slot = world.core.live.get(job).unwrap().slot();
+        world.core.live.free_slot(slot);
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
@@ -74,7 +74,7 @@ mod tests {
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(&job).unwrap().released = true;
+        world.core.live.get_mut(job).unwrap().release();
         assert!(elements_accounted::check(&world).is_err());
 
         let (mut world, _) = running();
@@ -90,12 +90,12 @@ mod tests {
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
-        world.core.partition(PARTITION).active = Row(1);
+        world.core.partitions.get_mut(PARTITION).slices_mut().take_over(Row(1));
         assert!(running_in_turn::check(&world).is_err());
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(&job).unwrap().launch = Launch::Staged;
+        world.core.live.get_mut(job).unwrap().set_launch(Launch::Staged);
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, _) = running();

@@ -9,32 +9,31 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let core = &world.core;
     for part in world.parts.keys() {
         let (node, job, incarnation) = *part;
-        let Some(live) = core.live.get(&job) else { continue };
-        let knows = live.incarnation == incarnation && !live.unheard.contains(node);
+        let Some(live) = core.live.get(job) else { continue };
+        let knows = live.incarnation() == incarnation && !live.unheard().contains(node);
         let told = world.rows.get(part);
-        if knows && !live.over.contains(node) && told != Some(&live.rows) {
-            let rows = live.rows;
+        if knows && !live.over().contains(node) && told != Some(&live.rows()) {
+            let rows = live.rows();
             return Err(format!("{part:?} was told to run in {told:?}, and has {rows:?}"));
         }
     }
-    for (job, live) in &core.live {
-        let stopped = core.jobs[job].suspended_for.is_some();
-        if stopped != (live.rows == RowSet::NONE) {
-            return Err(format!("job {job} is suspended: {stopped}, its rows: {:?}", live.rows));
+    for (job, live) in core.live.iter() {
+        let stopped = core.jobs[&job].suspended_for.is_some();
+        if stopped != (live.rows() == RowSet::NONE) {
+            return Err(format!("job {job} is suspended: {stopped}, its rows: {:?}", live.rows()));
         }
     }
-    for partition in &core.partitions {
-        let policy = &partition.policy;
+    for partition in core.partitions.iter() {
+        let policy = partition.policy();
         let rows = policy.rows();
         let in_rows = rows.iter().flat_map(|row| &row.jobs).map(|view| view.job);
         let in_rows: BTreeSet<_> = in_rows.collect();
         let stopped = policy.running().into_iter().filter(|job| !in_rows.contains(job));
         let believed: BTreeSet<JobId> = stopped.map(|job| JobId(job.0)).collect();
-        let here = core.live.iter().filter(|(_, live)| !live.released);
-        let live = here.filter(|(_, live)| live.rows == RowSet::NONE).map(|(job, _)| *job);
-        let awaiting =
-            core.awaiting_flags.iter().filter(|awaiting| awaiting.suspended_for.is_some());
-        let are: BTreeSet<JobId> = live.chain(awaiting.map(|awaiting| awaiting.job)).collect();
+        let here = core.live.iter().filter(|(_, live)| !live.is_released());
+        let live = here.filter(|(_, live)| live.rows() == RowSet::NONE).map(|(job, _)| job);
+        let awaiting = core.live.awaiting().filter(|awaiting| awaiting.suspended_for().is_some());
+        let are: BTreeSet<JobId> = live.chain(awaiting.map(|awaiting| awaiting.job())).collect();
         if are != believed {
             return Err(format!("{are:?} are suspended, the policy believes {believed:?}"));
         }

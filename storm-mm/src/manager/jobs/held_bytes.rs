@@ -9,7 +9,7 @@ use storm_rm::{Environment, JobSpec, Needs};
 
 /// The limit per user: ten thousand jobs of 6 KiB each that share an environment, or three hundred
 /// of the largest possible jobs.
-pub(super) const MAX_BYTES_PER_USER: u64 = 64 << 20;
+pub(in crate::manager) const MAX_BYTES_PER_USER: u64 = 64 << 20;
 
 /// For each user, the bytes of all unfinished jobs; shared parts count once.
 #[derive(Debug, Default)]

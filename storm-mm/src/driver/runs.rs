@@ -1,0 +1,61 @@
+//! The runs of jobs: which of them are watched for their start or their end, and their tasks.
+
+use super::job_tasks::{Duty, JobTasks};
+use super::watches::Watched;
+use crate::Timer;
+use storm_primitives::{NodeSet, Task};
+use storm_rm::JobId;
+
+/// The runs of all jobs.
+#[derive(Default)]
+pub(super) struct Runs {
+    tasks: JobTasks,
+    starting: Watched,
+    terminating: Watched,
+}
+
+impl Runs {
+    /// Runs whose announcers have begun, and whose ranks may not all execute.
+    pub(super) fn starting(&self) -> &Watched {
+        &self.starting
+    }
+
+    /// Runs that have begun to end (Algorithm 8).
+    pub(super) fn terminating(&self) -> &Watched {
+        &self.terminating
+    }
+
+    /// Keeps a task of a job; ends the one that had its duty before.
+    pub(super) fn set_task(&self, job: JobId, duty: Duty, task: Task) {
+        self.tasks.set(job, duty, task);
+    }
+
+    /// Keeps the task of a timer; ends the one that was for the same purpose.
+    pub(super) fn set_timer(&self, timer: Timer, task: Task) {
+        self.tasks.set_timer(timer, task);
+    }
+
+    /// Ends the tasks of a job.
+    pub(super) fn end_tasks_of(&self, job: JobId) {
+        self.tasks.end(job);
+    }
+
+    /// Ends all tasks.
+    pub(super) fn end_tasks(&self) {
+        self.tasks.end_all();
+    }
+
+    /// The run of a job is over.
+    pub(super) fn end(&self, job: JobId) {
+        self.tasks.end(job);
+        self.starting.remove(job);
+        self.terminating.remove(job);
+    }
+
+    /// Nodes died. Jobs that wait for them are watched again when the nodes are back.
+    pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
+        self.terminating.forget_all(&awaits);
+        self.starting.forget_all(&awaits);
+        self.terminating.nodes_died(dead);
+    }
+}

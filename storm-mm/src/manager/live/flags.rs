@@ -1,0 +1,126 @@
+//! The places in the global arrays of flags, and the placed jobs that wait for one.
+
+use crate::manager::partitions::Partition;
+use std::collections::BTreeSet;
+use storm_primitives::NodeId;
+use storm_rm::{JobId, JobSlot, PartitionId, RowSet};
+use storm_sched::{Placement, Slot};
+
+/// A job that its policy has placed, and that waits for a free place in the global arrays of flags.
+#[derive(Clone, Debug)]
+pub(in crate::manager) struct Awaiting {
+    job: JobId,
+    partition: PartitionId,
+    placement: Placement,
+    slot: Slot,
+    /// The rows that it is to run in.
+    rows: RowSet,
+    /// The job for which it is already suspended.
+    suspended_for: Option<JobId>,
+}
+
+/// A job that can be placed now, if there is one.
+pub(in crate::manager) enum Taken {
+    Nothing,
+    /// A job could be placed, and all places are taken.
+    NoSlot,
+    Job(Awaiting, JobSlot),
+}
+
+impl Awaiting {
+    pub(in crate::manager) fn new(
+        job: JobId,
+        partition: PartitionId,
+        (placement, slot): (Placement, Slot),
+        rows: RowSet,
+    ) -> Awaiting {
+        Awaiting { job, partition, placement, slot, rows, suspended_for: None }
+    }
+
+    pub(in crate::manager) fn job(&self) -> JobId {
+        self.job
+    }
+
+    pub(in crate::manager) fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    pub(in crate::manager) fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    pub(in crate::manager) fn into_placement(self) -> Placement {
+        self.placement
+    }
+
+    /// Its home row.
+    pub(in crate::manager) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    pub(in crate::manager) fn rows(&self) -> RowSet {
+        self.rows
+    }
+
+    pub(in crate::manager) fn suspended_for(&self) -> Option<JobId> {
+        self.suspended_for
+    }
+
+    /// Its nodes, in the partition that it is placed in.
+    pub(in crate::manager) fn nodes(&self, partition: &Partition) -> Vec<NodeId> {
+        let members = partition.members();
+        let shares = self.placement.shares().iter();
+        shares.map(|share| members[share.node.0 as usize]).collect()
+    }
+
+    /// It gets another home row and other rows.
+    pub(in crate::manager) fn set_rows(&mut self, slot: Slot, rows: RowSet) {
+        (self.slot, self.rows) = (slot, rows);
+    }
+
+    /// Its policy is replaced by another, under which it has another home row. It stays suspended
+    /// if it is.
+    pub(in crate::manager) fn taken_over(&mut self, slot: Slot, rows: RowSet) {
+        let rows = if self.suspended_for.is_some() { RowSet::NONE } else { rows };
+        self.set_rows(slot, rows);
+    }
+
+    /// It will be suspended when it starts.
+    pub(in crate::manager) fn suspend(&mut self, by: JobId) {
+        (self.rows, self.suspended_for) = (RowSet::NONE, Some(by));
+    }
+
+    /// It will not be suspended.
+    pub(in crate::manager) fn go_on(&mut self, rows: RowSet) {
+        (self.rows, self.suspended_for) = (rows, None);
+    }
+}
+
+/// Which places in the global arrays of flags are free.
+#[derive(Debug)]
+pub(super) struct SlotPool {
+    free: BTreeSet<u32>,
+}
+
+impl SlotPool {
+    pub(super) fn new(slots: u32) -> SlotPool {
+        SlotPool { free: (0..slots).collect() }
+    }
+
+    pub(super) fn take(&mut self) -> Option<JobSlot> {
+        self.free.pop_first().map(JobSlot)
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> &BTreeSet<u32> {
+        &self.free
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    pub(super) fn put_back(&mut self, slot: JobSlot) {
+        self.free.insert(slot.0);
+    }
+}

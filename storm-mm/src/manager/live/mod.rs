@@ -1,0 +1,251 @@
+//! The jobs that hold processing elements, or have a placement and wait for a place in the global
+//! arrays of flags. Only this module changes them; it decides nothing and has no effects.
+
+mod flags;
+mod job;
+mod parts;
+mod steps;
+mod time;
+mod told_class;
+
+pub(super) use flags::{Awaiting, Taken};
+pub(super) use job::{LiveJob, Placed, Restored};
+pub(super) use parts::{Left, Lost};
+pub(super) use steps::Launch;
+pub(super) use told_class::ToldClass;
+
+use flags::SlotPool;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
+
+/// The live jobs.
+pub(super) struct LiveJobs {
+    jobs: BTreeMap<JobId, LiveJob>,
+    /// The jobs that run outside the matrix.
+    outside_matrix: BTreeSet<JobId>,
+    /// The places in the global arrays of flags.
+    slots: SlotPool,
+    /// Placed jobs that wait for a place, in order.
+    awaiting: VecDeque<Awaiting>,
+    /// The number of the next run, over all jobs. Flags that an earlier job left in a slot must not
+    /// be taken for those of a later run (`docs/decisions/0003-termination.md`).
+    next_run: u32,
+    launches: Launches,
+}
+
+/// Counts since this manager started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Launches {
+    /// Launches that were issued.
+    pub(super) issued: u64,
+    /// Launches that failed.
+    pub(super) failed: u64,
+}
+
+impl LiveJobs {
+    pub(super) fn new(job_slots: u32) -> LiveJobs {
+        LiveJobs {
+            jobs: BTreeMap::new(),
+            outside_matrix: BTreeSet::new(),
+            slots: SlotPool::new(job_slots),
+            awaiting: VecDeque::new(),
+            next_run: 1,
+            launches: Launches::default(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn contains(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    pub(super) fn get(&self, job: JobId) -> Option<&LiveJob> {
+        self.jobs.get(&job)
+    }
+
+    pub(super) fn get_mut(&mut self, job: JobId) -> Option<&mut LiveJob> {
+        self.jobs.get_mut(&job)
+    }
+
+    /// The job, if this is its present run.
+    pub(super) fn run(&self, job: JobId, run: JobIncarnation) -> Option<&LiveJob> {
+        self.get(job).filter(|live| live.incarnation() == run)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn run_mut(&mut self, job: JobId, run: JobIncarnation) -> Option<&mut LiveJob> {
+        self.get_mut(job).filter(|live| live.incarnation() == run)
+    }
+
+    /// All live jobs, by their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &LiveJob)> {
+        self.jobs.iter().map(|(job, live)| (*job, live))
+    }
+
+    /// The live jobs of a partition.
+    pub(super) fn of(&self, partition: PartitionId) -> impl Iterator<Item = (JobId, &LiveJob)> {
+        self.iter().filter(move |(_, live)| live.partition() == partition)
+    }
+
+    /// The live jobs that have a part on a node, or wait for the node.
+    pub(super) fn with_part_on(&self, node: NodeId) -> Vec<JobId> {
+        self.iter().filter(|(_, live)| live.has_part_on(node)).map(|(job, _)| job).collect()
+    }
+
+    /// The nodes that have ranks of a partition's live jobs, or will have.
+    pub(super) fn nodes_of(&self, partition: PartitionId) -> NodeSet {
+        self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.nodes()))
+    }
+
+    /// A job comes onto the machine.
+    pub(super) fn insert(&mut self, job: JobId, live: LiveJob) {
+        self.jobs.insert(job, live);
+    }
+
+    /// A job leaves the machine. Its place in the arrays of flags stays taken until
+    /// [`free_slot`](Self::free_slot).
+    pub(super) fn remove(&mut self, job: JobId) -> Option<LiveJob> {
+        self.jobs.remove(&job)
+    }
+
+    /// The number of a run that begins now.
+    pub(super) fn begin_run(&mut self) -> JobIncarnation {
+        let run = JobIncarnation(self.next_run);
+        self.next_run += 1;
+        run
+    }
+
+    /// A former manager has begun this run.
+    pub(super) fn has_begun(&mut self, run: JobIncarnation) {
+        self.next_run = self.next_run.max(run.0.saturating_add(1));
+    }
+
+    /// The next run, over all jobs.
+    pub(super) fn next_run(&self) -> JobIncarnation {
+        JobIncarnation(self.next_run)
+    }
+
+    /// Takes a place in the arrays of flags.
+    pub(super) fn take_slot(&mut self) -> Option<JobSlot> {
+        self.slots.take()
+    }
+
+    pub(super) fn free_slot(&mut self, slot: JobSlot) {
+        self.slots.put_back(slot);
+    }
+
+    /// Whether all places in the arrays of flags are taken.
+    pub(super) fn slots_are_taken(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn free_slots(&self) -> &BTreeSet<u32> {
+        self.slots.free()
+    }
+
+    /// Adds a placed job that waits for a place.
+    pub(super) fn await_slot(&mut self, placed: Awaiting) {
+        self.awaiting.push_back(placed);
+    }
+
+    /// The placed jobs that wait for a place, in order.
+    pub(super) fn awaiting(&self) -> impl DoubleEndedIterator<Item = &Awaiting> {
+        self.awaiting.iter()
+    }
+
+    /// A job that waits for a place.
+    pub(super) fn awaiting_job(&self, job: JobId) -> Option<&Awaiting> {
+        self.awaiting.iter().find(|placed| placed.job() == job)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn awaiting_mut(&mut self, job: JobId) -> Option<&mut Awaiting> {
+        self.awaiting.iter_mut().find(|placed| placed.job() == job)
+    }
+
+    /// A job waits for a place no longer.
+    pub(super) fn stop_awaiting(&mut self, job: JobId) -> Option<Awaiting> {
+        let index = self.awaiting.iter().position(|placed| placed.job() == job)?;
+        self.awaiting.remove(index)
+    }
+
+    /// Takes the first waiting job that can be placed, and a place for it.
+    pub(super) fn take_awaiting(&mut self, can: impl FnMut(&Awaiting) -> bool) -> Taken {
+        let Some(index) = self.awaiting.iter().position(can) else { return Taken::Nothing };
+        let Some(slot) = self.slots.take() else { return Taken::NoSlot };
+        match self.awaiting.remove(index) {
+            Some(placed) => Taken::Job(placed, slot),
+            None => Taken::Nothing,
+        }
+    }
+
+    /// The last waiting job, if suspended jobs hold all places: none of them can end by itself.
+    pub(super) fn to_give_way(&self) -> Option<JobId> {
+        let stuck =
+            self.slots.is_empty() && self.jobs.values().all(|live| live.rows() == RowSet::NONE);
+        self.awaiting.back().filter(|_| stuck).map(Awaiting::job)
+    }
+
+    /// A job goes on without elements, and in all rows. Returns its run time and its nodes.
+    pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) -> Option<(Duration, NodeSet)> {
+        let live = self.jobs.get_mut(&job)?;
+        live.leave_matrix(now);
+        self.outside_matrix.insert(job);
+        Some((live.run_time(now), live.nodes().clone()))
+    }
+
+    /// A job is over. Returns whether it was outside the matrix.
+    pub(super) fn over_outside_matrix(&mut self, job: JobId) -> bool {
+        self.outside_matrix.remove(&job)
+    }
+
+    pub(super) fn is_outside_matrix(&self, job: JobId) -> bool {
+        self.outside_matrix.contains(&job)
+    }
+
+    /// The first job outside the matrix on a node.
+    pub(super) fn outside_matrix_on(&self, node: NodeId) -> Option<JobId> {
+        let is_there =
+            |job: &&JobId| self.jobs.get(job).is_some_and(|live| live.nodes().contains(node));
+        self.outside_matrix.iter().find(is_there).copied()
+    }
+
+    /// From now on, run time is counted for the launched jobs of a partition that run in this row.
+    pub(super) fn count_time(&mut self, now: Instant, partition: PartitionId, row: Row) {
+        for live in self.jobs.values_mut().filter(|live| live.partition() == partition) {
+            live.count_time(now, row);
+        }
+    }
+
+    /// A lost node runs no ranks after `until`.
+    pub(super) fn fenced_until(&mut self, node: NodeId, until: Instant) {
+        self.jobs.values_mut().for_each(|live| live.fenced_until(node, until));
+    }
+
+    /// A lost node is back, and runs ranks of no jobs but those that it holds.
+    pub(super) fn fenced_by(&mut self, node: NodeId, holds: impl Fn(JobId) -> bool) {
+        for (_, live) in self.jobs.iter_mut().filter(|(job, _)| !holds(**job)) {
+            live.fenced(node);
+        }
+    }
+
+    pub(super) fn launches(&self) -> Launches {
+        self.launches
+    }
+
+    /// Counts a launch that is issued.
+    pub(super) fn count_launch(&mut self) {
+        self.launches.issued += 1;
+    }
+
+    /// Counts a launch that has failed.
+    pub(super) fn count_failure(&mut self) {
+        self.launches.failed += 1;
+    }
+}

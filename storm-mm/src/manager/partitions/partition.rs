@@ -1,0 +1,411 @@
+//! A partition: nodes under one policy, and the slices of its time.
+
+use super::error::PartitionError;
+use super::slice_order::SliceOrder;
+use crate::CoreConfig;
+use crate::manager::node_table::fold_names;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::message::Slices;
+use storm_rm::{Coscheduling, JobId, PartitionId, Row, RowSet};
+use storm_sched::{
+    Action, Capability, Event, Machine, NodeIndex, Placement, Policy, PolicyParams, Quantum,
+    Registry, SchedTime, UnknownPolicy,
+};
+
+/// The abilities that the Machine Manager offers a policy beyond starting jobs and switching rows:
+/// none. Processes cannot move from node to node.
+const CAPABILITIES: &[Capability] = &[];
+
+/// The most slices that a strobe orders: a byte or two of its message each.
+const SLICES_MAX: u128 = 256;
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// A change of the policy under way: the present policy starts nothing any more.
+#[derive(Clone, Debug)]
+struct Switching {
+    /// The policy that takes over.
+    sched: String,
+    /// The jobs that wait for it, in order.
+    queue: Vec<JobId>,
+}
+
+/// One partition at work.
+pub(in crate::manager) struct Partition {
+    name: String,
+    default: bool,
+    site: Site,
+    policy: Box<dyn Policy>,
+    /// The policies that it can have.
+    policies: Registry,
+    /// The parameters that the policy was made with; the quantum as last set.
+    params: PolicyParams,
+    /// The change to another policy, if there is one.
+    switching: Option<Switching>,
+    /// Jobs submitted or withdrawn in one request. The policy is told of all of them together.
+    untold: Vec<Event>,
+    slices: SliceOrder,
+    /// The number of the last slice of communication that ended with nothing on the way.
+    checkpoint: Option<u64>,
+}
+
+/// The nodes of a partition.
+struct Site {
+    /// The node at each index of the policy's machine.
+    members: Vec<NodeId>,
+    nodes: NodeSet,
+    node_list: String,
+}
+
+impl Partition {
+    /// All partitions; `ids` are those of the nodes as configured.
+    pub(in crate::manager) fn make_all(
+        config: &CoreConfig,
+        ids: &[NodeId],
+    ) -> Result<Vec<Partition>, PartitionError> {
+        let mut owners: BTreeMap<usize, &str> = BTreeMap::new();
+        let mut partitions: Vec<Partition> = Vec::new();
+        for given in &config.partitions {
+            if partitions.iter().any(|other| other.name == given.name) {
+                return Err(PartitionError::Duplicate(given.name.clone()));
+            }
+            let nodes = config.nodes.len();
+            if let Some(&index) = given.nodes.iter().find(|index| **index >= nodes) {
+                let partition = given.name.clone();
+                return Err(PartitionError::NoSuchNode { partition, index, nodes });
+            }
+            for index in &given.nodes {
+                if let Some(first) = owners.insert(*index, &given.name) {
+                    return Err(PartitionError::Overlap {
+                        node: config.nodes[*index].name.clone(),
+                        first: first.to_owned(),
+                        second: given.name.clone(),
+                    });
+                }
+            }
+            partitions.push(Partition::make(config, given, ids)?);
+        }
+        if !partitions.iter().any(|partition| partition.default) {
+            partitions.first_mut().ok_or(PartitionError::None)?.default = true;
+        }
+        Ok(partitions)
+    }
+
+    fn make(
+        config: &CoreConfig,
+        given: &crate::PartitionConfig,
+        ids: &[NodeId],
+    ) -> Result<Partition, PartitionError> {
+        let partition = given.name.clone();
+        let rows_max = given.params.mpl_limit.get();
+        if rows_max > RowSet::MAX_ROWS {
+            return Err(PartitionError::TooManyRows { partition, rows: rows_max });
+        }
+        let nodes: Vec<_> = given.nodes.iter().map(|index| &config.nodes[*index]).collect();
+        let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
+            .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
+        machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
+        let mut policy = config
+            .policies
+            .make(&given.sched, machine, &given.params)
+            .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
+        Capability::check(policy.as_ref(), CAPABILITIES)
+            .map_err(|source| PartitionError::Unsupported { partition, source })?;
+        // Nodes take jobs only once they have joined.
+        for index in 0..nodes.len() as u32 {
+            let down = Event::NodeDown(NodeIndex(index));
+            policy.handle(storm_sched::SchedTime::default(), down);
+        }
+        let members: Vec<NodeId> = given.nodes.iter().map(|index| ids[*index]).collect();
+        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        Ok(Partition {
+            name: given.name.clone(),
+            default: given.default,
+            policy,
+            policies: config.policies.clone(),
+            params: given.params,
+            switching: None,
+            site: Site {
+                nodes: members.iter().copied().collect(),
+                members,
+                node_list: fold_names(&names),
+            },
+            untold: Vec::new(),
+            slices: SliceOrder::new(),
+            checkpoint: None,
+        })
+    }
+
+    pub(in crate::manager) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether jobs that name no partition come here.
+    pub(in crate::manager) fn is_default(&self) -> bool {
+        self.default
+    }
+
+    pub(in crate::manager) fn policy(&self) -> &dyn Policy {
+        self.policy.as_ref()
+    }
+
+    pub(in crate::manager) fn params(&self) -> &PolicyParams {
+        &self.params
+    }
+
+    /// The node at each index of the policy's machine.
+    pub(in crate::manager) fn members(&self) -> &[NodeId] {
+        &self.site.members
+    }
+
+    pub(in crate::manager) fn nodes(&self) -> &NodeSet {
+        &self.site.nodes
+    }
+
+    /// The names of its nodes, folded.
+    pub(in crate::manager) fn node_list(&self) -> &str {
+        &self.site.node_list
+    }
+
+    pub(in crate::manager) fn slices(&self) -> &SliceOrder {
+        &self.slices
+    }
+
+    pub(in crate::manager) fn slices_mut(&mut self) -> &mut SliceOrder {
+        &mut self.slices
+    }
+
+    /// The row that is active.
+    pub(in crate::manager) fn active(&self) -> Row {
+        self.slices.active()
+    }
+
+    /// The number of the last slice of communication that ended with nothing on the way.
+    pub(in crate::manager) fn checkpoint(&self) -> Option<u64> {
+        self.checkpoint
+    }
+
+    pub(in crate::manager) fn set_checkpoint(&mut self, slice: u64) {
+        self.checkpoint = Some(slice);
+    }
+
+    /// Tells the policy an event.
+    pub(in crate::manager) fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+        self.policy.handle(now, event)
+    }
+
+    /// Tells the policy several events of one instant.
+    pub(in crate::manager) fn handle_together(
+        &mut self,
+        now: SchedTime,
+        events: Vec<Event>,
+    ) -> Vec<Action> {
+        self.policy.handle_together(now, events)
+    }
+
+    /// A job comes into the queue. Returns the event if the policy is to be told now: the job may
+    /// wait for another policy, or be told of `later` with others.
+    pub(in crate::manager) fn enqueue(
+        &mut self,
+        job: JobId,
+        event: Event,
+        later: bool,
+    ) -> Option<Event> {
+        if let Some(switching) = &mut self.switching {
+            switching.queue.push(job);
+            return None;
+        }
+        self.untold_if(later, event)
+    }
+
+    /// A job leaves the queue. Returns the event if the policy is to be told now.
+    pub(in crate::manager) fn dequeue(
+        &mut self,
+        job: JobId,
+        event: Event,
+        later: bool,
+    ) -> Option<Event> {
+        if let Some(switching) = &mut self.switching {
+            switching.queue.retain(|waiting| *waiting != job);
+            return None;
+        }
+        self.untold_if(later, event)
+    }
+
+    fn untold_if(&mut self, later: bool, event: Event) -> Option<Event> {
+        if later {
+            self.tell_later(event);
+            return None;
+        }
+        Some(event)
+    }
+
+    /// The policy is told this event later, together with others.
+    pub(in crate::manager) fn tell_later(&mut self, event: Event) {
+        self.untold.push(event);
+    }
+
+    /// The events that the policy is now to be told together.
+    pub(in crate::manager) fn take_untold(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// The jobs that wait for another policy, in order.
+    pub(in crate::manager) fn queue_of_next(&self) -> &[JobId] {
+        self.switching.as_ref().map_or(&[], |switching| &switching.queue)
+    }
+
+    /// Another policy is to take over when it can, and `queue` waits for it.
+    pub(in crate::manager) fn begin_switch(&mut self, sched: &str, queue: Vec<JobId>) {
+        self.switching = Some(Switching { sched: sched.to_owned(), queue });
+    }
+
+    /// No other policy is to take over any more, or it has. Returns the jobs that waited for it.
+    pub(in crate::manager) fn end_switch(&mut self) -> Option<Vec<JobId>> {
+        self.switching.take().map(|switching| switching.queue)
+    }
+
+    /// Whether the partition has this policy, and no other is to take over.
+    pub(in crate::manager) fn stays_under(&self, sched: &str) -> bool {
+        self.switching.is_none() && self.policy.name() == sched
+    }
+
+    /// Replaces the policy.
+    pub(in crate::manager) fn install(&mut self, policy: Box<dyn Policy>) {
+        self.policy = policy;
+    }
+
+    /// Sets the quantum with which policies are made.
+    pub(in crate::manager) fn set_quantum(&mut self, quantum: Quantum) {
+        self.params.quantum_us = quantum;
+    }
+
+    /// Rows that its matrix may have.
+    pub(in crate::manager) fn rows_max(&self) -> u32 {
+        let own_elements = self.runs_all() && self.coscheduling() == Coscheduling::Strobed;
+        if own_elements { 1 } else { self.params.mpl_limit.get() }
+    }
+
+    /// The policy that is to take over, if a change is under way.
+    pub(in crate::manager) fn next_sched(&self) -> Option<&str> {
+        self.switching.as_ref().map(|switching| switching.sched.as_str())
+    }
+
+    /// A policy for its nodes as they are, without jobs.
+    pub(in crate::manager) fn fresh_policy(
+        &self,
+        sched: &str,
+    ) -> Result<Box<dyn Policy>, UnknownPolicy> {
+        self.policies.make(sched, self.policy.machine().clone(), &self.params)
+    }
+
+    /// Whether the running jobs must end before the partition can get this policy. They must if
+    /// their ranks communicate in slices under only one of the two policies, since a rank cannot
+    /// change while it runs.
+    pub(in crate::manager) fn drains_for(&self, sched: &str) -> bool {
+        let in_slices = |policy: &dyn Policy| policy.communication_slice().is_some();
+        let next = self.fresh_policy(sched);
+        next.is_ok_and(|next| in_slices(next.as_ref()) != in_slices(self.policy.as_ref()))
+    }
+
+    /// Whether time is being cut into slices: more than one row holds jobs.
+    pub(in crate::manager) fn is_slicing(&self) -> bool {
+        self.policy.next_edge_needed()
+    }
+
+    /// The length of its slices; `None` while its time is not sliced.
+    pub(in crate::manager) fn slice(&self) -> Option<Duration> {
+        self.policy.quantum().filter(|_| self.is_slicing())
+    }
+
+    /// The number of next slices that its nodes begin by themselves, if that order still holds.
+    pub(in crate::manager) fn slices_ahead(&self) -> usize {
+        self.slices.ahead(self.slice())
+    }
+
+    /// Whether the slices that its nodes begin by themselves are no longer those that the policy
+    /// wants.
+    pub(in crate::manager) fn slices_are_outdated(&self) -> bool {
+        self.slices.is_outdated(self.slice(), |slices| self.policy.upcoming(slices))
+    }
+
+    /// The rows of the slices within `span` that a strobe now would order after its own.
+    pub(in crate::manager) fn following(&self, span: Duration) -> Vec<Row> {
+        let Some(quantum) = self.slice() else { return Vec::new() };
+        let slices = span.as_nanos().checked_div(quantum.as_nanos()).unwrap_or(0);
+        let further = slices.min(SLICES_MAX).saturating_sub(1) as usize;
+        if further == 0 {
+            return Vec::new();
+        }
+        self.policy.upcoming(further).into_iter().map(|slot| Row(slot.0)).collect()
+    }
+
+    /// Another row becomes active. Returns whether all these nodes begin its slice by themselves.
+    pub(in crate::manager) fn activate(&mut self, now: Instant, row: Row, nodes: &NodeSet) -> bool {
+        self.slices.activate(now, row, nodes, self.policy.quantum())
+    }
+
+    /// The strobe for the active row; see [`SliceOrder::strobe`].
+    pub(super) fn strobe(
+        &mut self,
+        now: Instant,
+        id: PartitionId,
+        nodes: (NodeSet, &NodeSet),
+        following: Vec<Row>,
+    ) -> Option<(NodeSet, Slices)> {
+        self.slices.strobe(now, id, nodes, (following, self.policy.quantum()))
+    }
+
+    /// Whether a job of these rows is launched without waiting for an edge: it can run in the
+    /// present slice.
+    pub(in crate::manager) fn may_launch(&self, rows: RowSet) -> bool {
+        rows != RowSet::NONE && (!self.is_slicing() || self.runs(rows))
+    }
+
+    pub(in crate::manager) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {
+        self.site.members.iter().position(|member| *member == node).map(|i| NodeIndex(i as u32))
+    }
+
+    /// The elements of a placement by node: ranges, each without its end. Columns change with the
+    /// configuration, elements of nodes do not.
+    pub(in crate::manager) fn elements_of(&self, placement: &Placement) -> Vec<(NodeId, u32, u32)> {
+        let (columns, machine) = (placement.columns(), self.policy.machine());
+        let mut elements = Vec::new();
+        for share in placement.shares() {
+            let index = share.node;
+            let Some(node) = machine.node(index) else { continue };
+            let (own, member) = (node.columns(), self.site.members[index.0 as usize]);
+            for range in columns.ranges() {
+                let (start, end) = (range.start.max(own.start), range.end.min(own.end));
+                if start < end {
+                    elements.push((member, start - own.start, end - own.start));
+                }
+            }
+        }
+        elements
+    }
+
+    /// Whether a job of these rows runs now.
+    pub(in crate::manager) fn runs(&self, rows: RowSet) -> bool {
+        rows.contains(self.active())
+    }
+
+    /// The rows of a job that has just got the home row `row`.
+    pub(in crate::manager) fn rows_of_new(&self, row: Row) -> RowSet {
+        if self.runs_all() { RowSet::ALL } else { RowSet::single(row) }
+    }
+
+    /// How the ranks of its jobs come to run together.
+    pub(in crate::manager) fn coscheduling(&self) -> Coscheduling {
+        self.policy.coscheduling()
+    }
+
+    /// Whether all jobs run at once. A policy without a quantum never stops a job for another: jobs
+    /// have their elements to themselves, or all rows run at once.
+    pub(in crate::manager) fn runs_all(&self) -> bool {
+        self.policy.quantum().is_none()
+    }
+}
