@@ -1,20 +1,10 @@
-//! Identifiers that the daemons share: jobs, ranks, rows, transfers, contents.
+//! Identifiers that the daemons share: runs, ranks, rows, transfers, contents. The number of a job
+//! is [`storm_sched::JobId`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
-
-/// A job, numbered from 1 in order of submission for the life of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct JobId(pub u64);
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a cluster. A flag
 /// that an earlier job left in the same slot must not be taken for this run's

@@ -2,9 +2,11 @@
 //! processors.
 
 use crate::policies::{fcs, ics, local, pb};
+use serde::{Deserialize, Serialize};
 
-/// How the processes of a job come to run together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How the processes of a job come to run at the same time. A policy chooses it, and the Machine
+/// Manager tells the nodes of the job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Coscheduling {
     /// Jobs have their processors to themselves, or strobes switch all nodes at once.
     #[default]
@@ -32,6 +34,15 @@ impl Coscheduling {
             Self::Local => Some(local::NAME),
             Self::PeriodicBoost => Some(pb::NAME),
             Self::Flexible => Some(fcs::NAME),
+        }
+    }
+
+    /// Whether the jobs of all rows run at once, without strobes.
+    #[must_use]
+    pub fn at_once(self) -> bool {
+        match self {
+            Self::Strobed | Self::Flexible => false,
+            Self::Implicit | Self::Local | Self::PeriodicBoost => true,
         }
     }
 }

@@ -6,10 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a job. The Machine Manager assigns it and never reuses it.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+/// A job, numbered from 1 in order of submission for the life of a cluster. No number is given
+/// twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub u64);
 

@@ -240,13 +240,27 @@ impl JobRecord {
             }
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
-            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
-                self.apply_preemption(event);
+            JobEventKind::Suspended { by, time } => {
+                self.suspended_for = Some(*by);
+                (self.ran, self.ran_at) = (*time, None);
+                self.note(event, "suspended", format!("for job {by}"));
             }
-            JobEventKind::Held { .. }
-            | JobEventKind::Released { .. }
-            | JobEventKind::DependencyEnded { .. }
-            | JobEventKind::DependencyNoted { .. } => self.apply_need(event),
+            JobEventKind::Resumed { time } => {
+                self.suspended_for = None;
+                // Before the job's start its time does not count.
+                (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
+                self.note(event, "resumed", format!("on {}", self.node_list));
+            }
+            JobEventKind::Held { hold } => self.held(event, *hold),
+            JobEventKind::Released { uid } => {
+                self.hold = None;
+                self.note(event, "released", format!("by user {uid}"));
+            }
+            JobEventKind::DependencyEnded { on, completed } => {
+                self.ended_before.insert(*on, *completed);
+                self.note(event, "dependency", format!("job {on} {}", how_ended(*completed)));
+            }
+            JobEventKind::DependencyNoted { on, note } => self.dependency_noted(event, *on, *note),
         }
     }
 
@@ -271,7 +285,20 @@ impl JobRecord {
                 // Only a job that may run twice is launched again while a node may still run it.
                 (true, !self.spec.requeue || *cut == Cut::Staging)
             }
-            _ => (false, false),
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::NodeRemoved { .. } => (false, false),
         };
         self.comes_first = comes_first;
         self.former_nodes = match has_ended {
@@ -289,58 +316,26 @@ impl JobRecord {
         self.note(event, "requeued", cause.to_string());
     }
 
-    /// Applies an event that suspends the job for another one, or resumes it.
-    fn apply_preemption(&mut self, event: &JobEvent) {
-        match &event.kind {
-            JobEventKind::Suspended { by, time } => {
-                self.suspended_for = Some(*by);
-                (self.ran, self.ran_at) = (*time, None);
-                self.note(event, "suspended", format!("for job {by}"));
-            }
-            JobEventKind::Resumed { time } => {
-                self.suspended_for = None;
-                // Before the job's start its time does not count.
-                (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
-                self.note(event, "resumed", format!("on {}", self.node_list));
-            }
-            _ => {}
-        }
+    fn held(&mut self, event: &JobEvent, hold: Hold) {
+        self.hold = Some(hold);
+        let by = match hold {
+            Hold::User => "by its user",
+            Hold::Admin => "by an administrator",
+        };
+        self.note(event, "held", by.to_owned());
     }
 
-    /// Applies an event about whether the job may start.
-    fn apply_need(&mut self, event: &JobEvent) {
-        match &event.kind {
-            JobEventKind::Held { hold } => {
-                self.hold = Some(*hold);
-                let by = match hold {
-                    Hold::User => "by its user",
-                    Hold::Admin => "by an administrator",
-                };
-                self.note(event, "held", by.to_owned());
-            }
-            JobEventKind::Released { uid } => {
-                self.hold = None;
-                self.note(event, "released", format!("by user {uid}"));
-            }
-            JobEventKind::DependencyEnded { on, completed } => {
-                self.ended_before.insert(*on, *completed);
-                let how = if *completed { "is completed" } else { "has ended, not completed" };
-                self.note(event, "dependency", format!("job {on} {how}"));
-            }
-            JobEventKind::DependencyNoted { on, note: DependencyNote::Begun { at } } => {
-                self.begun_before.insert(*on, *at);
+    fn dependency_noted(&mut self, event: &JobEvent, on: JobId, note: DependencyNote) {
+        match note {
+            DependencyNote::Begun { at } => {
+                self.begun_before.insert(on, at);
                 self.note(event, "dependency", format!("job {on} has begun, or has ended without"));
             }
-            JobEventKind::DependencyNoted {
-                on,
-                note: DependencyNote::CorrespondingEnded { completed },
-            } => {
-                self.corresponding_ended.insert(*on, *completed);
-                let how = if *completed { "is completed" } else { "has ended, not completed" };
-                let index = self.task.map_or(0, |task| task.index);
+            DependencyNote::CorrespondingEnded { completed } => {
+                self.corresponding_ended.insert(on, completed);
+                let (how, index) = (how_ended(completed), self.task.map_or(0, |task| task.index));
                 self.note(event, "dependency", format!("job {on}_{index} {how}"));
             }
-            _ => {}
         }
     }
 
@@ -382,4 +377,8 @@ impl JobRecord {
         }
         self.log.push(LogEntry { time: event.at, event: name.to_owned(), text });
     }
+}
+
+fn how_ended(completed: bool) -> &'static str {
+    if completed { "is completed" } else { "has ended, not completed" }
 }

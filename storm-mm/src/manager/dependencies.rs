@@ -78,7 +78,13 @@ impl Core {
                 Condition::AfterCorr(array) if !record.corresponding_ended.contains_key(&array) => {
                     tasks.insert((array, self.jobs.needs().awaited_end(record, condition)));
                 }
-                _ => {}
+                // The news has come already, or the condition names no job.
+                Condition::After { .. }
+                | Condition::AfterOk(_)
+                | Condition::AfterAny(_)
+                | Condition::AfterNotOk(_)
+                | Condition::AfterCorr(_)
+                | Condition::Singleton => {}
             }
         }
         for on in begins {
@@ -180,7 +186,11 @@ impl Core {
                     let note = DependencyNote::CorrespondingEnded { completed };
                     self.note_before(now, job, *array, note);
                 }
-                _ => self.note_end_before(now, job, unit, completed),
+                Condition::AfterOk(_)
+                | Condition::AfterAny(_)
+                | Condition::AfterNotOk(_)
+                | Condition::After { .. }
+                | Condition::Singleton => self.note_end_before(now, job, unit, completed),
             }
         }
         let holds = |condition: &Condition| condition.holds_after(completed);

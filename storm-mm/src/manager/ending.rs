@@ -289,7 +289,21 @@ impl Core {
                 *launches < MAX_LAUNCHES
             }
             Some(EndCause::LaunchCut { .. }) => may,
-            _ => false,
+            Some(
+                EndCause::Cancelled { .. }
+                | EndCause::RankKilled { .. }
+                | EndCause::RankLeft { .. }
+                | EndCause::Aborted { .. }
+                | EndCause::LaunchFailed { .. }
+                | EndCause::StagingFailed { .. }
+                | EndCause::TimeLimit
+                | EndCause::ManagerRestarted
+                | EndCause::Shutdown
+                | EndCause::Unplaceable { .. }
+                | EndCause::Unserviceable { .. }
+                | EndCause::DependencyNeverSatisfied { .. },
+            )
+            | None => false,
         };
         again && !self.jobs.is_closed()
     }
@@ -308,7 +322,23 @@ impl Core {
             Some(EndCause::LaunchCut { cut, .. }) => {
                 cut != Cut::Slices && !self.jobs[&job].spec.requeue
             }
-            _ => false,
+            Some(
+                EndCause::Cancelled { .. }
+                | EndCause::NodeLost { .. }
+                | EndCause::RankKilled { .. }
+                | EndCause::RankLeft { .. }
+                | EndCause::Aborted { .. }
+                | EndCause::LaunchFailed { .. }
+                | EndCause::StagingFailed { .. }
+                | EndCause::TimeLimit
+                | EndCause::ManagerRestarted
+                | EndCause::Shutdown
+                | EndCause::Unplaceable { .. }
+                | EndCause::Unserviceable { .. }
+                | EndCause::DependencyNeverSatisfied { .. }
+                | EndCause::NodeRemoved { .. },
+            )
+            | None => false,
         };
         if !is_replaced || live.lost().is_empty() {
             return cause;
@@ -321,7 +351,20 @@ impl Core {
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
         let told = match &cause {
             EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
-            _ => return cause,
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::LaunchCut { .. }
+            | EndCause::Preempted { .. }
+            | EndCause::NodeRemoved { .. } => return cause,
         };
         let crashed = live.exits().values().find_map(|exit| match exit.status {
             ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {

@@ -70,7 +70,9 @@ impl Core {
         let pes = at_work.map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
         let bytes_of = |(asked, ranks): (&Resources, u32)| match asked.memory {
             Memory::WholeNode => entry.memory_bytes.unwrap_or(0),
-            _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
+            Memory::Unstated | Memory::PerNode(_) | Memory::PerCpu(_) => {
+                asked.memory_limit_bytes(ranks).unwrap_or(0)
+            }
         };
         let bytes = jobs.iter().filter_map(on_node).map(bytes_of);
         let memory_bytes = bytes.fold(0, u64::saturating_add);

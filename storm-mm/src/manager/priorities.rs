@@ -305,7 +305,22 @@ impl Core {
         let ran = match &event.kind {
             JobEventKind::Ended { ran, .. } => *ran,
             JobEventKind::Requeued { .. } => self.jobs.get(&job).map_or(Duration::ZERO, |r| r.ran),
-            _ => return,
+            JobEventKind::Submitted { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::InReservation { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyNoted { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Placed { .. }
+            | JobEventKind::OnElements { .. }
+            | JobEventKind::Started { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
+            | JobEventKind::Ending { .. }
+            | JobEventKind::UnderPolicy { .. } => return,
         };
         self.charge(event.at, job, ran);
         self.priorities.end_run(job);

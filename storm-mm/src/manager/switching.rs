@@ -263,7 +263,12 @@ impl Core {
                     self.set_slots(now, JobId(job.0), home, &alternates);
                 }
                 Action::Resume { job } => self.go_on(now, JobId(job.0)),
-                _ => {}
+                // A policy that takes over starts nothing, and its row is made active below.
+                Action::Start { .. }
+                | Action::Migrate { .. }
+                | Action::Activate { .. }
+                | Action::Preempt { .. }
+                | Action::Refused(_) => {}
             }
         }
         match active {

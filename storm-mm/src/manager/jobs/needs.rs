@@ -403,7 +403,11 @@ impl NeedsTable {
         for condition in conditions(record) {
             match condition {
                 Condition::After { job, .. } => forget(&mut self.watches.followers, job),
-                _ => {
+                Condition::AfterOk(_)
+                | Condition::AfterAny(_)
+                | Condition::AfterNotOk(_)
+                | Condition::AfterCorr(_)
+                | Condition::Singleton => {
                     let on = self.awaited_end(record, condition);
                     on.into_iter().for_each(|on| forget(&mut self.watches.dependents, on));
                 }

@@ -400,13 +400,7 @@ impl Partition {
 
     /// How the ranks of its jobs come to run together.
     pub(in crate::manager) fn coscheduling(&self) -> Coscheduling {
-        match self.policy.coscheduling() {
-            storm_sched::Coscheduling::Strobed => Coscheduling::Strobed,
-            storm_sched::Coscheduling::Implicit => Coscheduling::Implicit,
-            storm_sched::Coscheduling::Local => Coscheduling::Local,
-            storm_sched::Coscheduling::PeriodicBoost => Coscheduling::PeriodicBoost,
-            storm_sched::Coscheduling::Flexible => Coscheduling::Flexible,
-        }
+        self.policy.coscheduling()
     }
 
     /// Whether all jobs run at once. A policy without a quantum never stops a job for another: jobs
