@@ -386,6 +386,23 @@ impl<P: Primitives> Reader<P> {
         }
     }
 
+    /// [`dequeue`](Self::dequeue) for a queue of which every item is for this node: takes the item
+    /// after the last one, and no other. An item with another number is a former master's, which was
+    /// under way when that master died. The present master counts from 0.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn dequeue_in_turn(&mut self) -> Result<Item, DequeueError> {
+        loop {
+            self.primitives.await_event(self.plan.event).await?;
+            if self.find_next() == Some(self.next)
+                && let Some(item) = self.take_next()?
+            {
+                return Ok(item);
+            }
+        }
+    }
+
     /// [`dequeue`](Self::dequeue) of an item that has come already: TEST-EVENT that does not block.
     ///
     /// # Errors

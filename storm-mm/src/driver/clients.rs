@@ -9,6 +9,7 @@ use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, HistoryQuery, JobFilter, JobState, ManagerRequest,
     Peer, Reply, ReplySink, Service,
 };
+use crate::job::Phase;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet, Primitives};
@@ -121,11 +122,11 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
         ManagerRequest::Priority { jobs } => {
-            let (jobs, left) = shared.ask(|core, now| core.list_priorities(now, &jobs));
+            let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, &jobs));
             Ok(Reply::Priorities { jobs, left })
         }
         ManagerRequest::Shares => {
-            Ok(Reply::Shares { shares: shared.ask(|core, now| core.list_shares(now)) })
+            Ok(Reply::Shares { shares: shared.drive(|core, now| core.list_shares(now)) })
         }
         ManagerRequest::Status => Ok(Reply::Status {
             status: Box::new(shared.core().status(now, shared.clients.started)),
@@ -233,23 +234,28 @@ fn attach<P: Primitives, C: Contents + 'static>(
             return;
         }
     };
-    let _ = replies.send(Reply::Attached { job, state });
-    if state.is_final() {
+    if !state.is_final() {
+        let _ = replies.send(Reply::Attached { job, state });
+        return shared.subscribe(job, replies);
+    }
+    // The end may not be durable yet.
+    let ended = {
         let core = shared.core();
-        if let Ok(record) = core.job(job)
-            && let crate::job::Phase::Ended(outcome) = &record.phase
-        {
-            let _ = replies.send(Reply::Ended {
+        core.job(job).ok().and_then(|record| match &record.phase {
+            Phase::Ended(outcome) => Some(Reply::Ended {
                 job,
                 state: outcome.state,
                 exit_code: outcome.exit_code,
                 reason: outcome.reason.clone(),
                 breakdown: record.breakdown,
-            });
-        }
-        return;
+            }),
+            Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
+        })
+    };
+    shared.answer(replies.clone(), Reply::Attached { job, state });
+    if let Some(ended) = ended {
+        shared.answer(replies, ended);
     }
-    shared.subscribe(job, replies);
 }
 
 /// Input is answered when all of it is on its way.

@@ -73,7 +73,7 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
 ) {
     let mut parts = Parts::default();
     loop {
-        let item = match queue.dequeue().await {
+        let item = match queue.dequeue_in_turn().await {
             Ok(item) => item,
             Err(error) => {
                 let node = shared.core().name_of_node(node);

@@ -243,6 +243,7 @@ impl Core {
         let cause = self.lost_meanwhile(job, &live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let requeue = self.runs_again(job, cause.as_ref());
+        let is_cut = requeue && matches!(cause, Some(EndCause::LaunchCut { .. }));
         match cause {
             Some(cause) if requeue => {
                 // The time of this run is charged, and the next run begins with none.
@@ -260,7 +261,6 @@ impl Core {
         self.live.free_slot(live.slot());
         self.place_awaiting(now);
         let lost = if live.is_on_nodes() { live.take_lost() } else { Lost::new() };
-        let is_cut = requeue && self.jobs[&job].cut_launches > 0;
         let in_place = is_cut && lost.is_empty() && !live.is_released();
         if in_place {
             self.queue_in_place(now, job, live.partition());

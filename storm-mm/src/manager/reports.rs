@@ -62,6 +62,10 @@ impl Core {
         }
         self.place_anew_from(now, node);
         for job in self.live.with_part_on(node) {
+            // The end of an earlier job may have ended this one, or placed it elsewhere.
+            if !self.live.get(job).is_some_and(|live| live.has_part_on(node)) {
+                continue;
+            }
             match self.awaits_return(now, job, node, going) {
                 Some(left) => self.await_return(job, node, left),
                 None if self.is_staged_to(job, node, going) => {

@@ -66,8 +66,9 @@ impl Core {
         for job in lost {
             let never_heard = run_of(&self.live, job).is_some_and(|run| held.covers(run));
             let loss = match (never_heard, left_here.contains(&job)) {
-                (true, _) => Loss::NeverHeard,
-                (false, true) => Loss::NotLeft,
+                // The node may have begun the run, and its keeper may have ended the ranks.
+                (_, true) => Loss::NotLeft,
+                (true, false) => Loss::NeverHeard,
                 (false, false) => Loss::Unknown,
             };
             self.part_lost(now, job, node, loss);

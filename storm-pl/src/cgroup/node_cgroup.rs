@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollTimeout, poll};
@@ -172,7 +173,10 @@ pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
 
 /// Checks whether cgroups can be used in `parent`: makes one, starts a process in it, removes it.
 pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
-    let path = parent.join(format!("storm-probe-{}", std::process::id()));
+    // Several threads may look at once.
+    static PROBES: AtomicU32 = AtomicU32::new(0);
+    let probe = PROBES.fetch_add(1, Ordering::Relaxed);
+    let path = parent.join(format!("storm-probe-{}-{probe}", std::process::id()));
     fs::create_dir(&path).map_err(|error| CgroupUnusable::CannotCreate {
         parent: parent.to_owned(),
         errno: Errno::of(&error),

@@ -117,7 +117,7 @@ fn senseless_scenarios_are_refused_with_the_reason() {
         (machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill\"\n", "needs a node"),
         (
             machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill-manager\"\nnode = 1\n",
-            "takes no `node`",
+            "leave out `node = 1`",
         ),
         (
             machine("nodes = 2")
