@@ -5,7 +5,8 @@
 //!
 //! The host switches while nobody looks, so the core knows the active rows only after a recall. An
 //! event that asks for them, or changes the jobs in rows, recalls the host's orders. Any other
-//! event leaves them alone.
+//! event leaves them alone, except with `SliceOrder::recalling_always`, which the Node Manager
+//! uses: there, every event recalls the orders.
 
 mod arrivals;
 #[cfg(test)]

@@ -17,15 +17,16 @@ pub enum PrimitiveError {
         /// Exactly the nodes of the set that were dead then.
         nodes: NodeSet,
     },
-    /// Some node of the set did not answer in the backend's time limit, and the
-    /// backend cannot tell which.
+    /// Some node of the set did not answer in the backend's time limit, and the backend cannot tell
+    /// which. The fault injector returns this without such a node.
     #[error("some of {nodes} did not answer within the time limit")]
     TimedOut {
         /// The set that was asked.
         nodes: NodeSet,
     },
     /// The issuing node itself is no longer part of the cluster. An operation that was placed
-    /// completes on the others; an operation that was not has no effect.
+    /// completes on the others, unless the management node has died; an operation that was not
+    /// placed has no effect.
     #[error("this node is cut off from the cluster")]
     Disconnected,
     /// The operation names memory outside the layout.

@@ -26,15 +26,17 @@ use std::future::Future;
 /// **All or nothing.** An XFER-AND-SIGNAL reaches every node of its set, or no surviving
 /// node of it. *Success* on the local event means that every node of the set had the data.
 /// [`PrimitiveError::Disconnected`] says nothing about the effect: an operation that was placed
-/// completes on the others. After every other error, no surviving node saw or will see any of
-/// the data. The same holds for the write of a COMPARE-AND-WRITE.
+/// completes on the others, unless the management node has died (below). After every other error,
+/// no surviving node saw or will see any of the data. The same holds for the write of a
+/// COMPARE-AND-WRITE.
 ///
 /// **Death.** Nodes stop; they do not lie.
-/// - If a node of the set is known dead when the operation is placed, the operation fails with
-///   [`PrimitiveError::NodesDead`], which names exactly the dead nodes.
-/// - Except for staged transfers and unanswered comparisons (below), a node of the set that dies
-///   later counts as having died after the operation, which completes on all survivors. Nobody
-///   can tell the difference: a dead node's memory is gone.
+/// - If a node of the set is known dead, or never joined, when the operation is placed, the
+///   operation fails with [`PrimitiveError::NodesDead`], which names exactly these nodes.
+/// - A node of the set that dies later counts as having died after the operation, which completes
+///   on all survivors. No survivor can find out whether the dead node had the data, because the
+///   memory of the dead node is gone. Staged transfers and unanswered comparisons (below) are
+///   exceptions.
 /// - A large transfer that is still being staged when a node of its set dies may fail with
 ///   `NodesDead` instead.
 /// - A COMPARE-AND-WRITE that loses a node of its set before all have answered fails with
@@ -44,6 +46,17 @@ use std::future::Future;
 ///   zeroed memory and no pending signals.
 /// - The order of a `NodesDead` and the change of [`membership`](Self::membership) that belongs
 ///   to it is not promised.
+///
+/// **Silence.** [`PrimitiveError::TimedOut`] names the whole set. A backend may return it only if a
+/// node of the set is silent and is not known dead; then the operation has no effect, now or later.
+/// A backend that declares silent nodes dead never returns it. The
+/// [fault injector](crate::middleware::FaultInjector) may return it at any time.
+///
+/// **Death of the management node.** If [`NodeId::MM`] dies, the cluster is over.
+/// - Every other node sees in its membership that [`NodeId::MM`] is gone.
+/// - Every pending operation ends with [`PrimitiveError::Disconnected`], unless its outcome has
+///   already reached its node. Every later operation ends with `Disconnected`.
+/// - An operation under way may not complete: some nodes may have its data, and others not.
 ///
 /// **Death of the initiator.** Its operations that are placed complete; its other operations
 /// have no effect. A COMPARE-AND-WRITE that writes is placed where it writes. If its initiator
@@ -56,11 +69,12 @@ use std::future::Future;
 /// **Sets.** The issuing node may be in the set. An empty set succeeds, compares TRUE and
 /// writes nothing.
 ///
-/// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true: node A issues
-/// operations, then stores a word. Node B sees that word by a read-only COMPARE-AND-WRITE that
-/// returns TRUE. The operations that B issues next are ordered after A's operations. FALSE promises
-/// nothing, nor does a question that also writes. With this promise a node can announce that its
-/// part is done without waiting for the status of its operations.
+/// **Own stores.** If [`precedes_own_stores`](Self::precedes_own_stores) is true, every operation
+/// that a node has issued is ordered before its later local stores become visible. When another
+/// node reads such a store with a read-only COMPARE-AND-WRITE that returns TRUE, the operations
+/// that it issues next are ordered after the first node's operations. The answer FALSE promises
+/// nothing, nor does a COMPARE-AND-WRITE that also writes. With this promise a node can announce
+/// that its part is done without waiting for the status of its operations.
 ///
 /// **Blocking.** XFER-AND-SIGNAL never blocks. It is issued when it is called, even if the
 /// caller goes away. COMPARE-AND-WRITE blocks. It is issued when its future is first polled.
