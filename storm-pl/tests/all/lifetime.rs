@@ -167,8 +167,9 @@ async fn a_pad_can_be_used_a_thousand_times() {
             let (descriptors, directories, children) = measure();
             descriptors <= before.0 && (directories, children) == (before.1, before.2)
         });
-        // Other tests of this program have descriptors of their own, but a leak would be thousands.
-        assert!(own() < own_before + 500, "{} descriptors, then {}", own_before, own());
+        // Other tests of this program have descriptors of their own for a while. A leak of one
+        // descriptor a run would stay.
+        until("this process holds about what it held before", || own() < own_before + 500);
         node.shut_down().await;
     }
 }
