@@ -136,7 +136,7 @@ impl World {
                 let node = script.node(NODES);
                 self.join(node);
             }
-            8 => self.act(|core, now| core.slice_edge(now, PARTITION)),
+            8 => self.act(|core, now| core.cut_slice(now, PARTITION)),
             9 => {
                 let stage = self.stages.swap_remove(script.pick(self.stages.len())?);
                 let outcome = if script.byte() == 0 {

@@ -2,7 +2,7 @@
 //!
 //! There is one task per duty: heartbeats, slices of each partition, reports of each node,
 //! membership, clients, the journal. The tasks share the core and the driver's rooms, types that
-//! each own a part of the state ([`Shared`], [decision
+//! each own a part of the state (`Shared`, [decision
 //! 0144](../../../docs/decisions/0144-rooms-of-the-driver.md)). The core's effects are carried out
 //! in order, each after the journal entries before it are durable. Only strobes do not wait.
 //!
