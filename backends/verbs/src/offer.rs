@@ -47,7 +47,7 @@ impl Offer {
     /// Decodes the offer of the other side.
     ///
     /// # Errors
-    /// What is wrong with the offer.
+    /// The fault of the offer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
         let (offer, rest) =
             postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;

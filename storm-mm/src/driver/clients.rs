@@ -16,7 +16,7 @@ use storm_primitives::{Instant, NodeSet, Primitives};
 use storm_rm::message::NodeRanks;
 use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
 
-/// What clients wait for.
+/// The events and ends of jobs that clients wait for.
 pub(super) struct Clients {
     started: Instant,
     subscribers: Subscribers,

@@ -32,7 +32,7 @@ pub(super) struct Shared<P, C> {
     pub(super) runs: Runs,
     /// Files on their way to nodes.
     pub(super) staging: Staging<C>,
-    /// What clients wait for.
+    /// The events and ends of jobs that clients wait for.
     pub(super) clients: Clients,
 }
 

@@ -10,7 +10,7 @@ use storm_rm::message::CutLaunch;
 /// after the other, meets a launch once or twice.
 pub const MAX_LAUNCHES: u32 = 5;
 
-/// What a Node Manager did when it ended.
+/// The work of a Node Manager that its end cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// It was being sent files.

@@ -256,7 +256,7 @@ pub enum EndCause {
     LaunchCut {
         /// The name of the node.
         node: String,
-        /// What the Node Manager did.
+        /// The work that was cut off.
         cut: Cut,
         /// How many launches in a row were cut off, this one included.
         launches: u32,

@@ -215,15 +215,9 @@ impl JobRecord {
                 self.note(event, "ending", cause.to_string());
             }
             JobEventKind::Ended { outcome, exits, ran } => {
-                self.ended = Some(event.at);
-                self.ran = *ran;
-                self.suspended_for = None;
+                (self.ran, self.suspended_for) = (*ran, None);
                 self.exits.clone_from(exits);
-                let reason = outcome.reason.as_deref().unwrap_or("all ranks ended");
-                let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
-                self.note(event, "ended", text);
-                self.phase = Phase::Ended(outcome.clone());
-                self.forget_dependencies();
+                self.end(event, outcome);
             }
             JobEventKind::Requeued { cause } => self.wait_again(event, cause),
             JobEventKind::Ran { time } => {
@@ -264,7 +258,16 @@ impl JobRecord {
         }
     }
 
-    /// A run begins: what is known of the last run's place is out of date.
+    fn end(&mut self, event: &JobEvent, outcome: &Outcome) {
+        self.ended = Some(event.at);
+        let reason = outcome.reason.as_deref().unwrap_or("all ranks ended");
+        let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
+        self.note(event, "ended", text);
+        self.phase = Phase::Ended(outcome.clone());
+        self.forget_dependencies();
+    }
+
+    /// A run begins, and the place of the last run is out of date.
     fn begin_run(&mut self) {
         self.phase = Phase::Starting;
         self.runs += 1;

@@ -54,7 +54,7 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// What is wrong with the address, if anything.
+    /// The fault of the address, if it has one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.ip().is_none() => {

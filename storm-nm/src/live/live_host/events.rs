@@ -30,17 +30,7 @@ impl LiveHost {
                 let lost = self.pads.is_empty() && !is_of_descriptors(errno);
                 return lost.then_some(HostEvent::Lost);
             }
-            Event::Launched { pad, pl } => {
-                let (job, rank) = self.find(pad, pl)?;
-                let launched = HostEvent::Launched { job: job.task.key(), rank };
-                if job.ledger.is_some() && self.keeper.is_behind(pad) {
-                    // A job counts as started only when the next node manager would find all of
-                    // it: a job that has started is not launched again.
-                    self.untold.borrow_mut().push((pad, launched));
-                    return None;
-                }
-                return Some(launched);
-            }
+            Event::Launched { pad, pl } => return self.rank_launched(pad, pl),
             Event::LaunchFailed { pad, pl, failure } => {
                 let (job, rank) = self.find(pad, pl)?;
                 job.streams_of(rank).inspect(|streams| streams.rank_ended());
@@ -88,6 +78,18 @@ impl LiveHost {
             }
         }
         None
+    }
+
+    fn rank_launched(&self, pad: PadId, pl: PlIndex) -> Option<HostEvent> {
+        let (job, rank) = self.find(pad, pl)?;
+        let launched = HostEvent::Launched { job: job.task.key(), rank };
+        if job.ledger.is_some() && self.keeper.is_behind(pad) {
+            // A job counts as started only when the next node manager would find all of it: a job
+            // that has started is not launched again.
+            self.untold.borrow_mut().push((pad, launched));
+            return None;
+        }
+        Some(launched)
     }
 
     /// Tells of the launches whose keepers are no longer behind.
