@@ -41,7 +41,7 @@ fn begin(name: &str, level: Level) -> c_int {
     SUCCESS
 }
 
-/// Leaves the job, when everything that was sent has gone.
+/// Leaves the job when everything that was sent has been delivered.
 fn end(library: &Library) -> Outcome {
     let session = &library.session;
     session.end_detached()?;
