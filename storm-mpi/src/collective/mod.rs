@@ -103,7 +103,8 @@ pub struct Party<'a> {
     context: Context,
     /// Not 0 in the background: messages of different background collectives interleave.
     turn: Turn,
-    /// Rounds of messages cost more than the messages themselves, so messages are sent at once.
+    /// Whether collectives in one round of messages may be used: a round costs more than a message
+    /// does.
     at_once: bool,
     /// Nodes may carry out the party's collectives.
     by_nodes: bool,
@@ -194,8 +195,8 @@ impl<'a> Party<'a> {
         (usize::from(self.context.0), number as usize)
     }
 
-    /// Lets the nodes carry out a collective of `bytes` bytes, if they can, and returns the result
-    /// for this member. All members decide alike.
+    /// Lets the nodes carry out a collective of `bytes` bytes, if they can. Returns the result for
+    /// this member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
         // A party in the background does not wait for nodes: all members pass messages.
         let by_messages = !self.by_nodes || self.turn != Turn::default();
@@ -224,8 +225,8 @@ impl<'a> Party<'a> {
         Ok(Pattern { context: self.context, source, tag })
     }
 
-    /// The tag of a step. Collectives of different turns are under way at once, and would otherwise
-    /// take each other's messages.
+    /// The tag of a step. Collectives of different turns are under way at the same time, and would
+    /// otherwise take each other's messages.
     fn tag(&self, step: Step) -> Tag {
         let row = match self.apart {
             None => self.turn.0,
@@ -257,8 +258,8 @@ impl<'a> Party<'a> {
 
     /// Waits for messages under way. Each receive must have filled its buffer.
     ///
-    /// All messages are waited for, even after a message of the wrong length, so that their memory
-    /// is free.
+    /// Waits for all messages, even after a message of the wrong length, so that their memory is
+    /// free.
     async fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
         let mut outcome = Ok(());
         for &request in requests {
@@ -270,7 +271,7 @@ impl<'a> Party<'a> {
         outcome
     }
 
-    /// Waits for a message, or gives way until it is done.
+    /// Waits for a message, or yields until it is done.
     async fn done(&self, request: RequestId) -> Result<Option<Received>, CommError> {
         if self.turn == Turn::default() {
             return self.process.for_all(|| self.process.wait(request));

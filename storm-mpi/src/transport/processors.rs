@@ -1,4 +1,4 @@
-//! How many processors the ranks of this node have.
+//! The number of processors that the ranks of this node have.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, getppid};
@@ -12,7 +12,7 @@ pub(super) fn of_this_node() -> usize {
     let parent = allowed(getppid());
     match own.zip(parent) {
         Some((own, parent)) if own < parent => parent,
-        // This call heeds the limit of a control group.
+        // This call respects the limit of a control group.
         _ => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
