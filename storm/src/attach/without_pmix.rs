@@ -1,4 +1,4 @@
-//! Detects that a program of Open MPI reports a missing PMIx server. No other sign tells that a
+//! Detects that a program of Open MPI reports a missing PMIx server. No other sign shows that a
 //! script or an interpreter has loaded Open MPI.
 
 use storm_rm::message::Stream;

@@ -18,7 +18,8 @@
 //! accounts = ["physics"]
 //! ```
 //!
-//! This module asks no host who a user is. A user whom the host does not know yet is skipped.
+//! This module does not ask the host about users. A user that the host does not know yet is
+//! skipped.
 
 use super::user_name::UserName;
 use super::users::{KnownUsers, NamedUser};

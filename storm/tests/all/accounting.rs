@@ -1,4 +1,4 @@
-//! A job's record has all resources that it used, however it ended.
+//! A job's record has all resources that the job used, however it ended.
 
 use crate::scratch::{Scratch, told};
 use serde_json::Value;
