@@ -15,7 +15,7 @@ const PARTITION: &str =
 /// Waits until the file `go` is there.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// All ranks but the last wait for its message, as long as the program's argument asks.
+/// All ranks but the last wait for its message. The argument chooses how the last rank ends.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <signal.h>
