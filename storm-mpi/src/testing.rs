@@ -421,7 +421,7 @@ impl Drop for RankProcess {
 /// An example of this crate, which `cargo test` builds together with the tests.
 ///
 /// # Panics
-/// The example is missing: Cargo was told to build a single test.
+/// The example is missing: Cargo built only a single test.
 pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let profile = test.ancestors().nth(2).expect("in target/PROFILE/deps");

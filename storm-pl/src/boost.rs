@@ -448,7 +448,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);
-        // `cat` empties its own pipe, so the test looks at a pipe of this process.
+        // `cat` empties its own pipe, so the test checks a pipe of this process.
         let (mut reader, mut writer) = io::pipe().unwrap();
         let own = Process::of(ProcessId(std::process::id() as i32)).unwrap();
         let seen = own.descriptor(reader.as_raw_fd()).unwrap();

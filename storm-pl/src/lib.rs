@@ -20,7 +20,7 @@
 //! reports each end with its resource usage, kills strays when the job is over, and fills the pad
 //! again off the critical path. PLs that a job did not use stay as they are.
 //!
-//! # Nobody outlives anybody
+//! # When a process dies
 //!
 //! - **The NM dies**: the keeper reads end of file and keeps the jobs that the NM left with it
 //!   ([`KeeperHandle::keep`]); it kills the rest. For a bounded time the next NM can take the jobs

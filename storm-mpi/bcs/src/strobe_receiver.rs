@@ -60,7 +60,7 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     looked_at: u64,
     /// Beginning of the next slice, by this node's clock.
     next: Instant,
-    /// Waits for `next`, if ranks must hear of outcomes then although no slice may follow.
+    /// Waits for `next`, if ranks must learn of outcomes then although no slice may follow.
     clock: Option<Task>,
     /// Tasks that wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],

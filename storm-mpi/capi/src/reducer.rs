@@ -67,7 +67,7 @@ impl Reducer {
         let lent = lent.map(|lent| lent.unwrap_or(TYPE.null()));
         let (mut count, mut handle) = (count, lent.unwrap_or(self.handle));
         // SAFETY: the program passed a function of this type. Both point to `count` elements of the
-        // type, aligned for any type, that nobody else uses.
+        // type, aligned for any type, that no other code uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
         if let Some(lent) = lent {
             let mut types = self.session.types.borrow_mut();

@@ -111,8 +111,7 @@ impl Engine {
         peer.reading.is_between_frames() && peer.outbox.is_empty()
     }
 
-    /// Takes the message that has arrived, if it is whole and `is_wanted` says that it is for the
-    /// receive.
+    /// Takes the message that has arrived, if it is whole and by `is_wanted` it is for the receive.
     #[inline]
     fn take_short(
         &mut self,

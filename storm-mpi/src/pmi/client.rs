@@ -190,7 +190,7 @@ impl PmiClient {
         }
     }
 
-    /// Says that this process ends well.
+    /// Reports that this process ends well.
     ///
     /// # Errors
     /// [`PmiError`] when the conversation fails.

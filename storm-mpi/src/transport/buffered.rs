@@ -14,7 +14,7 @@ use crate::error::{CommError, InitError};
 use crate::rank::Rank;
 use crate::segment::{Call, RankEnd, TRANSPORT_BCS, TRANSPORT_VARIABLE};
 
-/// Whether the environment says that this rank has a segment.
+/// Whether the environment gives this rank a segment.
 pub(super) fn is_wanted() -> Result<bool, InitError> {
     match std::env::var(TRANSPORT_VARIABLE) {
         Err(_) => Ok(false),

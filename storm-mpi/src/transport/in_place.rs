@@ -108,7 +108,7 @@ impl Readable {
         let remote = [(from, bytes), (self.mark.address, MARK_BYTES)]
             .map(|(base, len)| RemoteIoVec { base: base as usize, len });
         let mut local = [IoSliceMut::new(piece), IoSliceMut::new(&mut mark)];
-        // The kernel looks for the process once, and copies in the order of the request.
+        // The kernel searches for the process once, and copies in the order of the request.
         match process_vm_readv(self.pid, &mut local, &remote) {
             Ok(read) if read < bytes => Outcome::NotMapped,
             Ok(_) if mark == self.mark.bytes => Outcome::Read,

@@ -273,7 +273,7 @@ mod tests {
     fn an_inbox_that_its_owner_could_make_shorter_is_refused() {
         let (own, _) = Inbox::create(2, LocalIndex(0)).unwrap();
         let mut bytes = vec![0; inbox_bytes(2)];
-        // SAFETY: the mapping has this length, lives as long as `own`, and nobody writes to it
+        // SAFETY: the mapping has this length, lives as long as `own`, and no process writes to it
         // here.
         let made = unsafe { std::slice::from_raw_parts(own.map.as_ptr(), bytes.len()) };
         bytes.copy_from_slice(made);

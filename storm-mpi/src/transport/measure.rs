@@ -151,7 +151,7 @@ fn give(
     message: &[u8; BYTES],
 ) -> io::Result<()> {
     end.push(&inbox.ring(from), [message, &[]]).map_err(broken)?;
-    // Nobody sleeps here.
+    // No rank sleeps here.
     let _ = inbox.rouse();
     Ok(())
 }
@@ -163,7 +163,7 @@ fn take(inbox: &Inbox, from: LocalIndex, end: &mut ConsumerEnd) -> io::Result<[u
     }
     let mut message = [0; BYTES];
     end.copy(&ring, 0, &mut message);
-    // Nobody waits for space here.
+    // No rank waits for space here.
     end.advance(&ring, BYTES);
     Ok(message)
 }

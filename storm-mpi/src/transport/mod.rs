@@ -97,8 +97,8 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Joins the job and makes this rank reachable. `has_threads` means that several of its threads
-    /// call in.
+    /// Joins the job and makes this rank reachable. With `has_threads`, several of its threads call
+    /// the library.
     pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
         // An error must be reported here, before the conversation with the process manager begins.
         // A rank that breaks off that conversation is ended at once, and its error is lost.

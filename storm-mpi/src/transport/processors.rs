@@ -18,7 +18,7 @@ pub(super) fn of_this_node() -> usize {
 }
 
 /// Number of processors that a process, or this thread (0), may run on; `None` if the kernel does
-/// not say.
+/// not report it.
 fn allowed(process: Pid) -> Option<usize> {
     let set = sched_getaffinity(process).ok()?;
     Some((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).count())

@@ -138,7 +138,7 @@ impl<'a> Records<'a> {
     /// # Safety
     /// `data` must be valid for reads and writes of [`Shape::memory_bytes`] during `'a`, and
     /// aligned to lines. Among trusted parties, at most one thread of one process may push, and one
-    /// may take, and nobody else may touch the memory. If an untrusted process at the other end
+    /// may take, and no other thread may touch the memory. If an untrusted process at the other end
     /// does otherwise, it corrupts these bytes and no other memory, because no unchecked length or
     /// position is used.
     #[inline]

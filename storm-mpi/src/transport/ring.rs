@@ -54,8 +54,8 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity`
     /// must be a power of two. Among trusted parties, at most one thread of one process may push,
-    /// and one may pop, and nobody else may touch the bytes. If an untrusted process at the other
-    /// end does otherwise, it corrupts these bytes and no other memory, because no unchecked
+    /// and one may pop, and no other thread may touch the bytes. If an untrusted process at the
+    /// other end does otherwise, it corrupts these bytes and no other memory, because no unchecked
     /// position is used.
     pub(crate) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
         // SAFETY: the caller guarantees it, under the same contract.

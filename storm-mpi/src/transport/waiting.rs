@@ -52,7 +52,7 @@ enum Mode {
     Spin,
     /// Sleep at once: for ranks that share processors with others that can use the time.
     Block,
-    /// Look for a while first.
+    /// Poll for a while first.
     SpinBlock {
         /// For the first news, `2 L + 4 O + W`.
         base: Duration,
@@ -146,8 +146,9 @@ impl Wish {
         Ok(Wish { mode, spin, thresholds: Thresholds::default() })
     }
 
-    /// Applies the wishes to a job. Without a wish the wait is two-phase. On a node with more ranks
-    /// than processors it sleeps at once, because the awaited rank may need this rank's processor.
+    /// Applies the settings to a job. By default, the wait is two-phase. On a node with more ranks
+    /// than processors, a rank sleeps at once, because the awaited rank may need this rank's
+    /// processor.
     pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
         let Thresholds { local, remote, wake } = self.thresholds;
         let answer = if has_remote { remote } else { local };

@@ -118,7 +118,7 @@ impl Application {
         }
     }
 
-    /// The life of one rank.
+    /// The script of one rank.
     pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
         match self {
             Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),

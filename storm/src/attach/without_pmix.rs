@@ -8,7 +8,7 @@ use storm_rm::message::Stream;
 /// `pmix3x_client.c`).
 const UNREACHABLE: &[u8] = b"OPAL ERROR: Unreachable";
 
-/// Looks for the message in the output of ranks.
+/// Searches for the message in the output of ranks.
 #[derive(Debug, Default)]
 pub(super) struct WithoutPmix {
     said: bool,

@@ -128,7 +128,7 @@ async fn many(
     // The thread ends with this process, if necessary in the middle of a seed.
     std::thread::spawn(move || {
         scenario::run_seeds(&scenario, range, &|seed, result| {
-            // Nobody listens after an interruption.
+            // After an interruption, no receiver is left.
             let _ = over.blocking_send((seed, result));
         });
     });

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// Most commands while a test waits for something: some seconds.
 const MAX_POLLS: usize = 10_000;
 
-/// Nobody's user and group.
+/// The user and group of `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// The `storm` of this build.

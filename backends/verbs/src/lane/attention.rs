@@ -27,7 +27,7 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    /// Whether a message may be written silently. `looks` says whether this end polls.
+    /// Whether a message may be written silently. `looks` is true if this end polls.
     #[inline]
     pub(super) fn is_mutual(self, looks: bool) -> bool {
         looks && self.theirs && !self.unanswered
@@ -54,7 +54,7 @@ impl Attention {
         self.theirs = true;
     }
 
-    /// The other end has gone to sleep. `found_all` says whether it had found all messages.
+    /// The other end has gone to sleep. `found_all` is true if it had found all messages.
     pub(super) fn they_sleep(&mut self, found_all: bool) {
         self.theirs = false;
         self.answer = Some(!found_all);

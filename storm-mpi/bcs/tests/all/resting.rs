@@ -153,7 +153,7 @@ fn a_notice_that_is_lost_delays_and_stops_nothing() {
             runtime.sleep(SLICE * 10).await;
             let slices = strobing.borrow().slices;
             let engines = [1, 2].map(|node| machine.engine(NodeId(node)));
-            // No node is told of these posts.
+            // No node is notified of these posts.
             let posted = engines[0].borrow_mut().post(member(1, 0), send(1, 0, vec![1; 8]));
             posted.expect("posted");
             let posted = engines[1].borrow_mut().post(member(1, 1), recv(Some(0), None, 8));

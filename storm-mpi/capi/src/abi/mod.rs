@@ -100,7 +100,7 @@ impl<T: Copy> Array<T> {
         match count {
             0 => Ok(&[]),
             _ if self.0.is_null() => Err(null()),
-            // SAFETY: not null; the caller passed at least as many as its other arguments say, and
+            // SAFETY: not null; the caller passed at least as many as in its other arguments, and
             // does not change them during the call.
             _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
         }

@@ -233,7 +233,7 @@ mod tests {
             scope.spawn(add);
             scope.spawn(add);
         });
-        // SAFETY: the word still exists, and nobody else uses it.
+        // SAFETY: the word still exists, and no other thread uses it.
         let total = unsafe { *std::ptr::with_exposed_provenance::<u64>(sum) };
         assert_eq!(total, 2 * EACH as u64);
     }

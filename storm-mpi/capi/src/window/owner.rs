@@ -122,8 +122,8 @@ impl Service {
         let (mut at, mut waits) = (0, Vec::new());
         while at < self.coming.len() {
             let Coming { from, id, .. } = self.coming[at];
-            // Answers continue without this process's help, because the receiver has told where
-            // they go.
+            // Answers continue without this process's help, because the receiver has named their
+            // destination.
             let owes = self.owed.get(from).is_some_and(|&bytes| bytes > OWED_MAX_BYTES);
             if !owes && !waits.contains(&from) && process.step(id)?.is_some() {
                 if let Some(came) = self.coming.remove(at) {

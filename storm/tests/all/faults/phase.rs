@@ -27,7 +27,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// In the order of a job's life.
+    /// In the order of a job's phases.
     const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
 
     /// Tests each phase at the same time, on a cluster of its own: most of the time is spent

@@ -193,7 +193,7 @@ impl Lockstep {
         }
     }
 
-    /// Engines hear some of the late outcomes.
+    /// Engines receive some of the late outcomes.
     fn hear_late(&mut self) {
         while !self.late.is_empty() && self.dice.chance(60) {
             let next = self.dice.below(self.late.len());
