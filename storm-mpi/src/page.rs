@@ -2,8 +2,9 @@
 //! it, and each has a place in it. Policies that decide by the behaviour of ranks read it.
 //!
 //! The Node Manager makes the file and passes its name to the ranks ([`VARIABLE`]). It reads the
-//! file with `pread`, so whatever a rank writes or truncates yields numbers or nothing. Ranks do
-//! not rely on the file either: without it, they behave the same and report nothing.
+//! file with `pread`, so it gets numbers or nothing, even if a rank writes other data or truncates
+//! the file. Ranks do not rely on the file either: without it, they behave the same and report
+//! nothing.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::time::{ClockId, clock_gettime};
@@ -152,8 +153,8 @@ impl RankPage {
         RankPage { file, ranks }
     }
 
-    /// Gives the file to a user. The change applies to the open file, whatever file has its name by
-    /// now.
+    /// Gives the file to a user. The change applies to the open file, even if another file has its
+    /// name by now.
     ///
     /// # Errors
     /// The kernel's.

@@ -3,9 +3,9 @@
 //! A collective begins when all members have posted the same collective and name the same members.
 //! When all members on a node have posted, the node notifies the communicator's first node,
 //! together with its other descriptors. When the first node has the same notice from all nodes, it
-//! acts in the message scheduling microphase: it searches for a slot of global memory that is free
-//! on all nodes. The COMPARE-AND-WRITE that finds the slot free also writes there, on all nodes,
-//! which communicator's collective begins.
+//! acts in the message scheduling microphase. It searches for a slot of global memory that is free
+//! on all nodes. The COMPARE-AND-WRITE that finds the slot free also writes to it, on all nodes,
+//! the communicator of the new collective.
 //!
 //! The slot is held until the collective is over. A communicator with missing members holds no
 //! slot. A node never waits inside a microphase for a node whose members called a different
@@ -173,7 +173,7 @@ impl CollectiveHelper {
         self.ready.entry(GroupKey { job, id }).or_default().insert(node, next);
     }
 
-    /// Asks, for communicators whose first node this is, whether the next collective may begin, and
+    /// For communicators of this first node: queries whether the next collective may begin, and
     /// where.
     pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
         let slots = (0..plan.config().collective_slots).map(Slot);

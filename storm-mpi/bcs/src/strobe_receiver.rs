@@ -223,7 +223,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     /// the notice is lost, the manager begins another slice by itself after a while.
     fn tell_news(&mut self) {
         let Some(slice) = self.rests else { return };
-        // Both are asked, because the call may also make the ranks ring.
+        // `rest` is called in any case, because it may also make the ranks ring.
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();

@@ -4,7 +4,7 @@
 //! could choose the same id. So members first find the ids that are free at all of them. Then each
 //! member reports whether the chosen id is still free for it, and reserves the id until all have
 //! reported. If a member has lost the id meanwhile, all search again, from another place on. No
-//! agreement waits for another, so all end, in whatever order members begin them.
+//! agreement waits for another, so all end, in any order in which members begin them.
 
 use super::context::InBoth;
 use super::{ContextId, ContextPool};

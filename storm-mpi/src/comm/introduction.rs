@@ -1,6 +1,6 @@
-//! Introduction of two groups (MPI-4.1, section 7.6.2). Their leaders, who reach each other through
-//! some communicator, exchange their members and free contexts. Each leader then informs its own
-//! group.
+//! Introduction of two groups (MPI-4.1, section 7.6.2). Their leaders, which reach each other
+//! through some communicator, exchange their members and free contexts. Each leader then informs
+//! its own group.
 //!
 //! Both leaders reach the same result without a further message. A leader that has failed, but
 //! knows the other, reports it. Both groups then learn of the failure from their leaders instead of

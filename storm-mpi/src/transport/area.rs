@@ -16,9 +16,9 @@ impl Area<'_> {
     ///
     /// # Safety
     /// `data` must be valid for reads and writes of `capacity` bytes while the view lasts, and
-    /// `capacity` must be a power of two. The filler and the drainer must have agreed on who owns
-    /// which bytes. If a process at the other end breaks the agreement, it corrupts these bytes and
-    /// no other memory.
+    /// `capacity` must be a power of two. The filler and the drainer must have agreed on the owner
+    /// of each byte. If a process at the other end breaks the agreement, it corrupts these bytes
+    /// and no other memory.
     pub(super) unsafe fn new(data: *mut u8, capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Area { data, capacity, _data: PhantomData }

@@ -4,9 +4,9 @@
 //! polls that are neither reported nor measured. Only if they find nothing does the rank report
 //! that it waits, and since when.
 //!
-//! What the rank waits for decides which source it polls first. A poll of a neighbour's ring costs
-//! nothing. A poll of the socket on which the message arrives costs a system call, which also reads
-//! the message. The rank polls all other sockets less often.
+//! The awaited source determines which source the rank polls first. A poll of a neighbour's ring
+//! costs nothing. A poll of the socket on which the message arrives costs a system call, which also
+//! reads the message. The rank polls all other sockets less often.
 
 use super::directory::Place;
 use super::inbox::LocalIndex;
@@ -118,7 +118,7 @@ impl Transport {
         Begun { told, patience: self.waiting.patience(now, told), at: Some(now) }
     }
 
-    /// Ends a wait whose first polls have found the awaited news.
+    /// Ends a wait in which the first polls have found the awaited news.
     #[inline]
     pub(super) fn waited(&mut self, begun: Begun) {
         if let Some(at) = begun.at {

@@ -1,13 +1,13 @@
 //! A byte stream from one process to another on its node: a single-producer, single-consumer ring
 //! of records.
 //!
-//! The bytes of one push are a record. The first bytes of a record lie in a slot, and the rest lies
-//! in a ring of bytes. The last record also lies in the line of memory (64 bytes) where the
-//! consumer looks: the number of records, the record's length, and the same bytes as in its slot. A
-//! waiting consumer therefore gets a short message, with its announcement, in one line, and a
-//! longer message in no more lines than its own. A line that two processors write in turn takes
-//! longer to change over than everything else that a short message costs. Slots that nobody reads
-//! stay where they are written.
+//! The bytes of one push are a record. The first bytes of a record are in a slot, and the rest is
+//! in a ring of bytes. The last record is also in the line of memory (64 bytes) that the consumer
+//! polls: the number of records, the record's length, and the same bytes as in its slot. So a
+//! waiting consumer gets a short message, with its announcement, in a single line, and a longer
+//! message in no more lines than its own. When two processors write a line in turn, its transfer
+//! takes longer than everything else that a short message costs. Slots that are not read stay where
+//! they are written.
 //!
 //! Positions, of records and of bytes, are counts since the start and never wrap; the place in a
 //! ring is the position modulo the capacity. Both ends keep their positions to themselves. The

@@ -10,8 +10,8 @@
 //! - A rank that has polled in vain several times polls seldom, because it may occupy the processor
 //!   that the awaited rank needs.
 //! - When it does poll again, it polls for as long as the shortest recent sleep. Two sleepers that
-//!   wake each other may take several times as long as either polls, and neither would ever find
-//!   the other awake.
+//!   wake each other may take several times as long as their polls. Neither would ever find the
+//!   other awake.
 //!
 //! The module is pure: the caller has the clock. Time only decides which process has the processor,
 //! never the outcome of a wait, because a job may be stopped at any instant.
@@ -72,7 +72,7 @@ pub(super) enum Patience {
     Endless,
 }
 
-/// What a rank knows for its next wait.
+/// The data for the next wait of a rank.
 #[derive(Debug)]
 pub(super) struct Waiting {
     mode: Mode,
@@ -182,8 +182,8 @@ impl Wish {
 }
 
 impl Waiting {
-    /// Sets whether waits from now on are for all members of a communicator, who come at different
-    /// times.
+    /// Sets whether waits from now on are for all members of a communicator, which arrive at
+    /// different times.
     pub(super) fn for_all(&mut self, all: bool) {
         self.for_all = all;
     }

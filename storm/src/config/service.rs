@@ -105,7 +105,7 @@ pub(crate) struct QosEntry {
     /// Names of the qualities of service whose jobs this one's jobs may preempt.
     #[serde(default)]
     preempts: Vec<String>,
-    /// What happens to its own jobs when they are preempted.
+    /// The fate of its own jobs when they are preempted.
     preempt_mode: Option<PreemptMode>,
 }
 

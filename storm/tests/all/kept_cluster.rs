@@ -184,7 +184,7 @@ fn has_child(parent: u32, argument: &str) -> bool {
 /// Ends an `up` whose manager has started. Returns whether it was in time; if not, there is a
 /// record, and the cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
-    // So many nodes take longer to start than noticing the first process does, even on a busy
+    // Starting this many nodes takes longer than noticing the first process, even on a busy
     // machine.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());

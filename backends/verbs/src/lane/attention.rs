@@ -12,7 +12,7 @@
 //! - The sender goes to sleep before it reads `Sleeps`. Its own `Sleeps` then comes after the
 //!   message and wakes the receiver.
 
-/// What one end of a lane knows about the other end, and what it last announced.
+/// The state that one end of a lane has of the other end, and its own last announcement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attention {
     /// The other end believes that this end polls.

@@ -1,5 +1,5 @@
-//! The end of a slice on a network with random delays. Nothing is on the way, whatever the ranks
-//! do, and the memory of every node records it.
+//! The end of a slice on a network with random delays. Nothing is in flight, regardless of the
+//! ranks' actions, and the memory of every node records it.
 
 use bytes::Bytes;
 use std::rc::Rc;

@@ -133,7 +133,7 @@ fn a_node_that_leaves_in_the_middle_of_a_reduction_holds_nobody_up_once_its_job_
         (0..3 + seed % 3).for_each(|_| machine.step());
         let left = 1 + (seed % 3) as u32;
         waits += usize::from(machine.step_without(left, 0));
-        // The node serves the other job again, whose collectives work as before.
+        // The node serves the other job again, and its collectives work as before.
         machine.engines[left as usize - 1].close_job(JobKey(0));
         let others = summing(&mut machine, 1);
         (0..40).for_each(|_| machine.step());

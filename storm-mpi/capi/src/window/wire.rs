@@ -1,4 +1,4 @@
-//! Messages between members of a window. A message is a request to the owner, who may answer.
+//! Messages between members of a window. A message is a request to the owner, which may answer.
 //!
 //! A request has a header of 16 bytes, the stretches of the owner's memory that it concerns (begin
 //! and length, 8 bytes each), and packed data. All nodes have the same byte order, and the numbers

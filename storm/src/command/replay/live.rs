@@ -272,7 +272,8 @@ async fn abandon(manager: &Manager, jobs: Vec<JobId>) {
     }
     let cancel = async {
         let mut client = manager.connect().await.ok()?;
-        // One by one, as an error about an ended job must not stop the others.
+        // Jobs are cancelled one by one, because an error about an ended job must not stop the
+        // others.
         for job in jobs {
             let one = ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             let _ = client.call(one).await;
