@@ -58,7 +58,7 @@ impl Row {
         &self.jobs
     }
 
-    /// Whether any job lives here. A row that is not live is deleted.
+    /// Whether the row has any job. A row that is not live is deleted.
     #[must_use]
     pub fn is_live(&self) -> bool {
         !self.jobs.is_empty()

@@ -50,7 +50,7 @@ pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 36
 pub struct Space {
     partition: Partition,
     ledger: Ledger,
-    /// Whether jobs that were due wait again and no accepted event has said so yet.
+    /// Whether jobs that were due wait again and no accepted event has reported it yet.
     late: bool,
     preemption: Preemption,
     /// A buffer of [`Space::offer`].

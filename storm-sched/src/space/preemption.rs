@@ -268,7 +268,7 @@ impl Space {
         self.count_promises();
     }
 
-    /// Whether counting PEs is enough to say whether a job fits. Among reservations, PEs are not
+    /// Whether counting PEs is enough to decide whether a job fits. Among reservations, PEs are not
     /// all alike.
     fn counts(&self, request: &JobRequest) -> bool {
         request.is_plain() && !self.has_reservations()

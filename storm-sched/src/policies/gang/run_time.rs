@@ -61,7 +61,7 @@ impl RunTime {
         *self.active.entry(slot).or_default() += ran;
     }
 
-    /// Notes that a job lives in this row from now on; the job may be new.
+    /// Notes that a job is in this row from now on; the job may be new.
     pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
         let (before, then) = (self.of(job), self.counted(row));
         let began = self.jobs.get(&job).map_or(self.started + 1, |spent| spent.began);
