@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
 use crate::{
-    JobId, JobRequest, Machine, NodeState, ReservationId, Room, SchedTime, Shortfall, Slot,
+    JobId, JobRequest, Machine, NodeState, ReservationId, Room, Row, SchedTime, Shortfall,
 };
 
 /// The most nodes that a reason names. The rest are counted.
@@ -110,7 +110,7 @@ pub enum Shortage {
         /// The multiprogramming limit.
         limit: u32,
         /// The row with the smallest shortage.
-        closest: Slot,
+        closest: Row,
         /// The part of the job's needs that is free in that row.
         shortfall: Shortfall,
     },
@@ -266,7 +266,7 @@ impl fmt::Display for Shortage {
                 let Shortfall { unit, needed, have } = *shortfall;
                 let rows = plural(*limit, "", "row");
                 write!(f, "the matrix is full at {rows} (multiprogramming limit), ")?;
-                write!(f, "and the roomiest, slot {closest}, has ")?;
+                write!(f, "and the roomiest, row {closest}, has ")?;
                 match unit {
                     Room::Pes if needed == 1 => f.write_str("no free PE"),
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),

@@ -133,7 +133,7 @@ impl Core {
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
         // job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
-        let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
+        let queued: Vec<JobId> = queues.collect();
         let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
         let awaiting: Vec<JobId> = self.live.awaiting().map(|placed| placed.job()).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
@@ -175,7 +175,7 @@ impl Core {
                     self.returns.forget(job);
                 }
                 if let Some(partition) = partition {
-                    let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+                    let withdrawn = Event::Cancel(job);
                     self.withdraw(now, partition, job, withdrawn);
                 }
             }
@@ -265,7 +265,7 @@ impl Core {
         if in_place {
             self.queue_in_place(now, job, live.partition());
         } else if !live.is_released() {
-            let finished = Event::Finished(storm_sched::JobId(job.0));
+            let finished = Event::Finished(job);
             self.tell_policy(now, live.partition(), finished);
         }
         self.ended_outside_matrix(now, job, live.nodes());

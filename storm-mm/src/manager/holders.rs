@@ -20,9 +20,8 @@ impl Core {
             return Default::default();
         };
         let entry = &self.partitions[partition];
-        let id = storm_sched::JobId(record.id.0);
         let reason = match record.phase {
-            Phase::Pending => entry.policy().explain(sched_time(now), id),
+            Phase::Pending => entry.policy().explain(sched_time(now), record.id),
             Phase::Starting | Phase::Running | Phase::Ending(_) | Phase::Ended(_) => None,
         };
         if !reason.as_ref().is_some_and(waits_for_others) {

@@ -78,7 +78,7 @@ fn the_reason_of_a_job_for_exact_nodes_counts_nodes() {
     submit_nodes(&mut policy, 2, 12, 3);
     assert_eq!(
         why(&policy, 2).1,
-        "the matrix is full at 1 row (multiprogramming limit), and the roomiest, slot 0, has \
+        "the matrix is full at 1 row (multiprogramming limit), and the roomiest, row 0, has \
          2 of the 3 nodes with 4 free PEs needed"
     );
 }
@@ -93,7 +93,7 @@ fn a_full_matrix_is_named_with_its_roomiest_row() {
         why(&policy, 3),
         (
             "Resources",
-            "the matrix is full at 2 rows (multiprogramming limit), and the roomiest, slot 1, \
+            "the matrix is full at 2 rows (multiprogramming limit), and the roomiest, row 1, \
              has 4 of the 8 free PEs needed"
                 .to_owned()
         )
