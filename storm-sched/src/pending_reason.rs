@@ -176,12 +176,46 @@ impl PendingReason {
     /// Marks the nodes that the manager refuses, by their names.
     pub fn mark_refused(&mut self, is_refused: impl Fn(&str) -> bool) {
         let shortage = match self {
-            Self::Resources(shortage) => Some(shortage),
-            Self::Priority { shortage, .. } => shortage.as_mut(),
-            _ => None,
+            Self::Resources(shortage) | Self::Kept { shortage, .. } => Some(shortage),
+            Self::Priority { shortage, .. } | Self::Shorter { shortage, .. } => shortage.as_mut(),
+            Self::WouldDelay { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::Reserved { .. }
+            | Self::NotBegun { .. } => None,
         };
         if let Some(Shortage::Unavailable { absent, .. }) = shortage {
             absent.iter_mut().for_each(|node| node.refused = is_refused(&node.name));
+        }
+    }
+
+    /// The shortage that keeps the job from starting, or would if the job were the first.
+    #[must_use]
+    pub fn shortage(&self) -> Option<&Shortage> {
+        match self {
+            Self::Resources(shortage) | Self::Kept { shortage, .. } => Some(shortage),
+            Self::Priority { shortage, .. } | Self::Shorter { shortage, .. } => shortage.as_ref(),
+            Self::WouldDelay { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::Reserved { .. }
+            | Self::NotBegun { .. } => None,
+        }
+    }
+
+    /// The reservation that keeps the job from its nodes.
+    #[must_use]
+    pub fn reservation_in_the_way(&self) -> Option<ReservationId> {
+        match self {
+            Self::Reserved { reservation, .. } => Some(*reservation),
+            Self::Resources(_)
+            | Self::Priority { .. }
+            | Self::WouldDelay { .. }
+            | Self::Shorter { .. }
+            | Self::Kept { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::NotBegun { .. } => None,
         }
     }
 

@@ -83,18 +83,7 @@ pub(super) fn lines(holders: &[Holder], more: usize) -> Vec<String> {
 
 /// Whether jobs on the machine hold the elements that it lacks, or will need at its turn.
 fn waits_for_others(reason: &PendingReason) -> bool {
-    let shortage = match reason {
-        PendingReason::Resources(shortage) | PendingReason::Kept { shortage, .. } => Some(shortage),
-        PendingReason::Priority { shortage, .. } | PendingReason::Shorter { shortage, .. } => {
-            shortage.as_ref()
-        }
-        PendingReason::WouldDelay { .. }
-        | PendingReason::MakingRoom { .. }
-        | PendingReason::Suspended { .. }
-        | PendingReason::Reserved { .. }
-        | PendingReason::NotBegun { .. } => None,
-    };
-    match shortage {
+    match reason.shortage() {
         Some(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => true,
         Some(Shortage::Unavailable { .. }) | None => false,
     }

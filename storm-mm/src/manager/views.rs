@@ -17,7 +17,6 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Rank};
-use storm_sched::PendingReason;
 
 impl Core {
     /// The contents that unfinished jobs may still need, by user and content.
@@ -126,10 +125,7 @@ impl Core {
         else {
             return Default::default();
         };
-        let named = match &reason {
-            PendingReason::Reserved { reservation, .. } => Some(*reservation),
-            _ => None,
-        };
+        let named = reason.reservation_in_the_way();
         let reserved = self.reserved_from(now, record, estimate);
         let others = reserved.iter().filter(|(id, _)| Some(*id) != named);
         let also = others.map(|(_, nodes)| format!("; and {}", in_the_way(nodes))).collect();
