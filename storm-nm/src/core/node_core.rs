@@ -127,6 +127,11 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && !state.is_unheard())
     }
 
+    /// Whether the output of a run is of use: the run was not given up for another run.
+    pub(crate) fn wants_output(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| !state.silent)
+    }
+
     /// Whether the job has stopped processes.
     pub fn is_stopped(&self, job: JobKey) -> bool {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
@@ -178,9 +183,9 @@ impl NodeCore {
                 self.input(job, (Some(offset), data, eof), actions);
             }
             Command::HoldOutput { job, hold } => {
-                if let Some(key) = self.current(job) {
-                    let doomed = self.jobs.get(&key).is_some_and(|state| state.doomed);
-                    actions.push(Action::HoldOutput { job: key, hold: hold && !doomed });
+                let key = self.current(job);
+                if let Some(state) = key.and_then(|key| self.jobs.get_mut(&key)) {
+                    state.hold_output(hold && !state.doomed, &self.config, actions);
                 }
             }
             Command::FenceDone { job, sequence, puts } => {

@@ -45,6 +45,7 @@ impl NodeCore {
         self.answered = false;
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
+            job.withholds |= job.orphaned;
         }
         self.partitions.values_mut().for_each(|active| *active = ActiveRow::of(active.row));
     }
@@ -108,10 +109,7 @@ impl NodeCore {
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
             actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
             job.tell_all(&self.config, actions);
-            if job.phase == JobPhase::Ended {
-                actions.push(job.announcement(&self.config));
-            }
-            actions.push(Action::HoldOutput { job: key, hold: resumed.hold_output });
+            job.hold_output(resumed.hold_output && !job.doomed, &self.config, actions);
         }
         let unknown = self.jobs.iter().filter(|(_, job)| job.orphaned);
         let unknown: Vec<JobKey> = unknown.map(|(key, _)| *key).collect();
