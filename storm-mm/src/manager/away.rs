@@ -45,10 +45,9 @@ impl Core {
         let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
         // Nodes that carry the messages of ranks cannot continue where their former Node Managers
         // ended.
-        let partition = &self.partitions[live.partition()];
         let waits = live.is_on_nodes()
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
-            && partition.policy().communication_slice().is_none();
+            && !live.is_in_slices();
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 

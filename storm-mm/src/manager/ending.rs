@@ -275,6 +275,21 @@ impl Core {
         }
     }
 
+    /// Whether a job is ending because its launch was cut off, and is to be launched again.
+    pub(super) fn is_launched_again(&self, job: JobId) -> bool {
+        let Some(record) = self.jobs.get(&job) else { return false };
+        match &record.phase {
+            Phase::Ending(cause @ EndCause::LaunchCut { .. }) => {
+                record.started.is_none() && self.runs_again(job, Some(cause))
+            }
+            Phase::Ending(_)
+            | Phase::Pending
+            | Phase::Starting
+            | Phase::Running
+            | Phase::Ended(_) => false,
+        }
+    }
+
     /// Whether a job that has ended for this cause is queued again.
     fn runs_again(&self, job: JobId, cause: Option<&EndCause>) -> bool {
         let record = &self.jobs[&job];

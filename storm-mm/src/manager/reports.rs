@@ -172,6 +172,8 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
+            // The next launch of the job repeats it.
+            Report::Output { job, .. } if self.is_launched_again(job) => {}
             Report::Output { job, rank, stream, offset, mut data } => {
                 let known = self.known_output(job, (rank, stream), (offset, data.len()));
                 let data = data.split_off(known);
@@ -221,6 +223,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
+            Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
             // The driver joins the parts.
             Report::Part { .. } => {}
         }

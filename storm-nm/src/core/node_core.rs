@@ -127,11 +127,6 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && !state.is_unheard())
     }
 
-    /// Whether the output of a run is of use: the run was not given up for another run.
-    pub(crate) fn wants_output(&self, job: JobKey) -> bool {
-        self.jobs.get(&job).is_some_and(|state| !state.silent)
-    }
-
     /// Whether the job has stopped processes.
     pub fn is_stopped(&self, job: JobKey) -> bool {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)

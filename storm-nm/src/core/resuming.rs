@@ -19,6 +19,11 @@ impl NodeCore {
         orphans.map(|(key, _)| held(key)).collect()
     }
 
+    /// Whether the output of a run is of use: the run was not given up for another run.
+    pub(crate) fn wants_output(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| !state.silent)
+    }
+
     /// The first run of a job that this node can have heard of, if it was told. From this run on, a
     /// run that it does not hold is one that it has not heard of. The exception are runs that it
     /// was told to launch and has given up, which must not be launched again.

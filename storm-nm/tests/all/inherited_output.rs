@@ -99,8 +99,6 @@ fn output_of_a_job_that_cannot_continue_arrives() {
     }
 }
 
-/// Regression: the end of a job that ended before its node joined again was told ahead of its
-/// output, which then had no client any more.
 #[test]
 fn output_of_a_job_that_has_ended_meanwhile_arrives_before_its_end() {
     let body = |hold| {
@@ -125,7 +123,7 @@ fn output_of_a_job_that_has_ended_meanwhile_arrives_before_its_end() {
     }
 }
 
-/// Output of a run that is given up would be taken for output of the next run.
+/// Regression: it was taken for output of the next run.
 #[test]
 fn output_of_a_run_that_is_not_wanted_is_dropped() {
     let body = |world: Rc<World>| async move {

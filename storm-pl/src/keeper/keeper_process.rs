@@ -155,6 +155,8 @@ struct KeeperProcess {
     kept: KeptJobs,
     /// How this process goes on without an NM, if it does.
     survivor: Option<Survivor>,
+    /// Room for the socket of the next NM.
+    spare: Option<OwnedFd>,
     /// The keepers of pads that go on without an NM, as this keeper does.
     pad_keepers: BTreeMap<PadId, PadKeeper>,
     /// Set in the keeper of a pad when the node's keeper has said that the NM is gone.
@@ -194,6 +196,7 @@ impl KeeperProcess {
             orphans: false,
             kept: KeptJobs::default(),
             survivor: None,
+            spare: None,
             pad_keepers: BTreeMap::new(),
             orphaned: false,
             hears_last: false,

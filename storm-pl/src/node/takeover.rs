@@ -43,6 +43,8 @@ pub struct InheritedJob {
     pub given_back: bool,
     /// The job's lease has run out, and the job was ended.
     pub lease_over: bool,
+    /// Its keeper lacked descriptors for its later ranks, of which nothing is left.
+    pub is_short: bool,
     /// Files that the former daemon left for the next one.
     pub files: Vec<OwnedFd>,
     /// Its ranks.
@@ -183,7 +185,8 @@ fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, FormerPls)
 
 fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, FormerPls)> {
     let (report, received) = next(control)?;
-    let Report::InheritedJob { job, pad, given_back, lease_over, ranks: count } = report else {
+    let Report::InheritedJob { job, pad, given_back, lease_over, is_short, ranks: count } = report
+    else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let (mut pls, mut ranks) = (Vec::new(), Vec::new());
@@ -193,7 +196,7 @@ fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, FormerPls)> {
         ranks.push(rank);
     }
     let files = received.descriptors;
-    Ok((InheritedJob { job, pad, given_back, lease_over, files, ranks }, pls))
+    Ok((InheritedJob { job, pad, given_back, lease_over, is_short, files, ranks }, pls))
 }
 
 fn inherit_rank(control: &Seqpacket) -> io::Result<(InheritedRank, FormerPl)> {

@@ -421,6 +421,48 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
     }
 }
 
+/// Sets the limit of a keeper on descriptors: so many more than it has open.
+fn leave_room(keeper: i32, more: usize) {
+    let open = std::fs::read_dir(format!("/proc/{keeper}/fd")).unwrap();
+    let numbers =
+        open.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse::<usize>().unwrap());
+    let numbers: std::collections::BTreeSet<usize> = numbers.collect();
+    let free = (0..).filter(|number| !numbers.contains(number)).nth(more).unwrap();
+    support::limit_other(keeper, free as u64).unwrap();
+}
+
+/// The keeper used to forget the job without a word, and its ranks ended with the daemon. A keeper
+/// with no descriptor left could not let the next daemon in.
+#[tokio::test]
+async fn a_job_that_its_keeper_has_no_descriptors_for_is_short_and_both_daemons_are_told() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let keeper = keeper_of_pad(&node, mechanism);
+        // The file of the job, the four descriptors of its first rank, and the keeper's spare one.
+        leave_room(keeper, 6);
+        let first = launch(&node, "exec sleep 1000");
+        let spec = shell("exec sleep 1000").encode().unwrap();
+        let rank = RankSpec { stdout: Output::Pipe, ..RankSpec::default() };
+        let second = node.handle.launch_kept(PAD, PlIndex(1), &spec, &rank, Some(JOB)).unwrap();
+        assert!(second.kept.is_ok(), "only the keeper knows");
+        let told = loop {
+            match node.next().await {
+                Event::NotKept { job, errno } => break (job, errno.0),
+                Event::Launched { .. } => {}
+                other => panic!("{mechanism:?}: {other:?}"),
+            }
+        };
+        assert_eq!(told, (JOB, libc::EMFILE));
+        drop((node, first, second));
+        let (node, job) = take_over(&config);
+        assert!(job.is_short && job.files.len() == 1, "{mechanism:?}");
+        assert_eq!(job.ranks.iter().map(|rank| rank.pl).collect::<Vec<_>>(), [PlIndex(0)]);
+        node.shut_down().await;
+    }
+}
+
 /// A node without control groups has a keeper for each pad.
 #[tokio::test]
 async fn the_keeper_of_a_pad_that_dies_without_a_daemon_takes_its_job_along_and_no_other() {

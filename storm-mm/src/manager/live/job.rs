@@ -56,6 +56,8 @@ struct Output {
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
+    /// Whether a rank communicates in slices.
+    in_slices: bool,
 }
 
 /// A job that this manager places.
@@ -215,6 +217,11 @@ impl LiveJob {
     /// stopped.
     pub(in crate::manager) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
         self.time.earliest(now, limit)
+    }
+
+    /// Whether it communicates in slices: its Node Managers hold a part of its state.
+    pub(in crate::manager) fn is_in_slices(&self) -> bool {
+        self.ranks.in_slices
     }
 
     /// The facts that the driver needs to watch its flags.
@@ -377,6 +384,13 @@ impl LiveJob {
     /// The nodes that have been waited for long enough.
     pub(in crate::manager) fn late_nodes(&self, now: Instant) -> NodeSet {
         self.parts.late(now)
+    }
+
+    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node Managers
+    /// have ended before, and those of them that have not come back.
+    pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
+        self.ranks.in_slices = true;
+        (self.parts.left(), self.parts.away())
     }
 
     /// These nodes are not waited for any longer. `fenced` is when their ranks have certainly

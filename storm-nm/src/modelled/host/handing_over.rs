@@ -107,9 +107,7 @@ impl<R: Runtime> ModelledHost<R> {
 
     /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
-        // The node manager itself holds the bytes that nodes move between ranks.
-        let survives = self.keeps_jobs().is_some() && !task.launch.buffered;
-        let first_run = self.inner.first_run.get().filter(|_| survives)?;
+        let first_run = self.inner.first_run.get().filter(|_| self.keeps_jobs().is_some())?;
         Some(Ledger::new(task.clone(), first_run))
     }
 

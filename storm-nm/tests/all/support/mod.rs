@@ -15,8 +15,8 @@ use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::file_transfer::{ChunkSource, TransferError, TransferTimes, transfer_file};
 use storm_rm::heartbeat::issue_heartbeat;
 use storm_rm::message::{
-    Command, Heartbeat, LaunchJob, NodeRanks, RankExit, ReceiveFile, Report, ResumedJob,
-    Stream, Strobe,
+    Command, Heartbeat, LaunchJob, NodeRanks, RankExit, ReceiveFile, Report, ResumedJob, Stream,
+    Strobe,
 };
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
@@ -88,7 +88,8 @@ pub(crate) fn scenario_after<T: 'static, F: Future<Output = T> + 'static>(
     let named = std::env::var("STORM_SEED").ok().and_then(|text| text.parse().ok());
     let first = run_once(former, named.unwrap_or(seed), nodes, &model, &body);
     if named.is_none() {
-        (1..SEEDS).for_each(|other| drop(run_once(former, seed + 1000 * other, nodes, &model, &body)));
+        (1..SEEDS)
+            .for_each(|other| drop(run_once(former, seed + 1000 * other, nodes, &model, &body)));
     }
     first
 }
