@@ -163,6 +163,7 @@ impl Core {
                 Some(_),
             ) if matches!(cause, EndCause::Cancelled { .. }) => {
                 self.append(now, job, JobEventKind::Ending { cause });
+                self.pass_on_early(job);
             }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
@@ -206,6 +207,9 @@ impl Core {
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
+        if !self.is_launched_again(job) {
+            self.pass_on_early(job);
+        }
         let Some(live) = self.live.get_mut(job) else { return };
         let nodes = live.begin_end();
         self.order_end(now, job, nodes, &cause);
@@ -244,6 +248,9 @@ impl Core {
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let requeue = self.runs_again(job, cause.as_ref());
         let is_cut = requeue && matches!(cause, Some(EndCause::LaunchCut { .. }));
+        if !is_cut {
+            self.pass_on(job, live.take_early());
+        }
         match cause {
             Some(cause) if requeue => {
                 // The time of this run is charged, and the next run begins with none.

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::cgroup::{CgroupUnusable, MemoryControl};
 use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
-use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Greeting, knock};
 use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
@@ -20,6 +20,7 @@ use crate::node::keeper::cgroup_name;
 use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
 use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::shortage::Shortage;
 use crate::sys;
 
 /// A keeper notices at once that its daemon is gone, and greets. On an overrun host it may wait for
@@ -106,7 +107,10 @@ impl Keeper {
             await_end(&control, greeting, survival.bound);
             return Ok(None);
         }
-        let taken = inherit(&control, config.capacity).map_err(StartError::NotUp)?;
+        let taken = inherit(&control, config.capacity).map_err(|error| {
+            let shortage = Shortage::of(Errno::of(&error));
+            shortage.map_or(StartError::NotUp(error), StartError::TooMany)
+        })?;
         let process = sys::open_process(greeting.pid);
         let process =
             process.map_err(|errno| StartError::NotUp(io::Error::from_raw_os_error(errno.0)))?;

@@ -4,9 +4,9 @@ use super::invariants::check_all;
 use super::world::{NODES, PES, World, spec};
 use crate::api::JobState;
 use crate::job::{MAX_LAUNCHES, Phase};
-use crate::{Durable, Notice};
+use crate::{Core, Durable, Notice};
 use bytes::Bytes;
-use storm_primitives::NodeId;
+use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{CutLaunch, ExitStatus, HeldJob, NodeInfo, NodeReturn, Report, Stream};
 use storm_rm::{JobId, JobIncarnation, Rank};
 
@@ -113,7 +113,20 @@ fn a_running_job_that_its_keeper_does_not_have_runs_again_only_if_it_may() {
     }
 }
 
-/// Output of a launch that is done again would come twice.
+/// How many pieces of output are passed on when one comes, or when `act` acts.
+fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
+    act(&mut world.core, world.now);
+    let effects = world.core.take_effects();
+    let is_output = |effect: &&Durable| matches!(effect, Durable::Notify(_, Notice::Output(..)));
+    effects.durable.iter().filter(is_output).count()
+}
+
+fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
+    let (rank, stream, data) = (Rank(0), Stream::Stdout, Bytes::from_static(b"said"));
+    core.report(now, CUT, Report::Output { job, rank, stream, offset, data });
+}
+
+/// Regression: output of a cut launch came again with the next launch.
 #[test]
 fn output_of_a_cut_launch_that_is_done_again_is_dropped() {
     for begun in [false, true] {
@@ -122,18 +135,30 @@ fn output_of_a_cut_launch_that_is_done_again_is_dropped() {
         if begun {
             world.begin_all();
         }
+        let passed = usize::from(begun);
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 0)), passed);
         tell_cut(&mut world, job, CutLaunch::NotKept);
-        let output = Report::Output {
-            job,
-            rank: Rank(0),
-            stream: Stream::Stdout,
-            offset: 0,
-            data: Bytes::from_static(b"said"),
-        };
-        world.core.report(world.now, CUT, output);
-        let is_output = |effect: &Durable| matches!(effect, Durable::Notify(_, Notice::Output(..)));
-        assert_eq!(world.core.take_effects().durable.iter().any(is_output), begun);
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 4)), passed);
         world.finish();
+    }
+}
+
+#[test]
+fn output_of_a_starting_job_is_passed_on_when_its_run_has_begun_or_ends() {
+    for fails in [false, true] {
+        let mut world = World::joined("fcfs", 4);
+        let job = world.submit(spec(ALL, false, false));
+        let run = world.record(job).incarnation;
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 0)), 0);
+        let comes = passed_on(&mut world, |core, now| match fails {
+            true => {
+                let reason = "no more memory".to_owned();
+                core.report(now, CUT, Report::JobFailed { job, incarnation: run, reason });
+            }
+            false => core.started(now, job, run),
+        });
+        assert_eq!(comes, 1, "fails: {fails}");
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 4)), 1);
     }
 }
 
@@ -198,7 +223,7 @@ fn one_leaves_slices(requeue: bool, communicates: bool) -> (World, JobId, JobInc
 /// The job has ended because messages of its ranks are lost, or runs again.
 fn assert_slices_cut(world: &mut World, job: JobId, requeue: bool) {
     if requeue {
-        assert_eq!(world.record(job).phase, Phase::Pending);
+        assert_eq!(world.record(job).state(), JobState::Pending);
     } else {
         let (state, why) = reason(world, job);
         assert_eq!(state, JobState::NodeFail);

@@ -136,9 +136,19 @@ impl KeeperProcess {
     /// Ends an orphaned keeper when its time is over or no kept job is left.
     pub(super) fn look_at_bound(&mut self) {
         let over = self.orphan_timeout().is_some_and(|left| left.is_zero());
-        if self.is_orphan() && (over || self.asked_to_end || self.keeps_nothing()) {
+        let is_done = over || self.asked_to_end || self.keeps_nothing() || self.is_in_the_way();
+        if self.is_orphan() && is_done {
             self.ended = true;
         }
+    }
+
+    /// Whether all ranks have ended, and a Node Manager waits that can take nothing over.
+    fn is_in_the_way(&self) -> bool {
+        let Some(survivor) = &self.survivor else { return false };
+        let mut ranks = self.kept.0.values().flat_map(|job| job.ranks.values());
+        self.pad_keepers.is_empty()
+            && survivor.strangers.iter().any(is_open)
+            && ranks.all(|rank| rank.ended.is_some())
     }
 
     /// Reserves a descriptor for the socket of the next NM, while there is room for it: ranks may
@@ -295,6 +305,11 @@ impl KeptRank {
         let Self { pid, keeps, ended, .. } = *self;
         Report::InheritedRank { pl, pid, keeps, ended }
     }
+}
+
+/// Whether the other end is there.
+fn is_open(socket: &Seqpacket) -> bool {
+    matches!(socket.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 fn count(things: usize) -> u32 {
