@@ -157,6 +157,8 @@ struct KeeperProcess {
     kept: KeptJobs,
     /// How this process continues without an NM, if it does.
     survivor: Option<Survivor>,
+    /// Room for the socket of the next NM.
+    spare: Option<OwnedFd>,
     /// The keepers of pads that continue without an NM, as this keeper does.
     pad_keepers: BTreeMap<PadId, PadKeeper>,
     /// Set in the keeper of a pad when the node's keeper has reported the loss of the NM.
@@ -196,6 +198,7 @@ impl KeeperProcess {
             orphans: false,
             kept: KeptJobs::default(),
             survivor: None,
+            spare: None,
             pad_keepers: BTreeMap::new(),
             orphaned: false,
             hears_last: false,
