@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::ids::Errno;
+use crate::ids::{Errno, ProcessId};
 
 /// How many descriptors are reserved for the daemon.
 const RESERVE: u64 = 48;
@@ -29,6 +29,15 @@ impl DescriptorLimit {
     pub fn of_this_process() -> Self {
         // The call does not fail for a resource that the kernel knows.
         Self(getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft))
+    }
+
+    /// The soft limit of another process; `None` if it is gone or belongs to another user.
+    pub(crate) fn of(process: ProcessId) -> Option<Self> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let new = std::ptr::null();
+        // SAFETY: the pointer to the result is valid for the whole call, and no limit is set.
+        let done = unsafe { libc::prlimit(process.0, libc::RLIMIT_NOFILE, new, &raw mut limit) };
+        (done == 0).then_some(Self(limit.rlim_cur))
     }
 
     /// Raises the soft limit to the hard one.

@@ -204,15 +204,6 @@ pub(crate) fn send<T: Serialize>(
     socket.send(&[IoSlice::new(&encode(message)?)], descriptors, wait)
 }
 
-/// Sends one message to a keeper that may be behind with reading.
-pub(crate) fn send_soon<T: Serialize>(
-    socket: &Seqpacket,
-    message: &T,
-    descriptors: &[BorrowedFd<'_>],
-) -> io::Result<()> {
-    socket.send_soon(&[IoSlice::new(&encode(message)?)], descriptors)
-}
-
 fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
     if bytes.len() > MESSAGE_MAX_BYTES {

@@ -11,7 +11,11 @@ const FILES_OF_HOST: &str = "/proc/sys/fs/file-max";
 
 /// A limit of a process or a host that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortage(Errno);
+pub struct Shortage {
+    errno: Errno,
+    /// Set if the keeper lacks something: how many descriptors it may have open, if known.
+    keeper: Option<Option<DescriptorLimit>>,
+}
 
 impl Shortage {
     /// The limit that an error is about, if any.
@@ -25,17 +29,26 @@ impl Shortage {
             libc::ENOBUFS,
             libc::EAGAIN,
         ];
-        known.contains(&errno.0).then_some(Self(errno))
+        known.contains(&errno.0).then_some(Self { errno, keeper: None })
+    }
+
+    /// The same for the keeper, which may have `limit` descriptors open; `None` if unknown.
+    pub(crate) fn at_keeper(self, limit: Option<DescriptorLimit>) -> Self {
+        Self { keeper: Some(limit), ..self }
     }
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = DescriptorLimit::of_this_process().0;
-        match self.0.0 {
+        let (who, limit) = match self.keeper {
+            None => ("this daemon", Some(DescriptorLimit::of_this_process())),
+            Some(limit) => ("the keeper of this node", limit),
+        };
+        let limit = limit.map_or("too few".to_owned(), |limit| limit.0.to_string());
+        match self.errno.0 {
             libc::EMFILE => write!(
                 f,
-                "this daemon may have {limit} descriptors open; raise its hard limit (ulimit -Hn, \
+                "{who} may have {limit} descriptors open; raise its hard limit (ulimit -Hn, \
                  LimitNOFILE= of its unit)"
             ),
             libc::ETOOMANYREFS => write!(
@@ -62,6 +75,7 @@ impl fmt::Display for Shortage {
 #[cfg(test)]
 mod tests {
     use super::Shortage;
+    use crate::descriptors::DescriptorLimit;
     use crate::ids::Errno;
 
     #[test]
@@ -78,5 +92,11 @@ mod tests {
             assert!(text(errno).is_some_and(|text| text.contains(named)), "{errno}");
         }
         assert_eq!(text(libc::EACCES), None);
+        let of_keeper = |limit: Option<u64>| {
+            let short = Shortage::of(Errno(libc::EMFILE)).expect("a shortage");
+            short.at_keeper(limit.map(DescriptorLimit)).to_string()
+        };
+        assert!(of_keeper(Some(33)).starts_with("the keeper of this node may have 33 descriptors"));
+        assert!(of_keeper(None).contains("too few"));
     }
 }

@@ -104,6 +104,8 @@ pub struct LiveHost {
     first_run: Cell<Option<JobIncarnation>>,
     /// Launches that were done and are not told yet, as the keepers lack ranks of their jobs.
     untold: RefCell<Vec<(PadId, HostEvent)>>,
+    /// Jobs that were launched and whose ledgers do not say so yet, for the same reason.
+    unnoted: RefCell<Vec<JobKey>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
     /// Begins the slices that were ordered ahead.
@@ -193,6 +195,7 @@ impl LiveHost {
             survives,
             first_run: Cell::default(),
             untold: RefCell::default(),
+            unnoted: RefCell::default(),
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
             thresholds: OnceCell::new(),

@@ -1,7 +1,7 @@
 //! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
 //! Manager, the streams of each rank, and the ends of ranks in the meantime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,6 +128,12 @@ impl KeptJobs {
         for rank in ranks.filter(|rank| rank.pid == pid && rank.ended.is_none()) {
             rank.ended = Some((status, usage));
         }
+    }
+
+    /// The processes of the ranks that have not ended, of all jobs.
+    pub(super) fn running(&self) -> HashSet<ProcessId> {
+        let ranks = self.0.values().flat_map(|job| job.ranks.values());
+        ranks.filter(|rank| rank.ended.is_none()).map(|rank| rank.pid).collect()
     }
 
     /// The jobs that have this pad.

@@ -280,7 +280,7 @@ impl KeeperEvents {
     fn lose_pad(&mut self, pad: PadId) {
         let mut pads = lock(&self.pads);
         let lost = pads.pads.remove(&pad);
-        if !pads.ending && !lost.is_some_and(|state| state.vacant) {
+        if !pads.ending && !lost.is_some_and(|state| state.vacant && !state.has_processes()) {
             self.queue.push_back(Event::PadLost { pad });
         }
     }

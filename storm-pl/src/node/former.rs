@@ -22,6 +22,8 @@ pub(super) struct FormerPad {
     pub(super) pad: PadId,
     /// The pad's own keeper, on a node without cgroups.
     pub(super) own: Option<OwnKeeper>,
+    /// All of its jobs have given the pad back.
+    pub(super) is_vacant: bool,
     pub(super) pls: Vec<(PlIndex, FormerPl)>,
 }
 
@@ -31,8 +33,6 @@ pub(super) struct OwnKeeper {
     pub(super) control: Seqpacket,
     pub(super) pid: ProcessId,
     pub(super) jobs: Vec<KeptId>,
-    /// All of these jobs have given the pad back.
-    pub(super) is_vacant: bool,
 }
 
 /// A PL of a former pad.

@@ -1,6 +1,8 @@
 //! Commands of the NM to its keeper and, for launches, straight to the PLs.
 //!
-//! No command blocks. Each is one message into a local socket, and its outcome is an event.
+//! No command blocks. Each is one message into a local socket, and its outcome is an event. A
+//! command waits while the socket is full. The exceptions are pings and leases: both are repeated,
+//! and useless if late.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +12,7 @@ use nix::poll::{PollTimeout, poll};
 use thiserror::Error;
 
 use crate::carried::Carried;
+use crate::descriptors::DescriptorLimit;
 use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{KeptId, PlaceSpec};
@@ -18,7 +21,7 @@ use crate::node::event::lock;
 use crate::node::outbox::Line;
 use crate::node::pads::{Pad, Pads, Pl};
 use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
-use crate::protocol::{self, Command};
+use crate::protocol::{self, Command, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
@@ -94,7 +97,7 @@ impl KeeperHandle {
     /// Makes `count` pads with as many PLs as fit. [`crate::Event::Ready`] announces each.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn make_pads(&self, count: u16) -> io::Result<Vec<PadId>> {
         let capacity = self.capacity();
         (0..count).map(|_| self.make_pad(capacity)).collect()
@@ -104,14 +107,14 @@ impl KeeperHandle {
     /// is announced as ready with this number.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn make_pad(&self, pls: u16) -> io::Result<PadId> {
         let mut pads = lock(&self.pads);
         let pad = pads.new_id().ok_or(io::ErrorKind::QuotaExceeded)?;
         let state = Pad::new(pads.capacity, pls);
         let fill = state.size;
         pads.pads.insert(pad, state);
-        protocol::send(&pads.control, &Command::MakePad { pad, fill }, &[], Wait::No)?;
+        pads.line_to_node().send(Command::MakePad { pad, fill }, &[])?;
         Ok(pad)
     }
 
@@ -150,11 +153,13 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
-    /// Whether commands wait for the pad's keeper. Until [`ToldAll`](crate::Event::ToldAll), a
-    /// later daemon may not find all ranks of a kept job.
+    /// Whether commands wait for the pad's keeper or the node's. Until
+    /// [`ToldAll`](crate::Event::ToldAll), a later daemon may not find all of a kept job: its ranks,
+    /// and the process that writes its shared files.
     #[must_use]
     pub fn is_behind(&self, pad: PadId) -> bool {
-        lock(&self.pads).line(pad).is_behind()
+        let mut pads = lock(&self.pads);
+        pads.line_to_node().is_behind() || pads.line(pad).is_behind()
     }
 
     /// Closes the keeper's copy of a kept rank's input. The pipe closes when this process has
@@ -240,7 +245,22 @@ impl KeeperHandle {
         socket: BorrowedFd<'_>,
     ) -> io::Result<()> {
         let command = Command::WriteFiles { spec: spec.clone() };
-        protocol::send_soon(&lock(&self.pads).control, &command, &[socket])
+        lock(&self.pads).line_to_node().send(command, &[socket])
+    }
+
+    /// The limit behind the failure of a pad, if a limit was reached. Most steps are the keeper's,
+    /// which has limits of its own.
+    #[must_use]
+    pub fn shortage(&self, step: PadStep, errno: Errno) -> Option<Shortage> {
+        let shortage = Shortage::of(errno)?;
+        let is_keepers = match step {
+            PadStep::Cgroup | PadStep::Socket | PadStep::Fork | PadStep::Thaw => true,
+            // The sender learns of too many descriptors that are on their way.
+            PadStep::Handover => errno.0 == libc::ETOOMANYREFS,
+            PadStep::Freezer => false,
+        };
+        let limit = || DescriptorLimit::of(lock(&self.pads).keeper);
+        Some(if is_keepers { shortage.at_keeper(limit()) } else { shortage })
     }
 
     /// Whether this process would still have plenty of descriptors after opening `descriptors`
@@ -290,7 +310,7 @@ impl KeeperHandle {
     /// Unused PLs stay.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn release(&self, pad: PadId) -> io::Result<()> {
         self.give_back(pad, true)
     }
@@ -299,7 +319,7 @@ impl KeeperHandle {
     /// fills it, at a time when no job needs the processors.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn clean(&self, pad: PadId) -> io::Result<()> {
         self.give_back(pad, false)
     }
@@ -312,13 +332,13 @@ impl KeeperHandle {
         let ticket = state.drain();
         let fill = if fill { state.size } else { 0 };
         let command = Command::Release { pad, ticket, running, failed, fill };
-        pads.line(pad).say(command)
+        pads.line(pad).send(command, &[])
     }
 
     /// Kills every process in the pad at once, stopped or not, then fills it again.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn destroy(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
@@ -328,20 +348,20 @@ impl KeeperHandle {
             *pl = Pl::Absent;
         }
         let command = Command::Destroy { pad, ticket, fill: state.size };
-        pads.line(pad).say(command)
+        pads.line(pad).send(command, &[])
     }
 
     /// Kills every process in the pad and forgets it. The pad is not filled again, and no event
     /// follows.
     ///
     /// # Errors
-    /// The keeper is gone or does not read. The pad is forgotten all the same.
+    /// The keeper is gone, or this process has no descriptor left. The pad is forgotten all the same.
     pub fn discard(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
         // A pad's own keeper ends when its socket closes, and kills every process.
         let Some(control) = &state.control else {
-            return pads.line_to_node().say(Command::Discard { pad });
+            return pads.line_to_node().send(Command::Discard { pad }, &[]);
         };
         // Otherwise a process that is being forked would keep the socket in the set.
         let _ = pads.epoll.delete(control);
@@ -352,23 +372,23 @@ impl KeeperHandle {
     /// when the pad is resumed.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn kill(&self, pad: PadId, signal: i32) -> io::Result<()> {
-        let pads = lock(&self.pads);
+        let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get(&pad) else { return Err(no_pad()) };
         let pls = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
-        protocol::send(pads.control_of(pad), &Command::Kill { pad, pls, signal }, &[], Wait::No)
+        pads.line(pad).send(Command::Kill { pad, pls, signal }, &[])
     }
 
     /// Copies a file as a user. [`crate::Event::Placed`] tells the result.
     ///
     /// # Errors
-    /// The keeper is gone or does not read.
+    /// The keeper is gone, or this process has no descriptor left.
     pub fn place(&self, spec: PlaceSpec) -> io::Result<PlaceId> {
         let mut pads = lock(&self.pads);
         let id = PlaceId(pads.next_place);
         pads.next_place += 1;
-        protocol::send(&pads.control, &Command::Place { id, spec }, &[], Wait::No)?;
+        pads.line_to_node().send(Command::Place { id, spec }, &[])?;
         Ok(id)
     }
 

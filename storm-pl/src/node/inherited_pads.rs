@@ -18,21 +18,23 @@ impl Pads {
     }
 
     fn take_over_pad(&mut self, former: FormerPad) -> io::Result<()> {
-        let FormerPad { pad, own, pls } = former;
+        let FormerPad { pad, own, is_vacant, pls } = former;
         let size = u16::try_from(pls.len()).unwrap_or(u16::MAX);
         let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
         let mut state = Pad::new(self.capacity.max(last), size);
         state.filling = false;
+        (state.vacant, state.draining) = (is_vacant, is_vacant);
         // A former limit is unknown. Removing a limit that does not exist does nothing.
         state.limited = true;
         let freezer = match (own, &self.cgroup) {
-            (Some(OwnKeeper { control, pid, jobs, is_vacant }), _) => {
+            (Some(OwnKeeper { control, pid, jobs }), _) => {
                 self.watch(&control, Source::PadKeeper(pad))?;
                 self.kept.extend(jobs.into_iter().map(|job| (job, pad)));
                 state.control = Some(control);
-                (state.vacant, state.draining) = (is_vacant, is_vacant);
                 Some(Freezer::Signal(SignalFreezer::new(pid)))
             }
+            // Its keeper removes the pad as soon as the last rank is reaped.
+            (None, Some(_)) if is_vacant => None,
             (None, Some(node)) => {
                 let path = PadCgroup::path_in(node, pad);
                 Some(Freezer::Cgroup(CgroupFreezer::open(&path)?))

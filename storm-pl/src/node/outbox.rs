@@ -19,6 +19,7 @@ use crate::node::source::Source;
 use crate::node::streams::PlEnds;
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
+use crate::shared_files::{FileFailure, FileStep, FilesEnd, say_end};
 
 /// Commands that wait until a keeper has room for them.
 #[derive(Default)]
@@ -123,19 +124,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Sends a command after those that wait. After an error, the caller either repeats the command
-    /// or does not need it.
-    ///
-    /// # Errors
-    /// The keeper is gone or does not read.
-    pub(super) fn say(&mut self, command: Command) -> io::Result<()> {
-        match self.outbox.waits() {
-            true => self.send(command, &[]),
-            false => protocol::send(self.control, &command, &[], Wait::No),
-        }
-    }
-
-    /// Sends the commands for which there is room. If a `Keep` fails, its job is not kept.
+    /// Sends the commands for which there is room. If a `Keep` fails, its job is not kept. If a
+    /// writer of shared files cannot be started, the job reads that from the writer's socket.
     pub(super) fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
         while let Some((command, copies)) = self.outbox.unsent.pop_front() {
             let borrowed: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
@@ -144,17 +134,33 @@ impl<'a> Line<'a> {
                     self.outbox.unsent.push_front((command, copies));
                     return;
                 }
-                Err(error) => {
-                    if let Command::Keep { job, .. } = command {
-                        self.outbox.forget_keeps(job);
-                        events.push_back(Event::NotKept { job, errno: Errno::of(&error) });
-                    }
-                }
+                Err(error) => self.give_up((command, copies), Errno::of(&error), events),
                 Ok(()) => {}
             }
         }
         if self.outbox.room.take().is_some() {
             events.push_back(Event::ToldAll);
+        }
+    }
+
+    fn give_up(
+        &mut self,
+        (command, copies): (Command, Vec<OwnedFd>),
+        errno: Errno,
+        events: &mut VecDeque<Event>,
+    ) {
+        match command {
+            Command::Keep { job, .. } => {
+                self.outbox.forget_keeps(job);
+                events.push_back(Event::NotKept { job, errno });
+            }
+            Command::WriteFiles { .. } => {
+                let failure = FileFailure { step: FileStep::Start, file: 0, errno };
+                let sockets = copies.into_iter().map(Seqpacket::from);
+                sockets.for_each(|socket| say_end(&socket, FilesEnd::Failed(failure)));
+            }
+            // The keeper is gone, which has its own event.
+            _ => {}
         }
     }
 

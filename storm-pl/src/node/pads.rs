@@ -72,7 +72,8 @@ pub(super) struct Pad {
     pub(super) filling: bool,
     /// The PL whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
-    /// An earlier daemon gave the pad back. Its keeper only keeps the results of the pad's jobs.
+    /// An earlier daemon gave the pad back. Its keeper only keeps the results of the pad's jobs, and
+    /// reports the ends of killed ranks.
     pub(super) vacant: bool,
     /// The CPU time of the present job, from its first launch on.
     pub(super) time: Option<PadTime>,
@@ -400,6 +401,10 @@ impl Pads {
             Pl::Idle { .. } | Pl::Absent if draining => {}
             Pl::Idle { .. } | Pl::Absent => events.push_back(Event::PlDied { pad, pl, status }),
         }
+        // The pad's own keeper, if there is one, stays until the job is forgotten.
+        if pad_state.vacant && pad_state.control.is_none() && !pad_state.has_processes() {
+            self.pads.remove(&pad);
+        }
         self.watch_last(pad);
     }
 }
@@ -441,6 +446,12 @@ impl Pad {
             _ => None,
         });
         waiting.collect()
+    }
+
+    /// Whether a launched process may be alive.
+    pub(super) fn has_processes(&self) -> bool {
+        let may_live = |pl: &Pl| !matches!(pl, Pl::Absent | Pl::Ended);
+        self.pls.iter().any(may_live)
     }
 
     /// Marks the pad as given back, and returns a new ticket.

@@ -40,7 +40,7 @@ pub struct InheritedJob {
     pub job: KeptId,
     /// The pad of the job.
     pub pad: PadId,
-    /// The job has given its pad back, and only the fields below are left of it.
+    /// The job has given its pad back: its processes have been killed.
     pub given_back: bool,
     /// The job's lease has run out, and the job was ended.
     pub lease_over: bool,
@@ -50,6 +50,15 @@ pub struct InheritedJob {
     pub files: Vec<OwnedFd>,
     /// Its ranks.
     pub ranks: Vec<InheritedRank>,
+}
+
+impl InheritedJob {
+    /// Whether the job may have processes in its pad. A job that has given its pad back has some
+    /// until its killed ranks are reaped. Until then no other job gets the pad.
+    #[must_use]
+    pub fn has_processes(&self) -> bool {
+        !self.given_back || self.ranks.iter().any(|rank| rank.ended.is_none())
+    }
 }
 
 /// A rank of an inherited job.
@@ -137,8 +146,9 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
     let (mut pads, mut inherited) = (Vec::new(), Vec::new());
     for _ in 0..jobs {
         let (job, pls) = inherit_job(control)?;
-        if !job.given_back {
-            pads.push(FormerPad { pad: job.pad, own: None, pls });
+        if job.has_processes() {
+            let is_vacant = job.given_back;
+            pads.push(FormerPad { pad: job.pad, own: None, is_vacant, pls });
         }
         inherited.push(job);
     }
@@ -153,8 +163,8 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
             Ok((jobs, pls)) => {
                 let is_vacant = jobs.iter().all(|job| job.given_back);
                 let ids = jobs.iter().map(|job| job.job).collect();
-                let own = Some(OwnKeeper { control: own, pid, jobs: ids, is_vacant });
-                pads.push(FormerPad { pad, own, pls });
+                let own = Some(OwnKeeper { control: own, pid, jobs: ids });
+                pads.push(FormerPad { pad, own, is_vacant, pls });
                 inherited.extend(jobs);
             }
             // The other pads continue. A keeper that had nothing to keep has just ended.
@@ -179,7 +189,7 @@ fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, FormerPls)
     let (mut inherited, mut in_pad) = (Vec::new(), Vec::new());
     for _ in 0..jobs {
         let (job, pls) = inherit_job(control)?;
-        if !job.given_back {
+        if job.has_processes() {
             in_pad = pls;
         }
         inherited.push(job);

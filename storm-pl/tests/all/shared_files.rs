@@ -6,11 +6,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use storm_pl::{
-    Credentials, Event, FileStep, FilesEnd, LaunchSpec, LineEnds, Output, PadId, PlIndex, RankSpec,
-    SharedFiles, SharedFilesSpec,
+    Credentials, Event, FileStep, FilesEnd, KeptId, LaunchSpec, LineEnds, Output, PadId, PlIndex,
+    RankSpec, SharedFiles, SharedFilesSpec,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -146,6 +147,39 @@ async fn children_of_a_rank_may_write_until_the_end_of_the_job() {
         let text = fs::read_to_string(&job.path).unwrap();
         assert!(text.contains("late\n") && text.contains("unfinished"), "{text}");
         node.until_ready(PAD).await;
+        node.shut_down().await;
+    }
+}
+
+/// The writer used to be started within 100 ms or not at all. Other commands used to fail at once.
+#[tokio::test]
+async fn commands_wait_for_a_keeper_that_stands_still() {
+    for mechanism in BOTH {
+        let (dir, user) = directory();
+        let mut node = Node::start(mechanism, 1).await;
+        let keeper = nix::unistd::Pid::from_raw(node.pid);
+        kill(keeper, Signal::SIGSTOP).unwrap();
+        while !node.handle.is_behind(PAD) {
+            node.handle.forget_kept(KeptId(0));
+        }
+        let said = dir.path().join("said");
+        let script = format!("echo line; : > {}; exec sleep 1000", said.display());
+        let job = Job::new(&script, &dir.path().join("out"), &user);
+        job.launch(&node, 1);
+        support::until("it has said it", || said.exists());
+        assert!(job.files.end().is_err(), "{mechanism:?}: {:?}", job.files.end());
+        node.handle.kill(PAD, Signal::SIGTERM as i32).unwrap();
+        let other = node.handle.make_pad(1).unwrap();
+        kill(keeper, Signal::SIGCONT).unwrap();
+        let mut events = Vec::new();
+        while !events.iter().any(|event| matches!(event, Event::Exited { pad: PAD, .. }))
+            || !events.contains(&Event::Ready { pad: other })
+        {
+            events.push(node.next().await);
+        }
+        assert!(events.contains(&Event::ToldAll), "{mechanism:?}: {events:?}");
+        assert_eq!(job.end().await, FilesEnd::Written);
+        assert_eq!(fs::read_to_string(&job.path).unwrap(), "line\n");
         node.shut_down().await;
     }
 }

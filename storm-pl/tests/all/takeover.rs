@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
@@ -339,6 +340,66 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
         drop(node);
         let _ = nix::sys::wait::waitpid(pid, None);
         assert!(Keeper::take_over(&config).unwrap().is_none(), "nothing was left");
+    }
+}
+
+/// Keeps a process from being reaped: its end is shown to its parent only when its tracer has gone.
+struct Tracer {
+    release: mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Tracer {
+    fn of(process: i32) -> Self {
+        let (release, released) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: the request reads and writes no memory.
+            let traced = unsafe { libc::ptrace(libc::PTRACE_SEIZE, process, 0, 0) };
+            tell.send(traced).unwrap();
+            let _ = released.recv();
+        });
+        assert_eq!(told.recv(), Ok(0), "it is traced");
+        Self { release, thread }
+    }
+
+    fn let_go(self) {
+        drop(self.release);
+        self.thread.join().unwrap();
+    }
+}
+
+/// The keeper used to take the rank for a process that waits for a launch, and its end was lost.
+/// The next daemon used to drop an end in a pad that was given back.
+#[tokio::test]
+async fn the_end_of_a_rank_is_told_that_was_killed_and_not_reaped_when_the_daemon_ended() {
+    let killed = ExitStatus::Signal { signal: 9, core_dumped: false };
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let launching = launch(&node, "exec sleep 1000");
+        until_launched(&mut node).await;
+        let rank = launching.pid.0;
+        let tracer = Tracer::of(rank);
+        node.handle.destroy(PAD).unwrap();
+        until("it is killed", || support::is_gone(rank));
+        drop((node, launching));
+        let (node, job) = take_over(&config);
+        assert_eq!((job.given_back, job.ranks[0].ended), (true, None), "{mechanism:?}");
+        drop(node);
+        let (mut node, job) = take_over(&config);
+        assert_eq!((job.given_back, job.ranks[0].ended), (true, None), "{mechanism:?}");
+        tracer.let_go();
+        match node.next().await {
+            Event::Exited { pad: PAD, pl: PlIndex(0), status, .. } => assert_eq!(status, killed),
+            other => panic!("{mechanism:?}: {other:?}"),
+        }
+        drop(node);
+        let (node, job) = take_over(&config);
+        let ended = job.ranks[0].ended.map(|(status, _)| status);
+        assert_eq!((ended, job.has_processes()), (Some(killed), false), "{mechanism:?}");
+        node.shut_down().await;
     }
 }
 

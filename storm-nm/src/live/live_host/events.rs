@@ -4,10 +4,11 @@ use super::inheriting::kept_id;
 use super::{LiveHost, SIGKILL};
 use crate::HostEvent;
 use crate::live::launch_plan::refused;
+use crate::live::ledger::LaunchProgress;
 use crate::live::live_job::LiveJob;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_pl::{Errno, Event, ExitStatus, PadId, PadStep, PlIndex, Shortage, Usage};
+use storm_pl::{Errno, Event, ExitStatus, PadId, PadStep, PlIndex, Usage};
 use storm_rm::Rank;
 use storm_rm::message::RankExit;
 
@@ -22,7 +23,7 @@ impl LiveHost {
             Event::PadFailed { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PadFailed { pad, step, errno } => {
                 tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
-                let why = explain_pad(step, errno);
+                let why = self.explain_pad(step, errno);
                 self.pads.fill_failed(pad, &why);
                 // A node that can serve no job would fail every job that it is given, so it counts
                 // as lost. A shortage of descriptors does not count: without places the node has
@@ -83,6 +84,7 @@ impl LiveHost {
     fn rank_launched(&self, pad: PadId, pl: PlIndex) -> Option<HostEvent> {
         let (job, rank) = self.find(pad, pl)?;
         let launched = HostEvent::Launched { job: job.task.key(), rank };
+        self.note_launches();
         if job.ledger.is_some() && self.keeper.is_behind(pad) {
             // A job counts as started only when the next node manager would find all of it: a job
             // that has started is not launched again.
@@ -92,8 +94,22 @@ impl LiveHost {
         Some(launched)
     }
 
+    /// Notes the launches whose keepers are not behind: the next node manager finds all of the job.
+    pub(super) fn note_launches(&self) {
+        let unnoted = self.unnoted.take();
+        for key in unnoted {
+            let Some(job) = self.job(key) else { continue };
+            match (self.keeper.is_behind(job.pad), &job.ledger) {
+                (true, Some(_)) => self.unnoted.borrow_mut().push(key),
+                (false, Some(ledger)) => self.note_told(key, ledger, LaunchProgress::All),
+                (_, None) => {}
+            }
+        }
+    }
+
     /// Tells of the launches whose keepers are no longer behind.
     fn tell_launches(&self) {
+        self.note_launches();
         let untold = self.untold.take();
         for (pad, launched) in untold {
             match self.keeper.is_behind(pad) {
@@ -136,11 +152,23 @@ impl LiveHost {
         Some((job, rank))
     }
 
+    /// Why a place could not be made, with the limit that was reached, if any.
+    fn explain_pad(&self, step: PadStep, errno: Errno) -> String {
+        match self.keeper.shortage(step, errno) {
+            Some(shortage) => format!("{step} ({errno}: {shortage})"),
+            None => format!("{step} ({errno})"),
+        }
+    }
+
     /// Every process of a pad died with the pad's keeper.
     fn pad_lost(&self, pad: PadId) {
-        self.pads.lost_because(pad, "the keeper of the place has ended");
-        let Some(key) = self.by_pad.borrow_mut().remove(&pad) else { return };
-        let Some(job) = self.job(key) else { return };
+        let key = self.by_pad.borrow_mut().remove(&pad);
+        let job = key.and_then(|key| Some((key, self.job(key)?)));
+        // A pad that a former node manager gave back is not counted here.
+        if job.as_ref().is_none_or(|(_, job)| job.freezer.is_some()) {
+            self.pads.lost_because(pad, "the keeper of the place has ended");
+        }
+        let Some((key, job)) = job else { return };
         job.over.set(true);
         // `give_back` does nothing for a job that is over, so the job is forgotten here.
         self.leases.borrow_mut().forget(key);
@@ -152,14 +180,6 @@ impl LiveHost {
             let exit = rank_exit(rank, killed, Usage::default());
             self.tell(HostEvent::Exited { job: key, exit });
         }
-    }
-}
-
-/// Why a place could not be made, with the limit that was reached, if any.
-fn explain_pad(step: PadStep, errno: Errno) -> String {
-    match Shortage::of(errno) {
-        Some(shortage) => format!("{step} ({errno}: {shortage})"),
-        None => format!("{step} ({errno})"),
     }
 }
 

@@ -5,7 +5,6 @@ use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::{check_placement, credentials, job_files};
-use crate::live::ledger::LaunchProgress;
 use crate::live::{CacheSink, job_directory, node_facts};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
@@ -184,7 +183,8 @@ impl Host for LiveHost {
             }
         }
         job.shared_files.iter().for_each(|files| files.begin(&self.keeper));
-        job.ledger.iter().for_each(|ledger| self.note_told(key, ledger, LaunchProgress::All));
+        self.unnoted.borrow_mut().push(key);
+        self.note_launches();
     }
 
     fn inherit(&self) -> Vec<Inherited> {

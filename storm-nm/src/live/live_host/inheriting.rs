@@ -327,8 +327,10 @@ impl LiveHost {
             let boosts = task.launch.coscheduling == Coscheduling::PeriodicBoost;
             self.booster.watch(key, page.clone(), boosts);
         }
-        if !job.given_back {
+        if job.has_processes() {
             self.by_pad.borrow_mut().insert(job.pad, key);
+        }
+        if !job.given_back {
             self.pads.took_over();
         }
         (Rc::new(live), found)

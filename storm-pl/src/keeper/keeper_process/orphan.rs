@@ -5,7 +5,7 @@
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
 use crate::cgroup::CgroupUnusable;
 use crate::host_time::HostTime;
-use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::ids::{PadId, PlIndex};
 use crate::keeper::door::{Door, Greeting};
 use crate::keeper::kept::{Keeps, KeptId, KeptJob, KeptRank, Survival};
 use crate::keeper::pad::Draining;
@@ -113,16 +113,13 @@ impl KeeperProcess {
     }
 
     /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
+    /// A killed rank may not be reaped yet. It is not forgotten, because the next NM waits for its
+    /// end.
     fn forget_waiting(&mut self) {
+        let ranks = self.kept.running();
         for pad in self.pads.values_mut() {
-            let kept: Vec<ProcessId> = self
-                .kept
-                .on(pad.id)
-                .flat_map(|job| job.ranks.values())
-                .map(|rank| rank.pid)
-                .collect();
             for pl in &mut pad.pls {
-                if let Some(waiting) = pl.take_if(|pid| !kept.contains(pid)) {
+                if let Some(waiting) = pl.take_if(|pid| !ranks.contains(pid)) {
                     self.children.remove(&waiting.0);
                 }
             }
