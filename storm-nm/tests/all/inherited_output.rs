@@ -135,3 +135,35 @@ fn output_of_a_run_that_is_not_wanted_is_dropped() {
     };
     scenario_after(keeps, 92, 1, model(1_000), body);
 }
+
+/// Regression: its output stayed held, so the job never ended here. The node kept its descriptors
+/// and its directory for ever.
+#[test]
+fn a_job_that_has_ended_and_is_not_wanted_is_forgotten() {
+    let body = |world: Rc<World>| async move {
+        world.when(|| world.host(1).live_processes() == 0).await;
+        world.sleep(ms(50)).await;
+        world.say(Vec::new()).await;
+        let key = JobKey { job: JOB, incarnation: RUN };
+        world.when(|| world.host(1).kept_output(key).is_none()).await;
+    };
+    scenario_after(keeps, 93, 1, model(10), body);
+}
+
+/// Regression: the node waited for `leave-timeout`, and complained of processes that do not die.
+#[test]
+fn a_node_leaves_at_once_although_output_of_an_ended_job_is_held() {
+    let body = |world: Rc<World>| async move {
+        world.when(|| world.host(1).live_processes() == 0).await;
+        *world.resumed.borrow_mut() = vec![resumed(true)];
+        world.say(Vec::new()).await;
+        world.sleep(ms(50)).await;
+        world.say(vec![Command::Shutdown]).await;
+        let asked_ns = world.now_ns();
+        world.when(|| world.exits.borrow().contains_key(&NodeId(1))).await;
+        let took_ns = u128::from(world.now_ns() - asked_ns);
+        assert!(took_ns < ms(1_000).as_nanos(), "{took_ns} ns");
+        assert!(world.host(1).is_clean());
+    };
+    scenario_after(keeps, 94, 1, model(10), body);
+}

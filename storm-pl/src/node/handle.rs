@@ -4,33 +4,27 @@
 //! command waits while the socket is full. The exceptions are pings and leases: both are repeated,
 //! and useless if late.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
-use nix::poll::{PollTimeout, poll};
 use thiserror::Error;
 
-use crate::carried::Carried;
 use crate::descriptors::DescriptorLimit;
 use crate::host_time::HostTime;
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::{KeptId, PlaceSpec};
-use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
+use crate::launch_spec::{EncodedSpec, RankSpec, SpecError};
 use crate::node::event::lock;
 use crate::node::outbox::Line;
 use crate::node::pads::{Pad, Pads, Pl};
+use crate::node::send_launch::send_launch;
 use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
 use crate::protocol::{self, Command, PadStep};
-use crate::seqpacket::{Seqpacket, Wait};
+use crate::seqpacket::Wait;
 use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
 use crate::switch::Freezer;
-
-/// How often the descriptors of a rank are sent again (some 20 ms) while too many of this user's
-/// descriptors are in flight. Their receivers may still wait for a processor.
-const SEND_TRIES_MAX: u32 = 20;
-const SEND_AGAIN_MS: u16 = 1;
 
 /// A launch under way.
 #[derive(Debug)]
@@ -474,42 +468,6 @@ fn say(pads: &mut Pads, job: KeptId, command: Command) {
         Some(pad) => pads.line(pad).send(command, &[]),
         None => pads.line_to_node().send(command, &[]),
     };
-}
-
-/// Sends the set of carried descriptors, the length of the rank's part, and this part. The shared
-/// part follows, unless it is sent as a file.
-fn send_launch(
-    command: &Seqpacket,
-    spec: &EncodedSpec,
-    rank: &[u8],
-    streams: &NewStreams,
-) -> io::Result<()> {
-    let mut carried = streams.carried;
-    let mut descriptors: Vec<BorrowedFd<'_>> = streams.theirs.iter().map(AsFd::as_fd).collect();
-    let shared: &[u8] = match &spec.body {
-        SpecBody::Inline(shared) => shared,
-        SpecBody::File(file) => {
-            carried.insert(Carried::Spec);
-            descriptors.push(file.as_fd());
-            &[]
-        }
-    };
-    // `RankSpec::encode` has bounded the length.
-    let length = (rank.len() as u32).to_le_bytes();
-    let carried = [carried.byte()];
-    let parts = [&carried[..], &length, rank, shared].map(IoSlice::new);
-    let mut tries = 0;
-    loop {
-        match command.send(&parts, &descriptors, Wait::No) {
-            Err(error)
-                if error.raw_os_error() == Some(libc::ETOOMANYREFS) && tries < SEND_TRIES_MAX =>
-            {
-                tries += 1;
-                let _ = poll(&mut [], PollTimeout::from(SEND_AGAIN_MS));
-            }
-            sent => return sent,
-        }
-    }
 }
 
 /// Names the limit behind an error, for the end of a message.

@@ -9,6 +9,7 @@ mod lines;
 mod outbox;
 mod pad_time;
 mod pads;
+mod send_launch;
 mod source;
 mod streams;
 mod takeover;
