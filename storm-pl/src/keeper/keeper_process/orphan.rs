@@ -289,7 +289,7 @@ impl KeeperProcess {
         }
     }
 
-    fn kept_rank(&mut self, job: KeptId, pl: PlIndex) -> Option<&mut KeptRank> {
+    pub(super) fn kept_rank(&mut self, job: KeptId, pl: PlIndex) -> Option<&mut KeptRank> {
         self.kept.0.get_mut(&job)?.ranks.get_mut(&pl)
     }
 }
