@@ -271,10 +271,7 @@ impl KeeperProcess {
                 self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
             Command::Discard { pad } if self.pad_keepers.remove(&pad).is_some() => {}
-            Command::Discard { pad } => {
-                let (everything, discarded) = (true, true);
-                self.drain(pad, Draining { everything, discarded, ..Draining::default() });
-            }
+            Command::Discard { pad } => self.discard(pad),
             Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
             Command::Place { id, spec } => self.place(id, &spec),
             Command::WriteFiles { spec } => self.write_files(&spec, came),
