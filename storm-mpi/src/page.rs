@@ -46,7 +46,7 @@ struct Place {
     /// Start of the present wait, in nanoseconds of CLOCK_MONOTONIC; 0 while the rank does not
     /// wait.
     waits_since_ns: AtomicU64,
-    /// The [`Way`] in which the Node Manager wishes the rank to wait.
+    /// The [`Way`] in which the rank waits, as set by the Node Manager.
     way: AtomicU32,
 }
 

@@ -155,7 +155,7 @@ impl Up {
 pub(crate) enum Announcement {
     /// The address of the cluster's group.
     Group(GroupAddress),
-    /// The next chunk has this number. Its payload goes to the group. Its header follows.
+    /// The next chunk has this number. Its payload is sent to the group. Its header follows.
     Chunk {
         /// The number.
         number: u64,

@@ -136,7 +136,8 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Whether a reduction of `bytes` bytes goes by blocks. All members get the same answer.
+    /// Whether a reduction of `bytes` bytes is divided into blocks. All members get the same
+    /// answer.
     fn goes_by_blocks(&self, bytes: usize) -> bool {
         let size = self.size();
         !self.at_once && (2..=MAX_MEMBERS).contains(&size) && bytes / size >= BLOCK_MIN_BYTES

@@ -93,7 +93,7 @@ pub(super) async fn first_unknown(
     Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
 }
 
-/// Number of ended jobs that are listed for people by default.
+/// Default number of ended jobs in a listing for users.
 const HISTORY_LISTED: u32 = 20;
 
 /// `hist`.

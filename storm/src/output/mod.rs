@@ -1,5 +1,5 @@
-//! The output of commands: one trait with a form each for people, for programs, and for scripts
-//! that want as little as possible.
+//! The output of commands: one trait with a form each for users, for programs, and for scripts that
+//! want as little as possible.
 
 mod array_states;
 mod campaign;

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 /// One member of the cluster: the state that its tasks share.
 pub(crate) struct Core {
     pub(crate) node: NodeId,
-    /// Its name, for people.
+    /// Its name, for messages to users.
     pub(crate) name: String,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,

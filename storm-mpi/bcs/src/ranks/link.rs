@@ -113,7 +113,7 @@ impl Link {
         self.has_news()
     }
 
-    /// Ends the wish to be rung.
+    /// Ends the request for a ring.
     pub(super) fn goes_on(&self) {
         self.end.want(News::NONE);
     }
