@@ -1,5 +1,5 @@
-//! Resident memory of the daemons: of every Node Manager before the first job and after some, and
-//! of the Machine Manager with thousands of jobs in its queue.
+//! Resident memory of the daemons: every Node Manager before the first job and after some, and the
+//! Machine Manager with thousands of queued jobs.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;

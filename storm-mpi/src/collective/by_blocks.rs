@@ -4,8 +4,8 @@
 //! No member sends or combines much more than its own elements. Along a tree ([`Party::reduce`]),
 //! all elements would pass through one member at each level. The reduction proceeds in rounds. In
 //! each round, every member combines a piece of its block. The rounds need little memory, so it
-//! stays in the processor's cache, and the kernel need not provide it again for each reduction, as
-//! it must for large memory.
+//! stays in the processor's cache. The kernel need not provide it again for each reduction, unlike
+//! large memory.
 //!
 //! Each member combines all members' elements of its block along the tree from the first member, so
 //! the bits are the same.

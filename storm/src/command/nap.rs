@@ -1,7 +1,6 @@
 //! `nap`: the job of a live replay. A nap does nothing for the given time. Time in which it was
-//! stopped does not count, because under gang scheduling other jobs ran then. To make up for the
-//! delay of its launch, a nap ends as if it had started as planned, so that delays don't add up
-//! along chains of jobs.
+//! stopped does not count, because under gang scheduling other jobs ran then. A nap ends as if it
+//! had started as planned, so delays of launches don't add up along chains of jobs.
 
 use crate::cli::NapOptions;
 use crate::failure::Failure;

@@ -316,7 +316,7 @@ impl Core {
         Ok(())
     }
 
-    /// Like [`finish`](Self::finish), for a process that is about to end: the root may then treat
+    /// Like [`finish`](Self::finish), for a process that is about to end. The root may then treat
     /// the end of the link as the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(role) = self.role.get() {
