@@ -50,7 +50,6 @@ struct Place {
     way: AtomicU32,
 }
 
-/// Offset of [`Place::way`] in a place.
 const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);

@@ -44,7 +44,6 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// The portion for `nodes` nodes with heartbeats of `heartbeat_bytes` bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
         // Half of the heartbeat is used, because other data needs room too.
         let share = heartbeat_bytes / 2;

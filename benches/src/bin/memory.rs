@@ -25,7 +25,6 @@ const LOOKS_MAX: u32 = 10;
 
 /// Launches of a program on all elements. The first launch sends the program to the nodes.
 const LAUNCHES: u32 = 3;
-/// The bytes.
 const PROGRAM_BYTES: usize = 12_000_000;
 
 /// Resident memory of the daemons.

@@ -23,7 +23,6 @@ const PROFILE_NAME: &str = "calibrated";
 const TRANSFER_TERMS: usize = 5;
 /// The number of terms of the execution.
 const EXEC_TERMS: usize = 3;
-/// The number of terms of a strobe.
 const STROBE_TERMS: usize = 2;
 
 /// The facts about the host and the settings that are not in the samples.

@@ -89,7 +89,6 @@ impl NodeCgroup {
         Err(NodeCgroupError::Refused(Refusal::NodeInUse(path)))
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -47,7 +47,6 @@ struct Mutant {
     inner: Box<dyn Policy>,
     /// All jobs that were ever preempted.
     stopping: BTreeSet<JobId>,
-    /// The request of each job.
     asked: BTreeMap<JobId, JobRequest>,
 }
 

@@ -30,7 +30,6 @@ const END_WITHOUT_NODES: Duration = Duration::from_secs(20);
 /// Pause between two checks whether it has ended.
 const END_POLL: Duration = Duration::from_millis(10);
 
-/// `up`.
 pub(super) async fn up(
     options: UpOptions,
     output: &dyn Output,
@@ -89,7 +88,6 @@ pub(super) fn check_policies(sched: &[String], nodes: u32) -> Result<(), Failure
         .exit(EXIT_USAGE))
 }
 
-/// `down`.
 pub(super) async fn down(
     options: DownOptions,
     output: &dyn Output,

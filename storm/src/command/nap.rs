@@ -14,7 +14,6 @@ const TICK: Duration = Duration::from_millis(2);
 /// rescheduled, and runs for its whole time.
 const LAUNCH_MAX: Duration = Duration::from_millis(250);
 
-/// `nap`.
 pub(super) fn run(options: &NapOptions) -> Result<u8, Failure> {
     let mut left = options.time.saturating_sub(options.planned.map_or(Duration::ZERO, late_by));
     while !left.is_zero() {

@@ -8,7 +8,6 @@ use storm_rm::JobId;
 /// The jobs of an array that the manager remembers, counted by state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ArrayStates {
-    /// The array.
     pub(crate) array: JobId,
     /// Number of jobs in each state that occurs.
     pub(crate) states: BTreeMap<JobState, usize>,

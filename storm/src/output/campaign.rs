@@ -23,7 +23,6 @@ pub(crate) struct Campaign {
 /// A seed that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailedSeed {
-    /// The seed.
     pub(crate) seed: u64,
     /// The problem.
     pub(crate) message: String,
