@@ -31,7 +31,7 @@ impl Machine {
     /// joined the cluster; otherwise it tries to find a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
         self.inner.refused.borrow_mut().remove(&node);
-        self.inner.away.borrow_mut().remove(&node);
+        self.inner.absences.joined(node);
         let network = &life.network;
         let runtime = network.node(self.number(node)).runtime().clone();
         let host = self.new_host(network, node, &runtime);
@@ -61,7 +61,7 @@ impl Machine {
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
         // A node manager that has not joined has no link, so the manager cannot notice its end.
-        let joins = self.inner.away.borrow().contains_key(&node);
+        let joins = self.inner.absences.is_left(node);
         let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {
             NodeManagerEnd::Asked if obeys => {
@@ -89,18 +89,15 @@ impl Machine {
         self.watch_absence(node);
     }
 
-    /// Records when a node has been without a node manager for most of a lease. From then on, jobs
-    /// that are to be queued again may end.
+    /// Notes when nobody has renewed the leases of a node without a node manager for most of a
+    /// lease: from then on, jobs that are to be queued again may end.
     fn watch_absence(&self, node: NodeId) {
-        let (away, since) = (self.inner.away.clone(), self.now());
-        if *away.borrow_mut().entry(node).or_insert(since) != since {
-            return;
-        }
-        let record = self.inner.record.clone();
-        let timer = self.runtime().sleep(NODE_LEASE * 3 / 4);
+        let (absences, record) = (self.inner.absences.clone(), self.inner.record.clone());
+        let Some(since) = absences.node_manager_ends(node, self.now()) else { return };
+        let timer = self.runtime().sleep_until(since + NODE_LEASE * 3 / 4);
         let task = self.runtime().spawn(async move {
             timer.await;
-            if away.borrow().get(&node) == Some(&since) {
+            if absences.is_left_since(node, since) {
                 record.note(Fact::NodeManagerLate(node));
             }
         });
@@ -181,7 +178,7 @@ impl Machine {
             runtime: runtime.clone(),
             record: inner.record.clone(),
             refused: inner.refused.clone(),
-            away: inner.away.clone(),
+            absences: inner.absences.clone(),
             door: Door {
                 network: network.clone(),
                 node,
