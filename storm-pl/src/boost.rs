@@ -305,7 +305,7 @@ fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()>
             Err(_) if !enabled => Ok(()),
             done => done,
         },
-        (false, true) => Err(io::Error::other("it is in a session of somebody else's")),
+        (false, true) => Err(io::Error::other("it is in the session of another process")),
         (false, false) => Ok(()),
     }
 }

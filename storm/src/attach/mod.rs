@@ -251,7 +251,7 @@ impl Follower {
                 self.terminal.note(&format!("job {job} is {why}")).await;
             }
             (true, false) if state == JobState::Running => {
-                self.terminal.note(&format!("job {job} goes on")).await;
+                self.terminal.note(&format!("job {job} continues")).await;
             }
             _ => {}
         }

@@ -105,7 +105,7 @@ pub(super) async fn wait_for_own(
 
 fn too_late(limit: Duration) -> Failure {
     Failure::new("timeout", format!("not all of the jobs have ended within {limit:?}"))
-        .hint("they go on: `storm queue` lists them")
+        .hint("they continue: `storm queue` lists them")
         .exit(EXIT_TIMED_OUT)
 }
 
