@@ -1,6 +1,6 @@
 //! Fitting the parameters of a cluster on one host to measured launches.
 //!
-//! The module does not measure. Its input are samples, its output is a profile with confidence
+//! The module does not measure. Its input is samples, and its output is a profile with confidence
 //! intervals. Each group of parameters is a linear model, fitted by least squares of *relative*
 //! errors. So 10 % of a launch on 2 nodes count as much as 10 % of a launch on 64.
 
