@@ -1,5 +1,5 @@
 //! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
-//! Manager, the streams of each rank, and the ends of ranks in the meantime.
+//! Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -83,8 +83,8 @@ pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
     /// Keeps more of a job. Returns false if descriptors did not arrive because this process has too
-    /// many. The job is then not kept without its files, and is kept without the rank and all later
-    /// ranks if those of a rank are missing: the next Node Manager ends it, and knows why.
+    /// many. Without its files, the job is not kept. If a rank's descriptors are missing, the job is
+    /// kept without that rank and all later ones: the next Node Manager ends it, and knows why.
     pub(super) fn keep(
         &mut self,
         id: KeptId,

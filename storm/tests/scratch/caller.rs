@@ -82,7 +82,6 @@ impl Caller<'_> {
         self.wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
     }
 
-    /// Cancels a job.
     pub(crate) fn cancel(&self, job: u64) {
         let done = self.storm(&format!("cancel {job}")).output().expect("storm starts");
         assert!(done.status.success(), "{}", told(&done));

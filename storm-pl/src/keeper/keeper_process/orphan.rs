@@ -106,10 +106,13 @@ impl KeeperProcess {
         let idle: Vec<PadId> =
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
         self.forget_waiting();
-        for pad in idle {
-            let (everything, discarded) = (true, true);
-            self.drain(pad, Draining { everything, discarded, ..Draining::default() });
-        }
+        idle.into_iter().for_each(|pad| self.discard(pad));
+    }
+
+    /// Kills everything in a pad, and removes it.
+    pub(super) fn discard(&mut self, pad: PadId) {
+        let (everything, discarded) = (true, true);
+        self.drain(pad, Draining { everything, discarded, ..Draining::default() });
     }
 
     /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
@@ -286,7 +289,7 @@ impl KeeperProcess {
         }
     }
 
-    fn kept_rank(&mut self, job: KeptId, pl: PlIndex) -> Option<&mut KeptRank> {
+    pub(super) fn kept_rank(&mut self, job: KeptId, pl: PlIndex) -> Option<&mut KeptRank> {
         self.kept.0.get_mut(&job)?.ranks.get_mut(&pl)
     }
 }
