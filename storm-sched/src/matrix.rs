@@ -17,8 +17,8 @@ use crate::memory_account::{HeldMemory, MemoryAccount};
 use crate::row_order::RowOrder;
 use crate::shape::Shape;
 use crate::{
-    ColumnSet, JobId, JobRequest, Machine, MatrixRow, MplLimit, NodeIndex, NodeState, Placement,
-    Row,
+    ColumnSet, Fit, JobId, JobRequest, Machine, MatrixRow, MplLimit, NodeIndex, NodeState,
+    Placement, Row,
 };
 
 mod alternates;
@@ -32,24 +32,6 @@ mod unify;
 pub use alternates::{MAX_EXAMINED, RowChange};
 pub use check::InvariantViolation;
 pub use repack::Move;
-
-/// The choice of columns inside a row for a job that names no node count. A job that names a node
-/// count gets the first nodes with room instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
-    /// One aligned buddy block, rounded up to a power of two.
-    Block,
-    /// A union of buddy blocks, largest first: the fallback of [`crate::BuddyTree`] for holes and
-    /// odd sizes.
-    Pieces,
-    /// One column per process, out of one block if possible. Space sharing uses it, because
-    /// rounding up would only waste columns there.
-    Exact,
-    /// One column per process: the lowest free ones.
-    Left,
-    /// One column per process: the highest free ones.
-    Right,
-}
 
 /// Why columns could not be given back to a job that already runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
