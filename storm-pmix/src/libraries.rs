@@ -2,7 +2,7 @@
 //! (ld.so(8)). Programs of packages often need a library of the package, and only that library
 //! needs an MPI.
 
-use crate::detect::{Mpi, Needs};
+use crate::needs::{Mpi, Needs};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::env;
 use std::ffi::OsStr;
