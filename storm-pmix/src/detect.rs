@@ -1,5 +1,5 @@
-//! The libraries that a program is linked with. They show whether the program joins its job through
-//! PMIx, and whether it needs libraries from its own directory.
+//! The libraries with which a program is linked. They show whether the program joins its job
+//! through PMIx, and whether it needs libraries from its own directory.
 
 use crate::libraries::Search;
 use crate::needs::{Mpi, Needs};
@@ -17,14 +17,14 @@ pub struct Linkage {
     /// The program uses MPICH or `storm-mpi` directly: it joins its job through PMI-1, unless that
     /// MPICH was built for PMIx.
     pub other_mpi: bool,
-    /// Some libraries are searched for in a place relative to the program's own.
+    /// Whether a search path for libraries is relative to the program's own directory.
     pub origin: bool,
 }
 
 impl Linkage {
-    /// The linkage of a program at `path`. A file that is not ELF, or is statically linked, counts
-    /// as linked with nothing. Only the tables that list the libraries are read. Libraries are read
-    /// only until the program or one of them is linked with an MPI.
+    /// The linkage of a program at `path`. A file that is not ELF or is statically linked has no
+    /// libraries. Only the tables that list the libraries are read. Libraries are read only until
+    /// an MPI is found in the program or one of them.
     pub fn of(program: &File, path: &Path) -> Linkage {
         match Needs::of(program) {
             Some(needs) => {

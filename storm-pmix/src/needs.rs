@@ -5,9 +5,9 @@ use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
 use std::fs::File;
 
-/// The libraries of Open MPI's interfaces, by the beginnings of their names; MPICH's have another
-/// number. The libraries below them are left out, because `mpirun` has these too and must be left
-/// alone.
+/// The beginnings of the names of the libraries of Open MPI's interfaces. MPICH's libraries have
+/// another number. Lower layers of Open MPI are not listed, because `mpirun` is linked with them
+/// too and must be left alone.
 const LIBRARIES: [&[u8]; 6] = [
     b"libmpi.so.40",
     b"libmpi_cxx.so.40",
@@ -16,23 +16,24 @@ const LIBRARIES: [&[u8]; 6] = [
     b"libmpi_usempi_ignore_tkr.so.40",
     b"liboshmem.so.40",
 ];
-/// Occurs in distributions' names of libraries that were built for Open MPI and load it themselves.
+/// Part of the distributions' names of libraries that are built for Open MPI and load it
+/// themselves.
 const BUILT_FOR: &[u8] = b"openmpi";
-/// Libraries of other MPIs, which join their job through PMI-1, in the same form: MPICH and
-/// libraries with its numbers, and STORM's own.
+/// Libraries of other MPIs: MPICH, libraries with its numbers, and STORM's own. Programs with them
+/// join their job through PMI-1.
 const OTHERS: [&[u8]; 5] =
     [b"libmpich.so", b"libmpi.so.12", b"libmpicxx.so.12", b"libmpifort.so.12", b"libstormmpi.so"];
-/// Longest part that is read of a library's name, or of a list of directories.
+/// The longest part of a library's name, or of a list of directories, that is read.
 const STRING_MAX_BYTES: u64 = 4096;
 
 /// The needs that a program or a library declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Byte order, word size and machine; libraries must have the same.
+    /// Byte order, word size and machine. The program's libraries must have the same.
     pub(crate) kind: (u8, u8, u16),
     /// Names of libraries.
     pub(crate) libraries: Vec<Vec<u8>>,
-    /// Lists of directories for the search. This list also counts for the libraries' own libraries;
+    /// Lists of directories for the search. This list also applies to the libraries' own libraries;
     /// `runpath` does not.
     pub(crate) rpath: Vec<u8>,
     pub(crate) runpath: Vec<u8>,
@@ -60,7 +61,7 @@ pub(crate) enum Mpi {
     Other,
 }
 
-/// `None` if it is no ELF file or needs nothing.
+/// `None` if the file is not ELF or needs no libraries.
 pub(crate) fn needs<'a>(program: impl ReadRef<'a>) -> Option<Needs> {
     let found = match FileKind::parse(program) {
         Ok(FileKind::Elf64) => told_by::<elf::FileHeader64<Endianness>, _>(program),

@@ -1,9 +1,11 @@
 //! Jobs that run in other rows than they were placed in: alternative scheduling and
 //! unification, as the policy decides.
 //!
-//! The order of messages makes this sound. A job's rows reach all of its nodes through the one
-//! queue of heartbeats, before the strobe of any row that they concern. So each strobe finds the
-//! same rows on all nodes of a job.
+//! The order of messages makes this sound. Rows and launches wait for the journal and reach the
+//! nodes in the order of their decisions. A job has therefore lost a row on a node before another
+//! job is launched into that row there. Strobes do not wait, so they may reach nodes before the
+//! rows. All nodes take the heartbeats in one order, so each strobe finds the same rows on all
+//! nodes of a job: the old ones or the new ones.
 
 use super::Core;
 use crate::job::{JobEventKind, Phase};

@@ -3,7 +3,7 @@
 
 use super::live::{Awaiting, LiveJob, Placed, Taken};
 use super::partitions::sched_time;
-use super::{Core, Durable, Immediate, Notice, StageJob, StageOutcome};
+use super::{ActiveRows, Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::error::Error;
@@ -17,6 +17,11 @@ impl Core {
     /// The active row of a partition.
     pub fn active_row(&self, partition: PartitionId) -> Row {
         self.partitions[partition].active()
+    }
+
+    /// The active row of every partition.
+    pub fn active_rows(&self) -> ActiveRows {
+        self.partitions.ids().map(|id| self.active_row(id)).collect()
     }
 
     /// The length of a partition's slices; `None` while its time is not sliced.

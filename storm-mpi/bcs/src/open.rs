@@ -27,7 +27,7 @@ pub(crate) struct Open {
     pub(crate) posted: BTreeMap<u32, VecDeque<Call>>,
     /// Local members that have posted anything in the communicator and have not left it.
     pub(crate) users: BTreeSet<Rank>,
-    /// The first node knows that all members here have posted the next collective.
+    /// Whether the first node knows that all members here have posted the next collective.
     pub(crate) told: bool,
     pub(crate) running: Option<Running>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) enum Work {
     Barrier,
-    /// `data` holds the bytes that have come so far; at the root's node, the bytes that have left.
+    /// `data` holds the bytes that have arrived; at the root's node, the bytes that have been sent.
     Broadcast {
         root: usize,
         data: Vec<u8>,
@@ -69,8 +69,8 @@ impl Open {
         self.posted.values().all(|queue| !queue.is_empty())
     }
 
-    /// The next collective as a word, which is the same for equal calls. If the members of this
-    /// node disagree, it is a word that nobody asks for.
+    /// The next collective as a word. Equal calls have equal words. If the members of this node
+    /// disagree, it is a word that matches no question.
     pub(crate) fn signature(&self) -> u64 {
         let mut calls = self.posted.values().filter_map(|queue| queue.front());
         let Some(first) = calls.next().map(|call| signature(&call.call)) else { return DISAGREE };
@@ -112,8 +112,8 @@ pub(crate) const DISAGREE: u64 = u64::MAX;
 /// The facts that members must agree on: the kind, the root, the operation, and the length of
 /// reduced data.
 fn signature(call: &Collective) -> u64 {
-    // Roots are members of a group, and lengths are those of buffers. The bits that are cut off
-    // exceed any machine.
+    // Roots are members of a group, and lengths are those of buffers, so the bits that are cut off
+    // are always zero.
     let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
     match call {
         Collective::Barrier => 1,

@@ -12,7 +12,7 @@ pub(crate) struct Reducing {
     pub(crate) bytes: usize,
     pub(crate) reduction: Reduction,
     pub(crate) root: Option<usize>,
-    /// The result so far, where it is wanted; everywhere its length.
+    /// The result so far at members that need it. Its length is that of the data at every member.
     pub(crate) result: Vec<u8>,
     /// The part of this slice.
     pub(crate) part: Option<Part>,
@@ -23,7 +23,7 @@ pub(crate) struct Reducing {
 pub(crate) struct Part {
     pub(crate) bytes: usize,
     pub(crate) pieces: Pieces,
-    /// Rounds whose child has not reported.
+    /// Rounds whose child has not reported yet.
     pub(crate) waiting: BTreeSet<u32>,
     pub(crate) sent: bool,
 }

@@ -1,5 +1,5 @@
 //! Unification ("slot unification" in A3 of the policy reference): rows with disjoint columns are
-//! merged, so that the jobs of both run twice as often.
+//! merged, so the jobs of both run twice as often.
 //!
 //! The row that runs sooner stays, so no job waits longer than before. The active row always stays.
 

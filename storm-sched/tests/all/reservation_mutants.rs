@@ -11,7 +11,7 @@ use storm_sched::{
     SchedTime, suite,
 };
 
-/// Seeds to look for a broken invariant in.
+/// Seeds in which to search for a broken invariant.
 const SEEDS: std::ops::Range<u64> = 0..40;
 
 /// A mistake that a policy could make.
