@@ -1,5 +1,4 @@
-//! The libraries that a program or a library declares to need, read from its ELF tables, and the MPI
-//! among them.
+//! The libraries that a program or a library needs by its ELF tables, and the MPI among them.
 
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
