@@ -5,10 +5,10 @@
 //! them.
 //!
 //! A node sees how often each process communicates and how long it waits, and gives it a class:
-//! - CS communicates often and hardly waits: it has its slot to itself.
-//! - F communicates often and still waits long: it goes first in its slot and gives up its
+//! - CS communicates often and hardly waits: it has its row to itself.
+//! - F communicates often and still waits long: it goes first in its row and gives up its
 //!   processor while it waits.
-//! - DC communicates seldom: it runs wherever no other process goes first.
+//! - DC communicates seldom: it runs wherever no other process has precedence.
 //!
 //! The policy decides as under gang scheduling, and assumes that a job runs while its row is
 //! active.
