@@ -162,7 +162,7 @@ pub fn rank_environment(
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
-    let size = u64::from(launch.spec.procs);
+    let size = u64::from(launch.spec.ranks());
     let rank_number = u64::from(rank.0);
     let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
     let variables = [
@@ -249,7 +249,7 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
 /// all on it.
 pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
-        Ok(address) if address.is_loopback() => task.spec().procs,
+        Ok(address) if address.is_loopback() => task.spec().ranks(),
         Ok(_) | Err(_) => task.count,
     }
 }

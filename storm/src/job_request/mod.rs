@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
-    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
+    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
 };
 
 /// The program's name for a script on standard input.
@@ -70,6 +70,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
+        first: FirstStep::Program,
         nodes: options.on_nodes,
         resources: resources(options),
         partition: options.partition.clone(),

@@ -75,7 +75,7 @@ enum Step {
     /// A report about a run that is over, or from a node that has no part in it.
     Stale {
         job: u64,
-        incarnation: u32,
+        incarnation: u64,
         node: u32,
     },
 }
@@ -114,7 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Timer),
         1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>())
             .prop_map(|(dead, deaf)| Step::Restart { dead: dead.unwrap_or_default(), deaf }),
-        1 => (1..20_u64, 0..20_u32, node)
+        1 => (1..20_u64, 0..20_u64, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
 }

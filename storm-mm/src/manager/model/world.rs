@@ -109,6 +109,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: 0, gid: 0 },
         procs,
+        first: storm_rm::FirstStep::Program,
         nodes: None,
         resources: storm_rm::Resources::default(),
         partition: None,
