@@ -234,7 +234,9 @@ impl NodeRanks {
     pub fn of_step(&self, first: FirstStep) -> Option<NodeRanks> {
         match first {
             FirstStep::Program => Some(self.clone()),
-            FirstStep::Script if self.first == Rank(0) => Some(NodeRanks { count: 1, ..self.clone() }),
+            FirstStep::Script if self.first == Rank(0) => {
+                Some(NodeRanks { count: 1, ..self.clone() })
+            }
             FirstStep::Script => None,
         }
     }

@@ -300,9 +300,8 @@ impl Core {
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
-        let of_node = |node| {
-            Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first)
-        };
+        let of_node =
+            |node| Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first);
         let missing = live.fences().missing();
         let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
         if let Some(rank) = missing {

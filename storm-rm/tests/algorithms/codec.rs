@@ -13,9 +13,9 @@ use storm_rm::message::{
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
-    Destination, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot,
-    JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit,
-    Resources, Row, RowSet,
+    Destination, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId, JobIncarnation,
+    JobSlot, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
+    ResourceLimit, Resources, Row, RowSet,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 

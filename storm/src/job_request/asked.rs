@@ -110,7 +110,7 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// The words of a line up to a comment, split and unquoted as by a shell.
-fn words(line: &str) -> Vec<String> {
+pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match quote {

@@ -15,6 +15,8 @@ mod payload;
 mod pbs;
 mod program;
 mod sbatch;
+mod script;
+mod script_lines;
 mod sge;
 mod shipped_files;
 mod surroundings;
@@ -22,7 +24,10 @@ mod surroundings;
 pub(crate) use directives::foreign_directives;
 pub(crate) use doubts::doubts;
 pub(crate) use mpi_type::doubt as mpi_doubt;
+pub(crate) use payload::standard_input;
 pub(crate) use program::find_program;
+pub(crate) use script::ScriptText;
+pub(crate) use script_lines::{ScriptLines, replace, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
@@ -34,7 +39,8 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
-    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
+    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner,
+    Resources,
 };
 
 /// The program's name for a script on standard input.
@@ -70,7 +76,10 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
-        first: FirstStep::Program,
+        first: match options.once {
+            true => FirstStep::Script,
+            false => FirstStep::Program,
+        },
         nodes: options.on_nodes,
         resources: resources(options),
         partition: options.partition.clone(),
@@ -129,8 +138,14 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
+    let mpi = mpi.filter(|_| !options.once);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
-    exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
+    let submitted = options.once.then(surroundings::of_submission);
+    exported
+        .chain(mpi)
+        .chain(submitted.into_iter().flatten())
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// The working directory of the options, if this host has none such; the nodes may have it.
@@ -198,7 +213,7 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
 fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
     let taken = options.program.first().is_some_and(|program| program == STANDARD_INPUT);
     match (options.input, attach) {
-        (None, _) if taken => Ok(InputSpec::None),
+        (None, _) if taken || options.once => Ok(InputSpec::None),
         (Some(InputArgument::RankZero | InputArgument::All), _) if taken => {
             Err(Failure::new("usage", "standard input is the script: no process can read it")
                 .hint("put the script into a file")

@@ -63,7 +63,10 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
 }
 
 /// The words of storm's equivalent option. If there is one, takes its value from `next`.
-fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<Vec<String>> {
+pub(super) fn counterpart(
+    word: &str,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<Vec<String>> {
     let named = |(letter, name, _): &&Known, typed: &str| typed == *letter || typed == *name;
     if let Some((_, _, ours)) = BARE.iter().find(|known| named(known, word)) {
         return Some(vec![(*ours).to_owned()]);

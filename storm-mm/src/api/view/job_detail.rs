@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
 use storm_rm::{
-    FirstStep, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures, Program, Rank,
+    FirstStep, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures,
+    Program, Rank,
 };
 
 /// The answer to `storm show`.
