@@ -1,9 +1,9 @@
-//! The common parts of the benchmarks: a cluster driven through the `storm` command as by a user,
-//! the physical floor of the machine, programs to launch, and the median and spread of
+//! The common parts of the benchmarks: a cluster driven through the `storm` command as a user would
+//! drive it, the physical floor of the machine, programs to launch, and the median and spread of
 //! measurements.
 //!
-//! Nothing here looks inside the daemons: the benchmarks measure only the output of commands and
-//! logs that anyone can ask for.
+//! The benchmarks do not look inside the daemons. They measure only the output of commands, and
+//! logs that any user can ask for.
 
 pub mod buffered;
 pub mod chaos;

@@ -1,6 +1,6 @@
 //! The few system calls that `nix` does not wrap, each behind a function with its safety argument.
 //!
-//! Deliberately nothing else: policy (what to do when one fails) stays with the callers.
+//! Nothing else is here: the callers decide what to do when a call fails.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -141,7 +141,8 @@ pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
 }
 
-/// Kills a pinned process. Has no result, since a process that has already ended is no failure.
+/// Kills a pinned process. Returns no result, because a process that has already ended is not a
+/// failure.
 pub(crate) fn kill_process(pinned: &OwnedFd) {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: pidfd_send_signal without a siginfo acts like kill.

@@ -16,9 +16,9 @@ pub enum Action {
         /// The home row.
         slot: Slot,
     },
-    /// The job runs in these rows from now on, on its present columns. Its row was merged with
+    /// From now on, the job runs in these rows, on its present columns. Its row was merged with
     /// another, or its columns are idle in further rows. The change takes effect before every
-    /// [`Action::Activate`] of the same answer, also before an earlier one.
+    /// [`Action::Activate`] of the same answer, even one that comes first.
     SetSlots {
         /// The job, which holds PEs.
         job: JobId,
@@ -55,7 +55,7 @@ pub enum Action {
         /// The job that gets the PEs.
         by: JobId,
     },
-    /// A suspended job goes on, on the PEs that it had.
+    /// A suspended job continues, on the PEs that it had.
     Resume {
         /// The job.
         job: JobId,
@@ -67,7 +67,7 @@ pub enum Action {
 /// An event that does not fit the state of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// The submitted job can never run: admission should have refused it.
+    /// The submitted job can never run. Admission should have refused it.
     #[error("job {job} can never run here")]
     Infeasible {
         /// The job.
@@ -90,7 +90,7 @@ pub enum EventError {
         /// The limit, [`crate::MAX_PENDING_JOBS`].
         limit: usize,
     },
-    /// A job was restored where it cannot be running.
+    /// A job was restored to a place where it cannot be running.
     #[error("job {job} cannot be taken over")]
     NotRestored {
         /// The job.

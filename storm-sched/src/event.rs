@@ -11,7 +11,7 @@ use crate::{
 pub enum Event {
     /// A job was admitted and waits for PEs.
     Submit(JobRequest),
-    /// A job already runs: a restarted Machine Manager adopts the job in the slot in which it was
+    /// A job already runs. A restarted Machine Manager adopts it in the slot in which it was
     /// started.
     Restore {
         /// The job.
@@ -27,7 +27,8 @@ pub enum Event {
     Finished(JobId),
     /// A waiting job was withdrawn.
     Cancel(JobId),
-    /// A waiting job has another priority. Among equals, the time of its submission still counts.
+    /// A waiting job has another priority. Among jobs of equal priority, the time of its submission
+    /// still counts.
     Prioritise {
         /// The job.
         job: JobId,
@@ -48,9 +49,9 @@ pub enum Event {
     SliceEdge,
     /// The slices have a new length.
     SetQuantum(Quantum),
-    /// For some time, nodes take only the jobs of a reservation.
+    /// For some time, certain nodes take only the jobs of a reservation.
     Reserve(Reservation),
-    /// A reservation that has not ended is taken back.
+    /// A reservation that has not ended is withdrawn.
     Unreserve(ReservationId),
     /// Time has passed: [`crate::Policy::wake_at`].
     Wake,

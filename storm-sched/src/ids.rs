@@ -1,19 +1,19 @@
 //! The ids of scheduling: jobs, slots (rows), PEs (columns) and nodes.
 //!
-//! Node names live in [`crate::Machine`]; a policy works with indexes only.
+//! Node names are in [`crate::Machine`]; a policy works with indexes only.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A job, numbered from 1 in order of submission for the life of a cluster. No number is given
-/// twice.
+/// A job. Jobs are numbered from 1 in order of submission, as long as the cluster exists. No number
+/// is given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub u64);
 
-/// A time slot: a row of the Ousterhout matrix. A slot keeps its number while any job lives in
-/// it, even if other rows come and go.
+/// A time slot: a row of the Ousterhout matrix. A slot keeps its number while any job is in it,
+/// even if other rows come and go.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

@@ -1,8 +1,8 @@
 //! Maps keyed by job, for lookups only.
 //!
-//! The Machine Manager numbers jobs one after the other, and users cannot choose the ids. One
-//! multiplication therefore spreads the ids, and nobody can attack the table. The order of such a
-//! map has no meaning and decides nothing.
+//! The Machine Manager numbers jobs one after the other, and users cannot choose the ids. A single
+//! multiplication therefore spreads the ids well, and no user can provoke collisions. The order of
+//! such a map has no meaning, and no decision depends on it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,14 +1,14 @@
 //! Scheduling decisions of STORM, and nothing else.
 //!
-//! A [`Policy`] is a state machine: it takes an [`Event`] with the time at which it happened, and
+//! A [`Policy`] is a state machine. It takes an [`Event`] with the time at which it happened, and
 //! answers with [`Action`]s. The live Machine Manager, the simulated machine and the trace replayer
-//! drive the same object. This crate therefore has no clock, socket, thread or file, and depends on
-//! no other crate of STORM.
+//! drive the same object. So this crate has no clock, socket, thread or file, and depends on no
+//! other crate of STORM.
 //!
 //! The pieces, from the bottom:
 //!
-//! - [`Machine`]: the partition. Its nodes are ordered, and their processing elements (PEs) are
-//!   numbered node by node as the columns of the matrix.
+//! - [`Machine`]: the partition, with its nodes in order. Their processing elements (PEs) are
+//!   numbered node by node and are the columns of the matrix.
 //! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
 //!   buddy allocation inside each row.
 //! - [`packing`]: the schemes that choose the row and the columns of a job.
@@ -16,7 +16,8 @@
 //! - [`space`]: the common part of the policies that share space.
 //! - [`policies`]: one file each; a [`Registry`] finds them by name.
 //! - [`priority`]: the facts that decide the order of the queue.
-//! - [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule serves its jobs.
+//! - [`swf`], [`metrics`]: logs of parallel machines, and measures of how well a schedule serves
+//!   its jobs.
 //! - [`suite`]: the invariants that every policy holds, over generated workloads.
 #![forbid(unsafe_code)]
 

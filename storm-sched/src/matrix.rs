@@ -1,11 +1,11 @@
 //! The Ousterhout matrix: rows are time slots, columns are PEs, and a job holds the same columns in
 //! each of its rows.
 //!
-//! A job lives in its home row, and may be a guest of other rows where its columns are idle
+//! A job has a home row. It may be a guest in other rows where its columns are idle
 //! (`matrix/alternates.rs`). Rows with disjoint columns can be merged (`matrix/unify.rs`).
 //!
-//! A row is deleted when its last job leaves. The others keep their numbers and their places in the
-//! cyclic order, so that the cursor never passes a live row. A new row gets the lowest free number
+//! A row is deleted when its last job leaves. The other rows keep their numbers and their places in
+//! the cyclic order, so the cursor never skips a live row. A new row gets the lowest free number
 //! and runs after all rows that already wait for their turn.
 //!
 //! The packing scheme decides which row a job gets ([`crate::Packing`]).
@@ -50,7 +50,7 @@ pub enum Fit {
     Right,
 }
 
-/// Why columns could not be given back to a job that already runs.
+/// The reason why a job that already runs could not get its columns back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MatrixError {
     /// The job already holds columns.
@@ -210,7 +210,7 @@ impl Matrix {
     #[must_use]
     pub fn vacant_slot(&self) -> Option<Slot> {
         let vacant = (0..self.limit.get()).map(Slot);
-        // Live slots ascend, so the first slot that differs from its rank marks a gap.
+        // Live slots ascend. The first slot that differs from its index marks a gap.
         vacant
             .zip(self.live.slots().map(Some).chain(std::iter::repeat(None)))
             .find(|(slot, live)| *live != Some(*slot))
@@ -307,7 +307,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes a job out of its rows and deletes rows that are left empty. If the active row is
+    /// Removes a job from its rows and deletes rows that are left empty. If the active row is
     /// deleted, no row is active until [`Matrix::advance`]. Returns the columns that the job held,
     /// or `None` if it is not in the matrix.
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
@@ -436,7 +436,7 @@ impl Matrix {
         self.unsettle();
     }
 
-    /// A row has lost its last job: it loses its guests and its place in the order.
+    /// A row has lost its last job. It also loses its guests and its place in the order.
     fn delete_row(&mut self, slot: Slot) {
         let guests: Vec<JobId> = self.rows[slot.0 as usize].guests.jobs().iter().copied().collect();
         for guest in guests {

@@ -1,7 +1,8 @@
-//! The common part of all policies: the matrix and the queue of one partition, and the effect of
-//! each event on them before any decision.
+//! The common part of all policies: the matrix and the queue of one partition. It applies each
+//! event to them before any decision.
 //!
-//! This module decides nothing. The policy decides which job starts, where, and which row runs.
+//! This module decides nothing. The policy decides which job starts, where it starts, and which row
+//! runs.
 
 use crate::{
     Event, EventError, JobId, JobRequest, Machine, Matrix, MplLimit, NodeIndex, NodeState,

@@ -1,4 +1,4 @@
-//! Why a job waits: true, specific, and readable by its owner.
+//! The reasons why jobs wait. A reason is true, specific, and readable by the job's owner.
 //!
 //! Reasons are computed on request and never kept, so they cannot be stale.
 
@@ -24,15 +24,15 @@ pub enum PendingReason {
     Priority {
         /// The jobs ahead.
         ahead: Ahead,
-        /// The shortage that the job would have as the first job. `None` when there is room for it
-        /// now, which can happen only if no job may pass another.
+        /// The shortage that the job would have as the first job. `None` if there is room for it
+        /// now. This can happen only if no job may pass another.
         shortage: Option<Shortage>,
     },
-    /// There is room for the job now, but by its estimate it could delay a job that gets the next
-    /// PEs. The policy lets a job pass only if it delays no such job.
+    /// There is room for the job now, but by its estimate it could delay a job that will get the
+    /// next PEs. The policy lets a job pass only if it delays no such job.
     WouldDelay {
-        /// The jobs ahead. `None` when there are none, and PEs are promised to jobs behind this
-        /// job.
+        /// The jobs ahead. `None` if there are none; in this case, PEs are promised to jobs behind
+        /// this job.
         ahead: Option<Ahead>,
     },
     /// Jobs with shorter estimates wait too, and start first.
@@ -58,7 +58,7 @@ pub enum PendingReason {
         /// How many more there are.
         others: usize,
     },
-    /// The job is suspended, and goes on once these jobs have left its PEs.
+    /// The job is suspended. It continues once these jobs have left its PEs.
     Suspended {
         /// One of these jobs.
         first: JobId,
@@ -133,7 +133,8 @@ pub struct AbsentNode {
     pub name: String,
     /// Down or drained.
     pub state: NodeState,
-    /// The manager refuses the node. The policies see the node as drained, but nobody drained it.
+    /// The manager refuses the node. The policies treat the node as drained, although no
+    /// administrator has drained it.
     #[serde(default)]
     pub refused: bool,
 }

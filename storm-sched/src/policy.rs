@@ -1,4 +1,4 @@
-//! The policy: a pure state machine over events.
+//! The policy: a pure state machine that answers events.
 //!
 //! The same events lead to the same actions: no policy has a clock or a random number.
 
@@ -29,7 +29,7 @@ pub trait Policy: Send {
         events.into_iter().flat_map(|event| self.handle(now, event)).collect()
     }
 
-    /// When a waiting job is to start by the users' estimates. `None` when the policy cannot know,
+    /// When a waiting job will start by the users' estimates. `None` if the policy does not know,
     /// or the job does not wait.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let _ = (now, job);
@@ -59,15 +59,15 @@ pub trait Policy: Send {
     /// The jobs that hold PEs, by id.
     fn running(&self) -> Vec<JobId>;
 
-    /// Why a job waits; `None` when it does not wait.
+    /// The reason why a job waits; `None` if it does not wait.
     fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason>;
 
-    /// Why a suspended job does not go on; `None` when the job is not suspended.
+    /// The reason why a suspended job does not continue; `None` if the job is not suspended.
     fn explain_suspended(&self, _now: SchedTime, _job: JobId) -> Option<PendingReason> {
         None
     }
 
-    /// Why each job waits, in queue order, at a cost linear in the queue.
+    /// The reason of each waiting job, in queue order, at a cost linear in the queue.
     fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)>;
 
     /// The row that runs now; `None` when no job holds PEs.
@@ -84,16 +84,16 @@ pub trait Policy: Send {
     }
 
     /// The place of the running row in its rotation. While only slice edges happen, the rows run in
-    /// one cyclic order, and the place determines which jobs run in a row the next time. `None`
-    /// when the policy does not know, or does not share time.
+    /// a fixed cyclic order, and the place determines which jobs run in a row the next time. `None`
+    /// if the policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
 
     /// The rows of the next `slices` slices, in order, if only slice edges happen and each changes
-    /// only the active row. Empty when the policy does not know, or does not share time. An edge
-    /// answered by [`Action::Activate`] alone leaves the order as reported, so drivers do not ask
-    /// again then.
+    /// only the active row. Empty if the policy does not know, or does not share time. If an edge
+    /// is answered by [`Action::Activate`] alone, the reported order still holds, so drivers need
+    /// not ask again.
     fn upcoming(&self, slices: usize) -> Vec<Slot> {
         let _ = slices;
         Vec::new()
@@ -106,7 +106,7 @@ pub trait Policy: Send {
         let _ = (now, rows);
     }
 
-    /// Whether slices must be cut: whether the next edge can now change the active row.
+    /// Whether slices must end: whether the next edge can change the active row.
     fn next_edge_needed(&self) -> bool;
 
     /// Whether the policy suspends jobs for others. Such a policy takes [`Event::Suspended`] and
@@ -115,7 +115,7 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether jobs get the PEs of others by their [`crate::Precedence`].
+    /// Whether [`crate::Precedence`] lets jobs get the PEs of others.
     fn heeds_precedence(&self) -> bool {
         self.preempts()
     }

@@ -1,7 +1,7 @@
 //! The live rows, and the order in which they run: in turn, with a new row last.
 //!
 //! Slot numbers do not determine the order. A new row gets the lowest free number, but must not run
-//! before the rows that already wait: otherwise a row's wait would have no bound.
+//! before the rows that already wait. Otherwise the wait of a row would have no bound.
 
 use std::collections::BTreeMap;
 

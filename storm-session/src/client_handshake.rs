@@ -1,6 +1,6 @@
 //! The handshake between a user's client and the Machine Manager. The user holds a client key; the
-//! manager derives it from the cluster key and the contents of the opening. An opening has 136
-//! bytes, with the name of the user in the clear. Everything after the handshake is encrypted.
+//! manager derives the key from the cluster key and the contents of the opening. An opening has 136
+//! bytes and contains the user's name in the clear. Everything after the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
 use crate::cluster_key::{ID_BYTES, KeyId};
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 /// The magic differs from the daemons', so that the two protocols cannot be confused.
 const PROTOCOL: Protocol = Protocol { magic: *b"\xffSTORMC", version: 1 };
 
-/// A user who has proved to hold a client key.
+/// A user that has proved to hold a client key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteUser {
     /// The user's name.
@@ -51,7 +51,7 @@ pub enum ClientSessionError {
     /// The peer names no user.
     #[error("the client names no user")]
     NoUser,
-    /// The peer's key was made from a cluster key that is not held here.
+    /// The peer's key was made from a cluster key that this side does not hold.
     #[error("the key of {user} was made from cluster key {theirs}, and this cluster's is {ours}")]
     OtherKey {
         /// The user that the peer claims to be.
@@ -107,8 +107,8 @@ impl ClientSessionError {
     }
 }
 
-/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. Waits as long as
-/// the network does.
+/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. Has no timeout
+/// of its own.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -140,8 +140,8 @@ pub async fn connect_client(
     })
 }
 
-/// Answers a client that has connected. Before it returns successfully, no claim of the client
-/// counts, and the user that the client names is not looked up.
+/// Answers a client that has connected. Until this function has succeeded, nothing that the client
+/// claims is trusted, and the named user is not looked up.
 ///
 /// # Errors
 /// [`ClientSessionError`].

@@ -27,7 +27,7 @@ pub enum SessionError {
         /// Our version.
         ours: u8,
     },
-    /// The peer shows a key that is not held here.
+    /// The peer shows a key that this side does not hold.
     #[error("the peer's key is {theirs}, this cluster's is {ours}")]
     OtherKey {
         /// The peer's key.
@@ -35,8 +35,8 @@ pub enum SessionError {
         /// Our key.
         ours: KeyId,
     },
-    /// The other side does not prove that it holds the key that it names. Either it lacks the key,
-    /// or only one side encrypts loopback, or a relay is in between.
+    /// The other side does not prove that it holds the key that it names. It may lack the key, only
+    /// one side may encrypt loopback connections, or a relay may be in between.
     #[error(
         "the peer does not prove that it holds key {key}: it lacks the key, only one side encrypts \
          loopback, or a relay is in between"

@@ -188,6 +188,9 @@ pub enum EndCause {
         node: String,
         /// The signal.
         signal: i32,
+        /// The abort or exit of another rank that was reported before this crash. Which of the two
+        /// caused the other is unknown, since reports of two nodes come in any order.
+        with: Option<Box<EndCause>>,
     },
     /// A rank called abort.
     Aborted {
@@ -329,8 +332,9 @@ impl std::fmt::Display for EndCause {
                     _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
                 }
             }
-            EndCause::RankKilled { rank, node, signal } => {
-                write!(f, "rank {rank} on {node} was ended by signal {signal}")
+            EndCause::RankKilled { rank, node, signal, with } => {
+                write!(f, "rank {rank} on {node} was ended by signal {signal}")?;
+                with.iter().try_for_each(|with| write!(f, "; {with}"))
             }
             EndCause::RankLeft { rank, node, exit_code } => write!(
                 f,

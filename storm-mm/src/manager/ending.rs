@@ -347,7 +347,8 @@ impl Core {
     }
 
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
-    /// reports of their nodes come first, the crash is the cause.
+    /// reports of their nodes come first, the crash counts as the cause. A library may also crash
+    /// because a peer aborted, so the reason names both.
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
         let told = match &cause {
             EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
@@ -375,7 +376,8 @@ impl Core {
         let Some((rank, signal)) = crashed else { return cause };
         let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
         let Some(share) = shares.iter().find(|share| share.has(rank)) else { return cause };
-        EndCause::RankKilled { rank, node: self.node_name(share.node), signal }
+        let node = self.node_name(share.node);
+        EndCause::RankKilled { rank, node, signal, with: Some(Box::new(cause)) }
     }
 
     /// The last event of a job that is not on the machine.

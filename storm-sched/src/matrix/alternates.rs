@@ -1,12 +1,12 @@
-//! Alternative scheduling: a job runs in further rows where all of its columns are idle (A3 of the
-//! policy reference; after the packing study in the paper's reference [5], this makes buddy packing
-//! good).
+//! Alternative scheduling: a job also runs in other rows where all of its columns are idle (A3 of
+//! the policy reference). According to the packing study that the paper cites as [5], it makes
+//! buddy packing efficient.
 //!
-//! A guest never keeps a job out of the row: when a job is placed there, the guest leaves. Jobs of
-//! different rows that want the same columns take turns, cyclically by id. Each time the row comes
-//! up, the next waiting job displaces the guests in its way.
+//! A guest never keeps a job out of the row. When a job is placed there, the guest leaves. Jobs of
+//! different rows that want the same columns take turns, cyclically by id. Each time the row runs,
+//! the next waiting job displaces the guests in its way.
 //!
-//! Once nothing can change any more, a strobe costs nothing per PE or job here. Until then it
+//! When nothing can change any more, a strobe costs nothing per PE or job here. Until then, it
 //! examines at most [`MAX_EXAMINED`] jobs.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub struct SlotChange {
 
 impl Matrix {
     /// Lets jobs of other rows run in a live row where their columns are idle. With `turn`, the
-    /// next job that has to wait for guests displaces them.
+    /// next job that waits because of guests displaces them.
     pub fn fill(&mut self, slot: Slot, turn: bool) {
         let Some(row) = self.row(slot).filter(|row| !row.guests.is_settled()) else { return };
         let last = row.guests.turn();
@@ -46,7 +46,7 @@ impl Matrix {
             let Some(rivals) = self.rivals(slot, job) else { continue };
             if !rivals.is_empty() {
                 waits = true;
-                // A guest that has just come has not had its turn.
+                // A guest that has just arrived has not had its turn.
                 if !turn || had_turn.is_some() || !rivals.is_disjoint(&came) {
                     continue;
                 }
@@ -107,7 +107,7 @@ impl Matrix {
         place
     }
 
-    /// Whether no row gets another guest, or loses one, by its turn alone.
+    /// Whether turns alone neither add guests to any row nor remove them.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.live.slots().all(|slot| self.rows[slot.0 as usize].guests.is_settled())
@@ -143,7 +143,7 @@ impl Matrix {
         }
     }
 
-    /// Sends the guests on these columns of a row away.
+    /// Removes the guests on these columns of a row.
     pub(super) fn evict(&mut self, slot: Slot, columns: &ColumnSet) {
         for guest in self.rows[slot.0 as usize].guests.overlapping(columns) {
             self.dismiss(slot, guest);

@@ -1,5 +1,4 @@
-//! The invariants of the matrix, checked from outside its algorithms: slow,
-//! for tests.
+//! Checks the invariants of the matrix independently of its algorithms. Slow, for tests.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +28,7 @@ pub enum InvariantViolation {
         column: Pe,
         /// The job that holds the column.
         holder: Option<JobId>,
-        /// Whether the row says that the column is taken.
+        /// Whether the row counts the column as taken.
         taken: bool,
     },
     /// The buddy tree offers a column that is taken or unusable, or hides a free one.
@@ -105,7 +104,7 @@ pub enum InvariantViolation {
     /// The active row is not live.
     #[error("slot {0} is active and has no jobs")]
     ActiveNotLive(Slot),
-    /// The books of a policy that counts PEs do not match the matrix.
+    /// The ledger of a policy that counts PEs does not match the matrix.
     #[error("job {job} is booked with {booked_pes} PEs and holds {held_pes}")]
     BooksWrong {
         /// The job.

@@ -1,10 +1,10 @@
-//! Nodes that the job under consideration may not have. For the moment they are closed, as if they
-//! took no work. Jobs keep their holdings on them.
+//! Nodes that the job under consideration must not use. While the job is considered, they are
+//! closed, as if they took no work. Jobs keep their holdings on them.
 
 use crate::shape::{NodeRoom, Shape};
 use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
 
-/// The nodes that are closed for the moment.
+/// The nodes that are closed at present.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Closing {
     /// The nodes that were to be closed.

@@ -1,4 +1,4 @@
-//! Jobs that are stopped for others: they move to a row that never runs, and keep their columns and
+//! Jobs that are stopped for others. They move to a row that never runs, and keep their columns and
 //! their memory.
 
 use crate::{ColumnSet, JobId, Matrix, Row, Slot};
@@ -42,7 +42,8 @@ impl Matrix {
         self.rows.get(slot.0 as usize)
     }
 
-    /// Withholds the free ones among these columns of a row from all jobs, and no others.
+    /// Withholds the free columns among these columns of a row from all jobs, and withholds no
+    /// others.
     pub(crate) fn withhold(&mut self, slot: Slot, columns: &[ColumnSet]) {
         if self.ensure_row(slot).is_some() {
             self.rows[slot.0 as usize].withhold(&self.machine, columns);
@@ -54,7 +55,7 @@ impl Matrix {
         if self.row(slot).is_none() {
             return false;
         }
-        // Every row is passed as many times as there are rows.
+        // Passes every row at most as many times as there are rows.
         for _ in 0..=self.row_count() {
             if self.active() == Some(slot) {
                 return true;

@@ -1,5 +1,5 @@
-//! Repacking: all jobs are mapped again, as tightly as first fit by decreasing size can (A3 of the
-//! policy reference, "migration").
+//! Repacking: all jobs are mapped again, as tightly as first fit by decreasing size allows (A3 of
+//! the policy reference, "migration").
 //!
 //! Repacking moves running processes, so it needs a driver with [`crate::Capability::Migration`].
 
@@ -60,7 +60,7 @@ impl Matrix {
         self.freed_ever_pes += freed;
         self.cursor = cursor;
         self.active = was_active && self.live.contains(cursor);
-        // Earlier changes that were not reported yet are still to be reported.
+        // Earlier changes that were not reported yet must still be reported.
         self.changed = changed;
     }
 }

@@ -14,8 +14,8 @@ impl Matrix {
         shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
     }
 
-    /// Why a job could not start even if nothing ran: nodes that it may have take no work. `None`
-    /// if it could.
+    /// The reason why a job could not start even if nothing ran: nodes that it may use take no
+    /// work. `None` if it could start.
     #[must_use]
     pub fn unavailable(&self, request: &JobRequest) -> Option<Shortage> {
         let shortfall = self.empty_row_shortfall(Shape::of(request))?;

@@ -1,5 +1,5 @@
-//! Slot unification: rows with disjoint columns are merged, so that the jobs of both run twice as
-//! often (A3 of the policy reference).
+//! Slot unification: rows with disjoint columns are merged, so the jobs of both run twice as often
+//! (A3 of the policy reference).
 //!
 //! The row that runs sooner stays, so no job waits longer than before. The active row always stays.
 

@@ -1,5 +1,5 @@
-//! Best fit: of the rows with enough free columns, the first one with the fewest, and in it the
-//! lowest columns. A new row is opened only if no live row has enough.
+//! Best fit: among the rows with enough free columns, the first row with the fewest, and its lowest
+//! columns. A new row is opened only if no live row has enough.
 
 use super::{Scheme, first_row};
 use crate::{Fit, JobRequest, Matrix, Placement, Row, Slot};

@@ -1,14 +1,14 @@
-//! Buddy packing: aligned blocks of a power of two, so that a block left by one job fits other
-//! jobs, in this row and in others.
+//! Buddy packing: aligned blocks of a power of two. A block that one job leaves fits other jobs, in
+//! this row and in others.
 //!
-//! A job gets the block of its size with the least load, as if each block had a controller that
-//! counts the jobs of all rows below it (distributed hierarchical control). The job gets the block
-//! in the first row in which it is free, else in a new row. Jobs that are spread over the blocks
-//! like this leave whole blocks idle in many rows, which alternative scheduling needs.
+//! A job gets the least loaded block of its size, as if each block had a controller that counts the
+//! jobs of all rows below it (distributed hierarchical control). It gets the block in the first row
+//! where the block is free, or in a new row. Jobs that are spread over the blocks in this way leave
+//! whole blocks idle in many rows. Alternative scheduling needs such blocks.
 //!
-//! There are two additions. A job for which no aligned block exists even in an empty row (odd
-//! sizes, dead nodes) may have pieces of any row. The same holds for any job that would otherwise
-//! wait for the multiprogramming limit.
+//! There are two exceptions. A job for which no aligned block exists even in an empty row (odd
+//! sizes, dead nodes) may get pieces of any row. So may any job that would otherwise wait for the
+//! multiprogramming limit.
 
 use std::ops::Range;
 

@@ -1,9 +1,8 @@
-//! Least loaded: the PEs that the fewest jobs of all rows are mapped to, in the first row in which
-//! all of them are free, else in a new row.
+//! Least loaded: the PEs to which the fewest jobs of all rows are mapped. They are taken in the
+//! first row where all of them are free, or in a new row.
 //!
 //! The scheme evens out the load of the PEs and fragments the rows. Published results find it
-//! harmful; it is here for comparison. It looks at every PE when a job is placed, never at a
-//! strobe.
+//! harmful; it exists for comparison. It examines every PE when a job is placed, never at a strobe.
 //!
 //! A job that would otherwise wait for the multiprogramming limit takes the lowest free columns of
 //! any row instead.

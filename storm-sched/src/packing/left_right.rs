@@ -1,5 +1,5 @@
 //! Left-right by size: the first row with enough free columns. Large jobs take its lowest columns,
-//! small jobs its highest. The columns of small jobs thus line up over all rows, and so do those of
+//! small jobs its highest. So the columns of small jobs line up over all rows, and so do those of
 //! large jobs.
 //!
 //! A job is large if it asks for more than the square root of the machine's PEs. The sizes of

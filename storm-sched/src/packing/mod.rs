@@ -3,8 +3,8 @@
 //! 1996, the paper's reference \[5\]).
 //!
 //! Each scheme is one file behind [`Scheme`]. No scheme moves a running job;
-//! [`crate::Matrix::repack`] does. Under every scheme, a job that names its nodes gets the first
-//! nodes with room in the first row that has them.
+//! [`crate::Matrix::repack`] does. Under every scheme, a job that asks for a number of nodes gets
+//! the first nodes with room, in the first row that has them.
 
 mod best_fit;
 mod buddy;

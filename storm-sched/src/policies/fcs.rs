@@ -1,7 +1,8 @@
 //! Flexible coscheduling (Frachtenberg, Feitelson, Petrini, Fernandez, *Flexible coscheduling:
 //! mitigating load imbalance and improving utilization of heterogeneous resources*, IPDPS 2003, and
-//! IEEE TPDS 16(11), 2005; A5 of the policy reference). Places, rows and strobes are those of
-//! [gang scheduling](super::gang); each node applies the strobes to the processes that need them.
+//! IEEE TPDS 16(11), 2005; A5 of the policy reference). Jobs have the places, rows and strobes of
+//! [gang scheduling](super::gang). Each node applies the strobes only to the processes that need
+//! them.
 //!
 //! A node sees how often each process communicates and how long it waits, and gives it a class:
 //! - CS communicates often and hardly waits: it has its slot to itself.

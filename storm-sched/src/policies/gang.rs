@@ -1,19 +1,19 @@
 //! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2 for the idea, 2.2 for
 //! the buddy tree in any slot with room; A3 of the policy reference).
 //!
-//! A job goes to the row that the packing scheme chooses, or to a new row. When the matrix is at
-//! the multiprogramming limit, the job goes into the queue. On each slice edge the next live row in
-//! cyclic order runs, so each row runs once within as many slices as there are rows. With one row
-//! nothing switches.
+//! A job goes to the row that the packing scheme chooses, or to a new row. If the matrix is at the
+//! multiprogramming limit, the job goes into the queue. At each slice edge, the next live row in
+//! cyclic order runs, so each row runs once within as many slices as there are rows. With a single
+//! row, nothing switches.
 //!
 //! The queue is first come, first served. With `queue = "easy"` (backfilling gang scheduling, see
 //! `gang/shadow.rs`), jobs may pass the first one if they do not delay its latest start.
 //!
-//! Idle columns are used in three ways, by settings: jobs run in further rows (alternative
-//! scheduling); rows with disjoint columns become one (unification, after each departure); all jobs
-//! are mapped again (repacking, for machines that can move processes).
+//! Settings enable three ways to use idle columns. With alternative scheduling, jobs run in further
+//! rows. With unification, rows with disjoint columns become one after each departure. With
+//! repacking, all jobs are mapped again, on machines that can move processes.
 //!
-//! A job with a suitable quality of service has others make room for it (`gang/preempting.rs`).
+//! A job with a suitable quality of service makes others give up their room (`gang/preempting.rs`).
 //!
 //! Policies without strobes, such as `local`, are this policy with all rows running at once.
 
@@ -123,7 +123,7 @@ impl Gang {
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let others_may = self.start_urgent(now, actions);
         if !others_may {
-            // Promises cover the room that becomes free.
+            // Promises already cover the room that becomes free.
         } else if !self.book.is_empty() {
             self.start_among(now, actions);
         } else {
@@ -201,8 +201,8 @@ impl Gang {
         }
     }
 
-    /// Starts jobs that the head of the queue does not have to wait for. Jobs that cannot start, by
-    /// their PEs and limits, are not looked at.
+    /// Starts jobs that do not delay the head of the queue. Jobs that cannot start, by their PEs
+    /// and limits, are not examined.
     fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let queue = &self.partition.queue;
         let first = self.first_of_all().map(|head| head.id);

@@ -1,11 +1,11 @@
-//! Preemption where space is shared: jobs that get the PEs of others.
+//! Preemption under space sharing: jobs that get the PEs of others.
 //!
 //! A job precedes all jobs that it may preempt, waiting or running. If it does not fit, the running
 //! jobs that it may preempt make room: lowest priority first, then the youngest, and no more jobs
 //! than needed.
-//! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory.
-//!   Their idle columns go only to jobs that may preempt them.
-//! - Jobs to be ended hold their PEs until they have ended. Those PEs are promised to the job that
+//! - Jobs to be suspended move at once to a row that never runs. They keep their columns and their
+//!   memory. Their idle columns are given only to jobs that may preempt them.
+//! - Jobs to be ended hold their PEs until they have ended. These PEs are promised to the job that
 //!   waits for them.
 //!
 //! The discipline, not this module, decides among jobs that cannot preempt each other.
@@ -31,7 +31,7 @@ pub(crate) const PARKING_ROWS: u32 = 16;
 #[derive(Debug, Clone)]
 struct Claim {
     job: JobId,
-    /// The PEs promised to the job. Where counting is not enough, all PEs are promised.
+    /// The PEs promised to the job. If counting does not decide, all PEs are promised.
     pes: u32,
     /// The victims that have not ended yet.
     victims: BTreeSet<JobId>,
@@ -176,7 +176,7 @@ impl Space {
             } else if awaits {
                 break;
             }
-            // Without victims left, its PEs went to another job: the job waits as before.
+            // Without remaining victims, its PEs went to another job. The job waits as before.
             self.preemption.claims.remove(0);
             self.count_promises();
             changed = true;
@@ -314,7 +314,7 @@ impl Space {
         let machine = matrix.machine();
         let kept = self.kept_from(Some(request));
         let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
-        // Columns that only suspended jobs could get are no gain.
+        // Columns that only suspended jobs could get are not a gain.
         let gain = |columns: &ColumnSet| {
             let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
             columns.columns().filter(gained).count() as u32
@@ -437,8 +437,8 @@ impl Space {
         self.preemption.claims.iter().map(|claim| claim.job)
     }
 
-    /// Keeps the idle columns of suspended jobs from all jobs, except for a job that may preempt
-    /// them.
+    /// Withholds the idle columns of suspended jobs. If `job` is given, leaves out the columns of
+    /// jobs that it may preempt.
     fn withhold_from(&mut self, job: Option<JobId>) {
         if self.preemption.suspended.is_empty() {
             return;
@@ -447,8 +447,9 @@ impl Space {
         self.partition.matrix.withhold(ROW, &kept);
     }
 
-    /// The suspended jobs whose columns are kept from a job: those that it may not preempt. Without
-    /// a job, all count. Jobs that cannot resume because of reservations are left out.
+    /// The suspended jobs whose columns are withheld from a job: those that it may not preempt.
+    /// Without a job, all suspended jobs. Jobs that cannot resume because of reservations are left
+    /// out.
     fn kept<'a>(
         &'a self,
         request: Option<&'a JobRequest>,

@@ -32,7 +32,7 @@ pub struct Coverage {
     pub most_rows: usize,
     /// The number of preemptions.
     pub preemptions: usize,
-    /// How often a suspended job went on.
+    /// How often a suspended job continued.
     pub resumptions: usize,
 }
 

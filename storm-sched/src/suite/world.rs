@@ -1,4 +1,4 @@
-//! The suite's model of the machine, built from events and actions alone.
+//! The suite's model of the machine, built only from events and actions.
 //!
 //! The model is tolerant: a wrong action is recorded as far as possible, and the invariants report
 //! the error.

@@ -111,8 +111,8 @@ fn making_room_is_lawful_under_every_kind_of_gang_scheduling() {
     assert!(covered.migrations > 0 && covered.preemptions > 0, "{covered:?}");
 }
 
-/// A job suspended before a restart of the manager goes on once the other job has ended, and not
-/// before.
+/// A job that was suspended before a restart of the manager continues when the other job has ended,
+/// and not before.
 #[test]
 fn a_suspended_job_is_taken_over_as_suspended() {
     let machine = Machine::uniform(2, 2).unwrap();
@@ -217,8 +217,8 @@ fn reasons_name_suspended_jobs_and_jobs_that_make_room() {
     }
 }
 
-/// A job became due in the instant in which an urgent job came, and kept the urgent job from
-/// preempting: no later event may follow for hours.
+/// Regression: a job became due in the instant in which an urgent job was submitted, and kept the
+/// urgent job from preempting. No later event may follow for hours.
 #[test]
 fn a_job_due_in_the_same_instant_does_not_prevent_preemption() {
     for name in POLICIES {

@@ -28,7 +28,7 @@ enum Bug {
     TakesAnotherMode,
     /// The job that must make room and the job that gets it are confused.
     ConfusesTheTwo,
-    /// Jobs without a quality of service make room too.
+    /// Jobs without a quality of service make room, too.
     StopsAnybody,
     /// A job makes room for a job that fits anyway.
     StopsForNothing,

@@ -1,5 +1,5 @@
-//! The most urgent waiting job starts next, under every policy that says so. Conservative
-//! backfilling is compared with its plan made from scratch (`docs/decisions/0134`).
+//! The most urgent waiting job starts next, under every policy that claims it. Conservative
+//! backfilling is compared with a plan that is made from scratch (`docs/decisions/0134`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

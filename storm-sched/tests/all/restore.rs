@@ -1,5 +1,5 @@
 //! A restarted Machine Manager: a fresh policy takes over the jobs that the old one had started,
-//! and goes on.
+//! and continues.
 
 use std::time::Duration;
 

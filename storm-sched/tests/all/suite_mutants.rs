@@ -44,7 +44,7 @@ enum Bug {
     SwallowsErrors,
     /// The policy names another row as active.
     LiesAboutActiveRow,
-    /// Guests are neither told to leave nor to come.
+    /// Guests are neither added nor removed.
     ForgetsSlots,
     /// Jobs run in all rows.
     RunsEverywhere,

@@ -6,9 +6,9 @@
 //! while its launch is on its way, the node launches it in its old row and learns of the new one
 //! afterwards. A launch may therefore name any row that the job was placed in or moved to.
 //!
-//! A node's active row is that of the last strobe it obeyed. Strobes skip nodes without runs; the
-//! next launch on such a node says which row is active. A run that is being ended by a signal may
-//! run in any row, because it must act on the signal.
+//! A node's active row is the row of the last strobe that it obeyed. Strobes skip nodes without
+//! runs; the next launch on such a node tells it the active row. A run that is being ended by a
+//! signal may run in any row, because it must act on the signal.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -55,10 +55,10 @@ struct Run {
 impl Node {
     fn launched(&mut self, job: JobKey, rows: RowSet, stopped: bool, ranks: u32) {
         if self.runs.values().all(|run| run.left == 0) {
-            // A run that is launched stopped says only that some other row is active.
+            // A run that is launched in the stopped state only tells that another row is active.
             self.row = None;
         }
-        // If a run has several rows, only one of them is active: unknown which.
+        // If a run has several rows, one of them is active, but which one is unknown.
         if !stopped && rows.0.is_power_of_two() {
             self.row.get_or_insert(Row(rows.0.ilog2()));
         }
@@ -120,7 +120,7 @@ impl OwnRow {
                 self.switching = Some(id);
             }
             HostAct::Launch { job, ranks, rows, stopped } => {
-                // A run that was never placed is another invariant's.
+                // Runs that were never placed are checked by another invariant.
                 let Some(homes) = self.homes.get(&job.incarnation) else { return Ok(()) };
                 if rows.0 & homes.0 == 0 {
                     let (rows, homes) = (rows_of(*rows), rows_of(*homes));
@@ -156,7 +156,7 @@ impl OwnRow {
         Ok(())
     }
 
-    /// Everything but a stop or a resume of the same node ends its switch.
+    /// Any fact other than a stop or a resume of the same node ends its switch.
     fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         let Some(node) = self.switching else { return Ok(()) };
         if let Fact::Host(
@@ -207,13 +207,13 @@ impl Invariant for OwnRow {
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
-            // The node missed strobes. The next strobe or launch tells it the row.
+            // The node missed strobes. The next strobe or launch tells it the active row.
             Fact::NodeBack(node) | Fact::NodeManagerDown(node) => {
                 if let Some(node) = self.nodes.get_mut(node) {
                     node.row = None;
                 }
             }
-            // The next manager says which row is active before it sends a strobe.
+            // The next manager tells the active row before it sends a strobe.
             Fact::ManagerDown => self.nodes.values_mut().for_each(|node| node.row = None),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
@@ -252,7 +252,7 @@ mod tests {
         invariant
     }
 
-    /// The verdict on some acts and the fact that follows them.
+    /// The verdict after some acts and a following fact.
     fn after(acts: &[HostAct]) -> Result<(), Broken> {
         let mut invariant = sharing();
         acts.iter().try_for_each(|act| invariant.note(&Fact::Host(NODE, act)))?;

@@ -16,14 +16,14 @@ use storm_primitives::{Instant, NodeId, PrimitiveError, Runtime};
 use storm_rm::GlobalPlan;
 use storm_rm::remote_queue::EnqueueError;
 
-/// Between two tries of a node to find a manager.
+/// The pause between two attempts of a node to find a manager.
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 /// How long a node without a manager keeps the jobs that asked to be queued again.
 const NODE_FENCE: Duration = Duration::from_millis(50);
-/// How long the jobs go on after the node manager last renewed their lease: it may be frozen.
+/// How long the jobs continue after the node manager last renewed their lease. It may be frozen.
 pub(super) const NODE_LEASE: Duration = Duration::from_millis(80);
 
-/// Runs one node manager. It holds no [`Machine`](super::Machine), because the cycle would never be
+/// Runs one node manager. It holds no [`Machine`](super::Machine): a reference cycle would never be
 /// freed.
 pub(super) struct NodeDaemon {
     pub(super) node: NodeId,
@@ -33,7 +33,7 @@ pub(super) struct NodeDaemon {
     pub(super) record: Rc<Record>,
     /// Nodes whose node managers were refused by a manager.
     pub(super) refused: Rc<RefCell<BTreeSet<NodeId>>>,
-    /// Nodes without a node manager that has joined, and since when.
+    /// Nodes without a node manager that has joined, with the time since when.
     pub(super) away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
     pub(super) door: Door,
 }
@@ -90,7 +90,7 @@ impl NodeDaemon {
     fn over(&self, exit: &NmExit) {
         let node = self.node;
         match &exit.reason {
-            // A daemon that was cut off comes back when the faults say so.
+            // A daemon that was cut off comes back when the scenario's faults end.
             ExitReason::Disconnected
             | ExitReason::Shutdown
             | ExitReason::AskedToEnd
@@ -114,17 +114,17 @@ impl NodeDaemon {
     }
 }
 
-/// How a node manager comes to its first life in the cluster.
+/// How a node manager first joins the cluster.
 pub(super) enum Entry {
     /// The node manager has joined.
     Joined(SimPrimitives),
-    /// Looks for a manager; the node has nothing of a life before.
+    /// It looks for a manager. The node has nothing of an earlier incarnation.
     New,
-    /// It looks for a manager, with the ranks that the last node manager left.
+    /// It looks for a manager, with the ranks that the previous node manager left.
     Again,
 }
 
-/// How a node joins. A door does not hold a [`Machine`]: the cycle would keep the machine alive.
+/// How a node joins. A door holds no [`Machine`]: a reference cycle would never be freed.
 pub(super) struct Door {
     pub(super) network: SimNetwork,
     pub(super) node: NodeId,

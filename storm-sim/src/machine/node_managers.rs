@@ -1,5 +1,5 @@
 //! The node managers of a machine. They outlive the manager and look for the next one. They can end
-//! and start again while their node goes on.
+//! and start again while their node continues.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -17,12 +17,12 @@ use storm_rm::message::NodeReturn;
 /// How a node manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeManagerEnd {
-    /// The node manager is killed; its host closes its link in good order.
+    /// The node manager is killed, and its host closes its link in order.
     Killed,
-    /// The node manager is killed with unread bytes; its host resets its link.
+    /// The node manager is killed with unread bytes, so its host resets its link.
     Reset,
-    /// The node manager is asked to end (SIGTERM). It is killed instead if it is frozen, if it
-    /// still looks for its first manager, or if its jobs end with it.
+    /// The node manager is asked to end (SIGTERM). It is killed instead in three cases: it is
+    /// frozen, it still looks for its first manager, or its jobs end with it.
     Asked,
 }
 
@@ -39,18 +39,19 @@ impl Machine {
         let daemon = self.start_daemon(network, (node, runtime), host.clone(), entry);
         let life_of = NodeLife { host, daemon: Some(daemon) };
         let former = life.nodes.borrow_mut().insert(node, life_of);
-        // The borrow has ended here: tasks that end with the former life may look at other nodes.
+        // Drops the borrow first: tasks that end with the former incarnation may access other
+        // nodes.
         former.into_iter().for_each(|former| former.host.power_off());
     }
 
-    /// Kills the node manager of a node that goes on ([`NodeManagerEnd::Killed`]).
+    /// Kills the node manager of a node, and the node continues ([`NodeManagerEnd::Killed`]).
     pub fn kill_node_manager(&self, node: NodeId) {
         self.end_node_manager(node, NodeManagerEnd::Killed);
     }
 
-    /// Ends the node manager of a node that goes on. Its ranks die with it, or wait for the next
-    /// one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network tells the
-    /// manager, unless the node's link is cut.
+    /// Ends the node manager of a node, and the node continues. Its ranks die with it, or wait for
+    /// the next one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network
+    /// informs the manager, unless the node's link is cut.
     pub fn end_node_manager(&self, node: NodeId, how: NodeManagerEnd) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -88,8 +89,8 @@ impl Machine {
         self.watch_absence(node);
     }
 
-    /// Notes when a node has been without a node manager for most of a lease: from then on,
-    /// jobs that are to be queued again may end.
+    /// Records when a node has been without a node manager for most of a lease. From then on, jobs
+    /// that are to be queued again may end.
     fn watch_absence(&self, node: NodeId) {
         let (away, since) = (self.inner.away.clone(), self.now());
         if *away.borrow_mut().entry(node).or_insert(since) != since {
@@ -113,8 +114,8 @@ impl Machine {
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
-    /// Starts a node manager on a node whose last one has ended. The new one looks for a
-    /// manager that knows the node.
+    /// Starts a node manager on a node whose last one has ended. The new one looks for a manager
+    /// that knows the node.
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -148,12 +149,12 @@ impl Machine {
         // The keeper does not freeze with the node manager.
         host.keep_on(self.runtime());
         host.judge_by(self.inner.config.class_rules);
-        // A slow node stays slow in its next life.
+        // A slow node stays slow in its next incarnation.
         host.slow_processors(network.slow_percent(self.number(node)));
         host
     }
 
-    /// How the nodes' keepers hand jobs over, as the nodes tell the manager.
+    /// How the nodes' keepers hand jobs over, as the nodes report it to the manager.
     pub(super) fn returns(&self) -> Option<NodeReturn> {
         let config = &self.inner.config;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

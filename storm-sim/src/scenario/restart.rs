@@ -5,8 +5,8 @@ use crate::{Machine, NodeManagerEnd};
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 
-/// The pause between two checks whether the last node manager has ended. The next one starts then,
-/// as under systemd.
+/// The pause between two checks whether the last node manager has ended. When it has, the next one
+/// starts, as under systemd.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// The most checks. Even a node manager that looks for a manager ends sooner when it is asked to.
 const LOOKS_MAX: u32 = 20;

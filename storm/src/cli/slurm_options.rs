@@ -72,7 +72,6 @@ const OF_HISTORY: &[(&[&str], &str)] = &[(
 
 /// For `queue`.
 const OF_QUEUE: &[(&[&str], &str)] = &[
-    (&["--me"], "`storm queue --user $USER`"),
     (&["--jobs", "--job", "-j"], "give jobs without an option: `storm queue 7 8`"),
     (
         &["--format", "--Format", "-o", "-O", "--long", "-l"],
@@ -91,7 +90,6 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
 
 /// For `cancel`.
 const OF_CANCEL: &[(&[&str], &str)] = &[
-    (&["--me"], "`storm cancel --user $USER`"),
     (&["--jobs", "--job", "-j"], "give jobs without an option: `storm cancel 7 8`"),
     (
         &["--name", "--jobname", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],

@@ -215,7 +215,6 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm submit --licenses=matlab:1 hostname", "singleton"),
         ("storm sbatch job.sh", "storm batch"),
         ("storm squeue", "storm queue"),
-        ("storm queue --me", "--user"),
         ("storm queue -j 7", "storm queue 7"),
         ("storm queue -o %i", "--json"),
         ("storm queue --start", "storm explain"),

@@ -271,7 +271,7 @@ pub(crate) fn is_gone(pid: i32) -> bool {
     }
 }
 
-/// Looks until `condition` holds, and gives the CPU up in between.
+/// Waits until `condition` holds, and yields the CPU between checks.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {

@@ -1,11 +1,11 @@
 //! Gang scheduling among reservations. In all rows, the columns of reserved nodes are closed to a
-//! job that could still run when a reservation of others begins. A job runs for one of as many
-//! slices as there are rows. Its latest end is therefore computed as for the shadow
-//! ([`latest_end`]). A job without a limit could run for ever.
+//! job that could still run when a reservation of others begins. A job runs in one of as many
+//! slices as there are rows, so its latest end is computed as for the shadow ([`latest_end`]). A
+//! job without a limit could run for ever.
 //!
 //! The jobs of an active reservation are a queue of their own. If the first job of a queue does not
 //! fit, others pass it only if they will have ended when it can start. A job to which reservations
-//! leave too few nodes holds no job back.
+//! leave too few nodes holds back no other job.
 
 use super::shadow::{Shadow, latest_end, longest_limit};
 use super::{Gang, shortage};
@@ -59,8 +59,8 @@ impl Gang {
         }
     }
 
-    /// The largest job that is worth a look. Until a job has to wait, jobs that do not fit now
-    /// count too. Afterwards, only jobs that could start count.
+    /// The largest job that is worth examining. Until a job has to wait, jobs that do not fit now
+    /// count too. After that, only jobs that could start count.
     fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
         let matrix = &self.partition.matrix;
         let vacant = matrix.vacant_slot();

@@ -1,5 +1,5 @@
-//! The run time of each job: the time in which its home row was active. Time as a guest of other
-//! rows does not count, so that no job is expected to end too soon.
+//! The run time of each job: the time in which its home row was active. Time as a guest in other
+//! rows does not count, so no job is expected to end too early.
 //!
 //! A strobe costs nothing per job. Each row counts the time in which it was active, and a job
 //! remembers its row's count at its start.
@@ -89,7 +89,7 @@ impl RunTime {
         self.jobs.remove(&job);
     }
 
-    /// How long a job has run at least.
+    /// The least time that a job has run.
     pub(super) fn of(&self, job: JobId) -> Duration {
         let Some(spent) = self.jobs.get(&job) else { return Duration::ZERO };
         spent.before + self.counted(spent.row).saturating_sub(spent.then)

@@ -1,12 +1,12 @@
-//! The shadow of the first job of the queue behind the matrix: its latest start, and the room that
+//! The shadow of the first job in the queue of the matrix: its latest start, and the room that
 //! others may take until then.
 //!
-//! A row runs one of as many slices as there are rows, and there are never more rows than the
-//! multiprogramming limit. A job that has to run for another r has therefore ended, at the latest,
-//! after limit * (slices in r + 1) quanta. By these ends, the shadow is the earliest time at which
-//! the first job fits a row. The definition is EASY's (A2a of the policy reference), for each row
-//! by itself. A job may pass in three cases: it will have ended by then, it goes to another row, or
-//! it leaves enough columns of that row.
+//! A row runs in one of as many slices as there are rows, and there are never more rows than the
+//! multiprogramming limit. So a job that must run for another r has ended, at the latest, after
+//! limit * (slices in r + 1) quanta. The shadow is the earliest of these ends at which the first
+//! job fits a row. The definition is EASY's (A2a of the policy reference), for each row by itself.
+//! A job may pass in three cases: it will have ended by then, it goes to another row, or it leaves
+//! enough columns of that row.
 //!
 //! If the first job asks for more than PEs (nodes, memory, features), only jobs that will have
 //! ended pass. No job passes if no end is known: jobs have no time limit, or the missing nodes take

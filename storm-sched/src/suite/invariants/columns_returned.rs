@@ -1,6 +1,6 @@
-//! Freed equals allocated. In each row, all columns are held by jobs, free, or those of absent
-//! nodes. A job holds its PEs, and no more than rounding up allows. A job that has nodes for itself
-//! holds all their PEs.
+//! Freed columns equal allocated columns. In each row, a column is held by a job, free, or on an
+//! absent node. A job holds its PEs, and no more than rounding up allows. A job that has nodes for
+//! itself holds all their PEs.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! No job starves. With n rows, each job runs within n slices, and so has an n-th of the time, or
-//! more (A3).
+//! No job starves. With n rows, each job runs within n slices, and so gets at least an n-th of the
+//! time (A3).
 //!
-//! Unlike [`super::EveryRowInTurn`], the check follows jobs that change their rows. Rows that open
-//! while a job waits count.
+//! Unlike [`super::EveryRowInTurn`], the check follows jobs that change rows. Rows that open while
+//! a job waits count.
 
 use std::collections::BTreeMap;
 

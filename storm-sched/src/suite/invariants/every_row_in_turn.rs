@@ -42,7 +42,7 @@ impl Invariant for EveryRowInTurn {
         if rows > 1 && !step.policy.next_edge_needed() {
             return Err(Starved::NoSlices { rows }.into());
         }
-        // A row that lost its last job and got another at once is a new row.
+        // A row that lost its last job and got another at once counts as a new row.
         let stays = |slot: &Slot| {
             let mut before = step.before.running.iter();
             before.any(|(job, running)| {

@@ -1,8 +1,8 @@
 //! The head of the queue does not wait when there is room for it, in a row or in a row that may be
-//! opened; checked by brute force over the sets of PEs.
+//! opened. The check is brute force over the sets of PEs.
 //!
-//! The free PEs of a row follow from the columns that the policy says its jobs hold. Another
-//! invariant checks that jobs hold no more than they may.
+//! The free PEs of a row follow from the columns that, according to the policy, its jobs hold.
+//! Another invariant checks that jobs hold no more than they may.
 
 use super::{Invariant, Violation};
 use crate::suite::{Step, oracle};

@@ -1,4 +1,4 @@
-//! While jobs hold PEs, jobs live in the active row: the machine does not idle until the next edge.
+//! While jobs hold PEs, the active row has jobs: the machine does not idle until the next edge.
 //! Only live rows are activated.
 
 use super::{Invariant, Violation};
