@@ -6,8 +6,8 @@
 pub use crate::exit_status::ExitStatus;
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 use crate::{
-    ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, FirstStep, Generation, JobId,
-    JobIncarnation, JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
+    ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
+    JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -201,18 +201,6 @@ pub struct LaunchJob {
     pub buffered: bool,
 }
 
-impl LaunchJob {
-    /// The ranks that each node starts.
-    pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
-        self.ranks.iter().map_while(|share| share.of_step(self.spec.first))
-    }
-
-    /// The ranks that a node starts, if it starts any.
-    pub fn step_ranks_of(&self, node: NodeId) -> Option<NodeRanks> {
-        self.ranks.of_node(node)?.of_step(self.spec.first)
-    }
-}
-
 /// The consecutive ranks of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRanks {
@@ -228,17 +216,6 @@ impl NodeRanks {
     /// Whether the rank is one of the node's.
     pub fn has(&self, rank: Rank) -> bool {
         rank.0.checked_sub(self.first.0).is_some_and(|index| index < self.count)
-    }
-
-    /// The ranks of a job's first step on a node that has room for these.
-    pub fn of_step(&self, first: FirstStep) -> Option<NodeRanks> {
-        match first {
-            FirstStep::Program => Some(self.clone()),
-            FirstStep::Script if self.first == Rank(0) => {
-                Some(NodeRanks { count: 1, ..self.clone() })
-            }
-            FirstStep::Script => None,
-        }
     }
 }
 

@@ -18,7 +18,8 @@ A PROGRAM with a slash is a path. Without a slash, storm looks for it in the cur
 directory, then in PATH. It is copied to every node unless --no-bcast is given. Put options
 of storm before PROGRAM: all arguments after it go to the program. `-` reads a script from
 standard input; the job then has no other input. Each process runs the whole script, or the
-whole command of --wrap.
+whole command of --wrap. `storm batch` runs it once, and so does `submit` if the script has
+#STORM or #SBATCH lines.
 
 On a cluster, `submit` prints the job's number and returns; the jobs of an array also have the
 numbers after it. Output goes to storm-JOB.out in the current directory. With --wait, `submit`
@@ -29,8 +30,8 @@ Ctrl-C cancels the job. A second Ctrl-C, at least a second later, ends storm at 
 prints the job's result on standard error.
 
 In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
-%n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,
-STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
+%n the node, %x the job's name, %u its user, %% a percent sign. Each job of an array finds
+STORM_ARRAY_JOB_ID, STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
 
 --export LIST passes only the variables in LIST and storm's own. If LIST contains ALL, the
 whole environment is passed, and LIST adds to it. A value in quotes may hold commas: 'a,b'.

@@ -69,6 +69,7 @@ Examples:
   storm submit -n 256 ./sweep3d      run on a cluster, or on an embedded one
   storm up --nodes 8                 keep a cluster of 8 nodes on this machine
   storm run -n 4 --label hostname    run on it and follow the output
+  storm batch -N 2 job.sh            run a script once, on the first of 2 nodes
   storm queue                        what runs and waits
   storm explain 7                    why job 7 does not run
   storm wait 7                       until it has ended, with its exit status

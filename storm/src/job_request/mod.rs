@@ -9,6 +9,7 @@ mod doubts;
 mod flux;
 mod lsf;
 mod mpi_type;
+mod output_name;
 mod own_path;
 mod own_stream;
 mod payload;
@@ -31,6 +32,7 @@ pub(crate) use script_lines::{ScriptLines, replace, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
+use output_name::known_at_submission;
 use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
 use std::ffi::OsString;
@@ -71,8 +73,9 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         let message = format!("{procs} processes cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
+    let name = options.name.clone().unwrap_or(name);
     let spec = JobSpec {
-        name: options.name.clone().unwrap_or(name),
+        name: name.clone(),
         // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
@@ -92,7 +95,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
-        output: output(options, attach)?,
+        output: output(options, &name, attach)?,
         input: input(options, attach)?,
         requeue: options.requeue,
         bind: match options.bind {
@@ -170,20 +173,21 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
+fn output(options: &JobOptions, job: &str, attach: bool) -> Result<OutputSpec, Failure> {
+    let user = surroundings::user().unwrap_or_default();
     let directory = working_directory(options.chdir.as_deref())?;
     let stream_of = |name: &OsString| own_stream::descriptor(name, &directory);
     let checked = |option: &str, name: &OsString| {
         if stream_of(name).is_some() {
             return Err(own_stream::refusal(option, name, attach));
         }
-        let pattern = OsBytes::from(name.clone());
+        let pattern = OsBytes::from(known_at_submission(name, job, &user));
         check_pattern(&pattern).map_err(|error| {
             let message = format!("{option} {}: {error}", name.display());
             Failure::new("usage", message)
                 .hint(
                     "%j is the job, %A the array, %a the index in it, %r the rank, %n the \
-                     node, %% a percent sign",
+                     node, %x the job's name, %u its user, %% a percent sign",
                 )
                 .exit(EXIT_USAGE)
         })?;

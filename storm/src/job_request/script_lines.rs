@@ -3,6 +3,7 @@
 //! refused, since the job would not be what its user wrote.
 
 use super::asked::words;
+use super::output_name::known_at_submission;
 use super::sbatch;
 use super::script::ScriptText;
 use crate::cli::{Cli, Command, JobOptions, instead_of};
@@ -226,9 +227,9 @@ fn check(option: &[String]) -> Result<(), Failure> {
             .hint("name one of them; `storm partition` lists them"));
     }
     for pattern in [output, error].into_iter().flatten() {
-        check_pattern(&pattern.clone().into()).map_err(|error| {
+        check_pattern(&known_at_submission(pattern, "", "").into()).map_err(|error| {
             usage(format!("{}: {error}", pattern.display()))
-                .hint("%j is the job, %A the array, %a the index in it, %n the node")
+                .hint("%j is the job, %A the array, %a the index in it, %n the node, %x the name")
         })?;
     }
     Ok(())

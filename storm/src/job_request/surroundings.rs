@@ -42,17 +42,22 @@ pub(super) fn umask() -> Result<u32, Failure> {
     status.umask.ok_or_else(untold)
 }
 
+/// The name of the user.
+pub(super) fn user() -> Option<String> {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    user.map(|user| user.name)
+}
+
 /// The variables that tell a batch script where it was submitted, and by whom.
 pub(super) fn of_submission() -> Vec<(OsString, OsString)> {
     let directory = std::env::current_dir().ok().map(PathBuf::into_os_string);
     let host = nix::unistd::gethostname().ok();
-    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
     let variables = [
         ("STORM_SUBMIT_DIR", directory.clone()),
         ("SLURM_SUBMIT_DIR", directory),
         ("STORM_SUBMIT_HOST", host.clone()),
         ("SLURM_SUBMIT_HOST", host),
-        ("SLURM_JOB_USER", user.map(|user| user.name.into())),
+        ("SLURM_JOB_USER", user().map(OsString::from)),
     ];
     variables.into_iter().filter_map(|(name, value)| Some((name.into(), value?))).collect()
 }

@@ -192,14 +192,14 @@ fn each_job_of_an_array_runs_the_script_once() {
     script(
         &scratch,
         "job.sh",
-        "#!/bin/sh\n#SBATCH --array 3-5%2 -N 2\n#SBATCH -o out-%A-%a\n\
+        "#!/bin/sh\n#SBATCH --array 3-5%2 -N 2\n#SBATCH -J n -o %x-%A-%a\n\
          echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT $SLURM_ARRAY_JOB_ID \
          $((SLURM_JOB_ID - SLURM_ARRAY_JOB_ID)) $STORM_ARRAY_TASK_ID\n",
     );
     let done = scratch.does("batch --wait job.sh");
     assert!(done.status.success(), "{}", told(&done));
     for index in 3..=5 {
-        let said = read(&scratch, &format!("out-1-{index}"));
+        let said = read(&scratch, &format!("n-1-{index}"));
         assert_eq!(said, format!("{index} of 3 1 {} {index}\n", index - 2));
     }
 }
