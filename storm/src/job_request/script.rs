@@ -84,7 +84,8 @@ impl ScriptText {
 fn find(typed: &OsStr) -> Result<PathBuf, Failure> {
     let here = Path::new(typed);
     if !typed.as_bytes().contains(&b'/') && !here.exists() {
-        return Ok(find_program(typed)?);
+        let found = find_program(typed);
+        return found.map_err(|error| Failure::from(error).hint("give the path of the script"));
     }
     match here.metadata() {
         Ok(found) if found.is_dir() => Err(ProgramError::Directory(here.into()).into()),

@@ -29,7 +29,7 @@ fn read(scratch: &Scratch, name: &str) -> String {
 
 /// The job that a script becomes, after its end.
 fn ended(scratch: &Scratch, words: &str) -> Value {
-    let job = scratch.prints(&format!("{words} --quiet"));
+    let job = scratch.prints(&format!("--quiet {words}"));
     let job = job.trim();
     scratch.does(&format!("wait --quiet --timeout 60s {job}"));
     scratch.json(&format!("show {job}"))
