@@ -34,8 +34,8 @@ pub enum Fact<'a> {
     /// The node manager of a node ended, and the node continues with its ranks. If the ranks die
     /// with the node manager, a `NodeDown` follows.
     NodeManagerDown(NodeId),
-    /// The node has been without a node manager for most of a lease: jobs that are to be queued
-    /// again may end.
+    /// The node has no node manager, and nobody has renewed its leases for most of a lease: jobs
+    /// that are to be queued again may end.
     NodeManagerLate(NodeId),
     /// The configuration was edited: the manager that starts next has read the edited file.
     Configured(&'a Configuration),

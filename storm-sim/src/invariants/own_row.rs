@@ -41,6 +41,9 @@ struct Node {
     runs: BTreeMap<JobKey, Run>,
     /// Rows of runs that are not launched yet.
     told: BTreeMap<JobKey, RowSet>,
+    /// Whether its node manager ends or has ended. A node manager that was asked to end obeys the
+    /// strobes before the end of its link, and may end in the middle of a switch.
+    is_left: bool,
 }
 
 #[derive(Debug)]
@@ -67,7 +70,7 @@ impl Node {
 
     /// Checks every run of a node once a switch is over.
     fn check(&self, node: NodeId) -> Result<(), Broken> {
-        let Some(row) = self.row else { return Ok(()) };
+        let Some(row) = self.row.filter(|_| !self.is_left) else { return Ok(()) };
         let live = self.runs.iter().filter(|(_, run)| run.left > 0 && !run.signalled);
         for (job, run) in live {
             let (own, now) = (rows_of(run.rows), row.0);
@@ -209,8 +212,9 @@ impl Invariant for OwnRow {
             }
             // The node missed strobes. The next strobe or launch tells it the active row.
             Fact::NodeBack(node) | Fact::NodeManagerDown(node) => {
+                let is_left = matches!(fact, Fact::NodeManagerDown(_));
                 if let Some(node) = self.nodes.get_mut(node) {
-                    node.row = None;
+                    (node.row, node.is_left) = (None, is_left);
                 }
             }
             // The next manager tells the active row before it sends a strobe.
@@ -314,6 +318,20 @@ mod tests {
         on_its_way(1).unwrap();
         let found = on_its_way(2).unwrap_err();
         assert_eq!(found.0, "3.3 of row 0 and 1 is launched on n1 in row 2");
+    }
+
+    /// A regression: a node manager that was asked to end obeyed one more strobe, and its end
+    /// cancelled the resume of a job.
+    #[test]
+    fn a_node_manager_that_ends_may_leave_a_switch_undone() {
+        let mut invariant = sharing();
+        invariant.note(&Fact::NodeManagerDown(NODE)).unwrap();
+        for act in [strobe(1, 1), HostAct::Stop(key(1, 1))] {
+            invariant.note(&Fact::Host(NODE, &act)).unwrap();
+        }
+        invariant.note(&Fact::NodeBack(NODE)).unwrap();
+        invariant.note(&Fact::Host(NODE, &strobe(2, 1))).unwrap();
+        invariant.note(&Fact::ManagerUp).unwrap_err();
     }
 
     #[test]

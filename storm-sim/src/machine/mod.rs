@@ -4,6 +4,7 @@
 //! Nodes and the manager can be killed, frozen and brought back while the cluster runs, and the
 //! configuration can be edited.
 
+mod absences;
 mod config;
 mod configuration;
 mod daemons;
@@ -23,6 +24,7 @@ use crate::interconnect::Interconnect;
 use crate::invariants::Violation;
 use crate::record::{Record, RecordConfig};
 use crate::{Application, ChromeTrace, Client, Fact, JobTimes};
+use absences::Absences;
 use daemons::Life;
 use futures_util::future::{Either, select};
 use hdrhistogram::Histogram;
@@ -110,8 +112,7 @@ struct Inner {
     /// Nodes whose node managers were refused by a manager before they had any job. A service
     /// manager starts them again.
     refused: Rc<RefCell<BTreeSet<NodeId>>>,
-    /// Nodes without a node manager that has joined, with the time since when.
-    away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
+    absences: Rc<Absences>,
     /// Nodes that come back with the next manager.
     rejoining: RefCell<BTreeSet<NodeId>>,
 }
@@ -157,7 +158,7 @@ impl Machine {
             killed: RefCell::default(),
             rejoining: RefCell::default(),
             refused: Rc::default(),
-            away: Rc::default(),
+            absences: Rc::default(),
             simulation,
             config,
         };
@@ -414,12 +415,14 @@ impl Machine {
         }
     }
 
-    /// Kills the Machine Manager. The nodes keep their jobs and look for the next one.
+    /// Kills the Machine Manager. The nodes keep their jobs and try to find the next one.
     pub fn kill_manager(&self) {
         self.inner.manager_up.set(false);
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.kill(NodeId::MM);
         }
+        let nodes = (1..=self.inner.config.all_nodes()).map(NodeId);
+        self.inner.absences.manager_ends(nodes, self.now());
         self.inner.record.note(Fact::ManagerDown);
     }
 

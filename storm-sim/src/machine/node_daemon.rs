@@ -1,18 +1,19 @@
 //! One node manager of a machine, from its start to its end.
 
 use super::Configuration;
+use super::absences::Absences;
 use super::numbers::Numbers;
 use crate::Fact;
 use crate::flawed_host::FlawedHost;
 use crate::record::Record;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_nm::modelled::ModelledHost;
 use storm_nm::{ExitReason, NmConfig, NmExit};
 use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
-use storm_primitives::{Instant, NodeId, PrimitiveError, Runtime};
+use storm_primitives::{NodeId, PrimitiveError, Runtime};
 use storm_rm::GlobalPlan;
 use storm_rm::remote_queue::EnqueueError;
 
@@ -33,15 +34,14 @@ pub(super) struct NodeDaemon {
     pub(super) record: Rc<Record>,
     /// Nodes whose node managers were refused by a manager.
     pub(super) refused: Rc<RefCell<BTreeSet<NodeId>>>,
-    /// Nodes without a node manager that has joined, with the time since when.
-    pub(super) away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
+    pub(super) absences: Rc<Absences>,
     pub(super) door: Door,
 }
 
 impl NodeDaemon {
     /// Runs until the node is cut off for good, or the node manager is killed or asked to end.
     pub(super) async fn run(self, flawed: FlawedHost, entry: Entry) {
-        let (node, returns) = (self.node, self.record.clone());
+        let (node, record, absences) = (self.node, self.record.clone(), self.absences.clone());
         let Some(primitives) = self.first_life(entry).await else {
             return self.host.manager_ends();
         };
@@ -53,7 +53,8 @@ impl NodeDaemon {
         };
         let way_back = async || {
             let primitives = self.way_in().await?;
-            returns.note(Fact::NodeBack(node));
+            absences.joined(node);
+            record.note(Fact::NodeBack(node));
             Some(primitives)
         };
         let plan = self.plan.clone();
@@ -67,7 +68,7 @@ impl NodeDaemon {
             Entry::New => (self.way_in().await?, Fact::NodeUp(self.node)),
             Entry::Again => (self.way_in().await?, Fact::NodeBack(self.node)),
         };
-        self.away.borrow_mut().remove(&self.node);
+        self.absences.joined(self.node);
         self.record.note(fact);
         Some(primitives)
     }
@@ -118,9 +119,10 @@ impl NodeDaemon {
 pub(super) enum Entry {
     /// The node manager has joined.
     Joined(SimPrimitives),
-    /// It looks for a manager. The node has nothing of an earlier incarnation.
+    /// The node manager tries to find a manager. The node has nothing of an earlier incarnation.
     New,
-    /// It looks for a manager, with the ranks that the previous node manager left.
+    /// The node manager tries to find a manager, with the ranks that the previous node manager
+    /// left.
     Again,
 }
 

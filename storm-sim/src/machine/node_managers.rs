@@ -1,5 +1,5 @@
-//! The node managers of a machine. They outlive the manager and look for the next one. They can end
-//! and start again while their node continues.
+//! The node managers of a machine. They outlive the manager and try to find the next one. They can
+//! end and start again while their node continues.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -22,16 +22,16 @@ pub enum NodeManagerEnd {
     /// The node manager is killed with unread bytes, so its host resets its link.
     Reset,
     /// The node manager is asked to end (SIGTERM). It is killed instead in three cases: it is
-    /// frozen, it still looks for its first manager, or its jobs end with it.
+    /// frozen, it still tries to find its first manager, or its jobs end with it.
     Asked,
 }
 
 impl Machine {
     /// Starts a node and its node manager. Given its end of the network, the node manager has
-    /// joined the cluster; otherwise it looks for a manager that knows it.
+    /// joined the cluster; otherwise it tries to find a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
         self.inner.refused.borrow_mut().remove(&node);
-        self.inner.away.borrow_mut().remove(&node);
+        self.inner.absences.joined(node);
         let network = &life.network;
         let runtime = network.node(self.number(node)).runtime().clone();
         let host = self.new_host(network, node, &runtime);
@@ -61,7 +61,7 @@ impl Machine {
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
         // A node manager that has not joined has no link, so the manager cannot notice its end.
-        let joins = self.inner.away.borrow().contains_key(&node);
+        let joins = self.inner.absences.is_left(node);
         let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {
             NodeManagerEnd::Asked if obeys => {
@@ -89,18 +89,15 @@ impl Machine {
         self.watch_absence(node);
     }
 
-    /// Records when a node has been without a node manager for most of a lease. From then on, jobs
-    /// that are to be queued again may end.
+    /// Notes when nobody has renewed the leases of a node without a node manager for most of a
+    /// lease: from then on, jobs that are to be queued again may end.
     fn watch_absence(&self, node: NodeId) {
-        let (away, since) = (self.inner.away.clone(), self.now());
-        if *away.borrow_mut().entry(node).or_insert(since) != since {
-            return;
-        }
-        let record = self.inner.record.clone();
-        let timer = self.runtime().sleep(NODE_LEASE * 3 / 4);
+        let (absences, record) = (self.inner.absences.clone(), self.inner.record.clone());
+        let Some(since) = absences.node_manager_ends(node, self.now()) else { return };
+        let timer = self.runtime().sleep_until(since + NODE_LEASE * 3 / 4);
         let task = self.runtime().spawn(async move {
             timer.await;
-            if away.borrow().get(&node) == Some(&since) {
+            if absences.is_left_since(node, since) {
                 record.note(Fact::NodeManagerLate(node));
             }
         });
@@ -114,8 +111,8 @@ impl Machine {
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
-    /// Starts a node manager on a node whose last one has ended. The new one looks for a manager
-    /// that knows the node.
+    /// Starts a node manager on a node whose last one has ended. The new one tries to find a
+    /// manager that knows the node.
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -181,7 +178,7 @@ impl Machine {
             runtime: runtime.clone(),
             record: inner.record.clone(),
             refused: inner.refused.clone(),
-            away: inner.away.clone(),
+            absences: inner.absences.clone(),
             door: Door {
                 network: network.clone(),
                 node,
