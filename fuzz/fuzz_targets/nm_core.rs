@@ -23,7 +23,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
     spec.input = if options & 2 != 0 { InputSpec::All } else { InputSpec::None };
     Command::LaunchJob(Rc::new(LaunchJob {
         job: JobId(u64::from(job)),
-        incarnation: JobIncarnation(u32::from(run)),
+        incarnation: JobIncarnation(u64::from(run)),
         slot: JobSlot(0),
         task: None,
         spec: Rc::new(spec),

@@ -61,6 +61,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: MM_USER.uid, gid: MM_USER.gid },
         procs,
+        first: storm_rm::FirstStep::Program,
         nodes: None,
         resources: storm_rm::Resources::default(),
         partition: None,

@@ -1,13 +1,16 @@
 //! The variables that STORM adds to the environment of a rank.
 
 use crate::JobTask;
+use crate::script_environment::{LOCAL_LAUNCHERS, SCRIPTS_OWN, script_variables};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use storm_mpi::Thresholds;
 use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources};
+use storm_rm::{
+    ArrayExtent, Coscheduling, FirstStep, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources,
+};
 
 /// The names of a node: its id, name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,9 +119,8 @@ pub fn environment_to_submit(
         return own;
     }
     let given = value_of(defaults::VARIABLE).map(|text| Defaults::parse(text)).unwrap_or_default();
-    own.retain(|(name, value)| {
-        !RANKS_OWN.iter().any(|known| name == known) && !given.contain(name, value)
-    });
+    let is_own = |name: &OsStr| RANKS_OWN.iter().chain(&SCRIPTS_OWN).any(|known| name == *known);
+    own.retain(|(name, value)| !is_own(name) && !given.contain(name, value));
     own
 }
 
@@ -162,9 +164,20 @@ pub fn rank_environment(
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
-    let size = u64::from(launch.spec.procs);
+    let size = u64::from(launch.spec.ranks());
     let rank_number = u64::from(rank.0);
     let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
+    let mpi = [
+        ("PMI_RANK", number(rank_number)),
+        ("PMI_SIZE", number(size)),
+        // Hydra's names, which MPICH and Intel MPI look for.
+        ("MPI_LOCALRANKID", number(local_rank)),
+        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
+    ];
+    let of_first = match launch.spec.first {
+        FirstStep::Program => mpi.into(),
+        FirstStep::Script => script_variables(task, names),
+    };
     let variables = [
         ("STORM_JOB_ID", number(launch.job.0)),
         ("STORM_RANK", number(rank_number)),
@@ -175,18 +188,16 @@ pub fn rank_environment(
         ("STORM_NODELIST", OsString::from(&launch.node_list)),
         ("STORM_NODE_ADDR", OsString::from(&names.address)),
         ("STORM_JOB_DIR", job_directory.to_owned()),
-        ("PMI_RANK", number(rank_number)),
-        ("PMI_SIZE", number(size)),
-        // Hydra's names, which MPICH and Intel MPI look for.
-        ("MPI_LOCALRANKID", number(local_rank)),
-        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
     let resources = resource_variables(&launch.spec.resources);
     let shares = launch.coscheduling != Coscheduling::Strobed;
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
-    let yields = yields.chain(alone).map(|(name, value)| (name, OsString::from(value)));
+    let is_script = launch.spec.first == FirstStep::Script;
+    let local = LOCAL_LAUNCHERS.into_iter().filter(|_| is_script);
+    let yields =
+        yields.chain(alone).chain(local).map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
@@ -199,6 +210,7 @@ pub fn rank_environment(
     }
     let all = variables
         .into_iter()
+        .chain(of_first)
         .chain([transport])
         .chain(resources)
         .chain(array_variables(task))
@@ -249,7 +261,7 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
 /// all on it.
 pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
-        Ok(address) if address.is_loopback() => task.spec().procs,
+        Ok(address) if address.is_loopback() => task.spec().ranks(),
         Ok(_) | Err(_) => task.count,
     }
 }

@@ -38,6 +38,7 @@ mod node_manager;
 mod outbox;
 mod output_pattern;
 mod reason;
+mod script_environment;
 mod slice_order;
 mod switch_log;
 mod task_set;

@@ -36,6 +36,7 @@ mod process_class;
 mod rank_map;
 pub mod remote_queue;
 mod resources;
+mod step;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
@@ -54,5 +55,6 @@ pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
+pub use step::FirstStep;
 pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

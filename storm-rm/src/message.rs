@@ -182,7 +182,8 @@ pub struct LaunchJob {
     pub task: Option<ArrayTask>,
     /// The specification of the job.
     pub spec: Rc<JobSpec>,
-    /// The ranks of every node.
+    /// The processes for which every node has room. [`step_ranks`](Self::step_ranks) are those that
+    /// start.
     pub ranks: RankMap,
     /// The partition whose strobes schedule the job.
     pub partition: PartitionId,

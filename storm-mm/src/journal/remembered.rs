@@ -40,7 +40,7 @@ struct Journal {
     retention: Retention,
     goes_on: Vec<JobId>,
     next_job: u64,
-    next_run: u32,
+    next_run: u64,
 }
 
 impl Journal {

@@ -256,7 +256,7 @@ impl Core {
             let finished = Event::Finished(job);
             self.tell_policy(now, live.partition(), finished);
         }
-        self.ended_outside_matrix(now, job, live.nodes());
+        self.ended_outside_matrix(now, job, live.place_nodes());
         self.return_stranded(now);
         if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);

@@ -82,6 +82,10 @@ impl Core {
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(job) else { return };
+        if !live.nodes().contains(node) {
+            // The node belongs to the job's place, and has no rank to lose.
+            return;
+        }
         match loss {
             Loss::NeverHeard if starting => live.lacks(node),
             Loss::NotLeft if starting => {

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::NodeRanks;
-use storm_rm::{FileSpec, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
+use storm_rm::{FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
 use storm_sched::{Action, Event, EventError, PreemptMode};
 
 impl Core {
@@ -248,6 +248,9 @@ impl Core {
         let node_list = self.nodes.fold(&nodes);
         self.partitions.get_mut(partition).slices_mut().job_comes_to(&nodes);
         let slot = flags;
+        let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
+        let steps = ranks.iter().map_while(|share| share.of_step(first));
+        let nodes = (nodes, steps.map(|share| share.node).collect());
         let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
         self.live.insert(job, LiveJob::placed(now, placed));
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });

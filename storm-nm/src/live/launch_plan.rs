@@ -15,7 +15,7 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
+    Binding, Destination, FileSpec, FirstStep, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
 };
 
 /// "No such file or directory".
@@ -116,7 +116,7 @@ pub(super) fn launch_spec(
         umask: spec.umask,
         credentials,
         limits: spec.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
-        pmi: true,
+        pmi: spec.first == FirstStep::Program,
     }
 }
 
@@ -201,7 +201,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
         return Output::Lines { path };
     }
     let of_ranks =
-        task.spec().procs > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
+        task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
     let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
     Output::File { path, append: shared }
 }

@@ -348,7 +348,7 @@ impl LiveHost {
 
     /// Holds a job to the memory that it asked for, if this node can.
     fn limit_memory(&self, task: &JobTask, pad: PadId) -> io::Result<Option<u64>> {
-        let asked = task.spec().resources.memory_limit_bytes(task.count);
+        let asked = task.spec().resources.memory_limit_bytes(task.room());
         match &self.memory {
             Ok(()) => self.keeper.limit_memory(pad, asked).map(|()| asked),
             Err(why) => {
@@ -367,7 +367,8 @@ impl LiveHost {
             Binding::Core => {
                 let nodes_before = self.node.get().0.saturating_sub(1) as usize;
                 let start = nodes_before * usize::from(self.config.pes);
-                let each = task.spec().resources.cpus_per_task;
+                let room = task.room().saturating_mul(task.spec().resources.cpus_per_task);
+                let each = room / task.count;
                 self.cores.bind(task.key(), task.launch.rows, (task.count, each), start)
             }
         }

@@ -7,7 +7,7 @@ use storm_nm::{Action, Event, NodeCore};
 use storm_rm::message::{Command, ResumedJob, Strobe};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
 
-fn launch_of(job: u64, run: u32) -> Command {
+fn launch_of(job: u64, run: u64) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
 }
 
@@ -15,8 +15,8 @@ fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
     core.handle(Event::Command(command))
 }
 
-fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
-    let resumed = |(job, run): &(u64, u32)| ResumedJob {
+fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
+    let resumed = |(job, run): &(u64, u64)| ResumedJob {
         job: JobId(*job),
         incarnation: JobIncarnation(*run),
         slot: JobSlot(0),

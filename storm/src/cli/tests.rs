@@ -213,7 +213,7 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm hist --since today", "--limit"),
         ("storm submit --comment x hostname", "--name"),
         ("storm submit --licenses=matlab:1 hostname", "singleton"),
-        ("storm sbatch job.sh", "storm submit"),
+        ("storm sbatch job.sh", "storm batch"),
         ("storm squeue", "storm queue"),
         ("storm queue -j 7", "storm queue 7"),
         ("storm queue -o %i", "--json"),

@@ -1,5 +1,6 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
+mod batch;
 mod cluster;
 mod completion;
 mod fabric;
@@ -79,7 +80,7 @@ pub(crate) fn refuse(error: clap::Error) -> u8 {
 }
 
 /// Splits the parser's text, which is laid out for users, into the error on one line and the hint.
-fn message_and_hint(text: &str) -> (String, Option<String>) {
+pub(crate) fn message_and_hint(text: &str) -> (String, Option<String>) {
     let lines = || text.lines().map(str::trim);
     let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
     let message = message.join(" ").trim_start_matches("error: ").to_owned();
@@ -101,7 +102,14 @@ fn client_command(
         .map_err(|error| Failure::of("runtime", &error))?;
     let result = runtime.block_on(async {
         match command {
-            Command::Submit(options) => job::submit(&own_options(*options)?, output, silent).await,
+            Command::Submit(options) => {
+                let options = batch::of_submit(own_options(*options)?, output)?;
+                job::submit(&options, output, silent).await
+            }
+            Command::Batch(options) => {
+                let options = batch::of_batch(own_options(options.job)?)?;
+                job::submit(&options, output, silent).await
+            }
             Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,
             Command::Wait(options) => wait::wait(options, output, display).await,
             Command::Queue(options) => listing::queue(options, output).await,

@@ -109,6 +109,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: 0, gid: 0 },
         procs,
+        first: storm_rm::FirstStep::Program,
         nodes: None,
         resources: storm_rm::Resources::default(),
         partition: None,
@@ -243,14 +244,14 @@ impl World {
     fn tell(&mut self, node: NodeId, command: &Command) {
         match command {
             Command::LaunchJob(launch) if self.joined.contains(&node) => {
-                let share = launch.ranks.of_node(node).unwrap();
+                let share = launch.step_ranks_of(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 let part = (node, launch.job, launch.incarnation);
                 self.parts.insert(part, (ranks, false));
                 self.rows.insert(part, launch.rows);
                 if node == launch.announcer {
                     let LaunchJob { job, incarnation, slot, .. } = **launch;
-                    let nodes = launch.ranks.iter().map(|share| share.node).collect();
+                    let nodes = launch.step_ranks().map(|share| share.node).collect();
                     self.may_start(Watch { job, incarnation, slot, nodes });
                 }
             }
