@@ -4,6 +4,7 @@ use super::file_sizes::allow_large_files;
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
+use super::socket_path::{let_in_all, make_way};
 use super::user_database;
 use super::{DaemonError, backend, descriptor, open_journal::open_journal, start_log};
 use crate::cli::MmOptions;
@@ -11,11 +12,11 @@ use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
 use nix::unistd::{getegid, geteuid};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
@@ -275,25 +276,9 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
 /// manager left.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
-    let missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
-    if let Some(directory) = socket.parent().filter(missing) {
-        DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-        tracing::info!(directory = %directory.display(), "made the directory of the socket");
-    }
-    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another manager answers there"));
-    }
-    match fs::symlink_metadata(socket) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(socket)?,
-        Ok(_) => {
-            let why = "the file there is not a socket; it is left alone";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    make_way(socket)?;
     let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, Permissions::from_mode(0o666))?;
+    let_in_all(socket)?;
     Ok(listener)
 }
 

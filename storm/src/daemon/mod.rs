@@ -8,8 +8,10 @@ mod local_nodes;
 mod mm;
 mod nm;
 mod open_journal;
+mod relay;
 mod remote_users;
 mod settings;
+mod socket_path;
 mod user_database;
 mod work_dir;
 

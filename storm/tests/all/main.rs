@@ -29,6 +29,7 @@ mod own_cluster;
 mod preemption;
 mod priorities;
 mod quantum;
+mod relay;
 mod replay;
 mod reproduce;
 mod reservations;

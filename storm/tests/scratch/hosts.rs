@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -59,7 +60,9 @@ impl Hosts {
         for node in 1..=nodes {
             let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
             let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
-            hosts.start(scratch, node, &format!("{daemon} {files}"));
+            // The path of a system-wide manager belongs to the machine that runs this test.
+            let relay = format!("--relay own --clients {USERS_CONNECT}");
+            hosts.start(scratch, node, &format!("{daemon} {files} {relay}"));
         }
         hosts.await_idle(scratch, nodes);
         Some(hosts)
@@ -68,6 +71,11 @@ impl Hosts {
     /// The options that select this cluster.
     pub(crate) fn at(&self) -> String {
         format!("--socket {}", self.socket)
+    }
+
+    /// The socket by which users of a node's host reach the manager.
+    pub(crate) fn relay(scratch: &Scratch, node: usize) -> PathBuf {
+        scratch.work().join(format!("n{node}/storm-nm-0-n{node}/mm.sock"))
     }
 
     /// Sends commands to this cluster.
@@ -142,8 +150,15 @@ impl Hosts {
 
     /// `storm` on a host; the first is 0. `ip netns exec` becomes `storm`.
     pub(crate) fn command(&self, scratch: &Scratch, host: usize, words: &str) -> Command {
+        let mut command = self.on(scratch, host, STORM);
+        command.args(words.split_whitespace());
+        command
+    }
+
+    /// Another program on a host.
+    pub(crate) fn on(&self, scratch: &Scratch, host: usize, program: &str) -> Command {
         let mut command = scratch.command("ip");
-        command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
+        command.args(["netns", "exec", &self.name(host), program]);
         command
     }
 

@@ -263,8 +263,8 @@ fn too_many_clients() -> ApiError {
         .hint("try again later")
 }
 
-/// All lines that a refused client gets.
-fn refusal_line(error: ApiError) -> Vec<u8> {
+/// All lines that a refused client gets, from a server or from a relay in front of it.
+pub fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
