@@ -43,6 +43,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         user_jobs_max: 64,
         service: Default::default(),
         admin_uids: Vec::new(),
+        clients: None,
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
     }

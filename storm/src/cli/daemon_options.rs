@@ -146,8 +146,8 @@ pub(crate) struct NmOptions {
     /// File with the former key, while the key is being replaced
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) previous_key: Option<PathBuf>,
-    /// Where the Machine Manager listens for users of other hosts (`listen` in its [clients]): users
-    /// of this host reach it through this node, each as themselves
+    /// Where the Machine Manager listens for users of other hosts; users of this host reach it
+    /// through this node, each as themselves [default: as the Machine Manager says]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) clients: Option<NodeAddress>,
     /// Where users of this host reach the Machine Manager: mm.sock in this node's own directory, and

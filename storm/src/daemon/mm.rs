@@ -29,6 +29,7 @@ use storm_mm::{Core, CoreConfig, NodeBook, SpoolContents};
 use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
+use storm_rm::message::ClientsAddress;
 use storm_sched::PolicyParams;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
@@ -252,15 +253,16 @@ impl Manager {
         let tells_sums = config.fabric.is_none();
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();
-        let core_config =
-            CoreConfig { job_slots: plan.config.job_slots, ..settings.core_config(now) };
+        let remote = remote_clients(settings)?;
+        let clients = remote.as_ref().and_then(|(listener, _)| listener.local_addr().ok());
+        let (job_slots, clients) = (plan.config.job_slots, clients.map(ClientsAddress::from));
+        let core_config = CoreConfig { job_slots, clients, ..settings.core_config(now) };
         let mut core = Core::new(core_config, entries, now)?;
         let spool = open_spool(settings)?;
         let needed = core.needed_contents();
         let missing =
             needed.into_iter().filter(|(uid, hash)| spool.size_bytes(*uid, hash).is_none());
         core.contents_missing(now, &missing.collect());
-        let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
         Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
     }
@@ -294,6 +296,11 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
         tracing::warn!(
             "no cluster key: every user of this host can pose as a node; run `storm key new` and \
              set key-file in [security]"
+        );
+    }
+    if settings.trust.is_some() && settings.clients.is_none() && settings.local.is_none() {
+        tracing::info!(
+            "users of other hosts and in jobs there cannot connect: `listen` in [clients] is not set"
         );
     }
     tracing::info!(

@@ -61,6 +61,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
     let relay = relay::of_node(&options, security.trust()?, work_dir.path(), (root, address));
+    config.relay = relay.as_ref().map(|relay| relay.for_jobs(root, options.clients.is_some()));
     let asked_to_end = config.asked_to_end.clone();
     let network_variables = config.network_variables.clone();
     watch_for_end(&asked_to_end, &config.ends_jobs)?;

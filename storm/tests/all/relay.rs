@@ -6,9 +6,9 @@ use crate::scratch::daemons::Daemons;
 use crate::scratch::hosts::Hosts;
 use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Users that every Debian has.
 const ALICE: &str = "daemon";
@@ -119,4 +119,80 @@ fn a_relays_socket_is_the_nodes_and_goes_with_it() {
     assert!(!socket.exists());
     let left = fs::read_dir(scratch.work().join("n1")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "files of the node");
+}
+
+/// Starts a job that a user follows through the node of host 2, and waits until it runs. A line of
+/// its input ends it.
+fn followed(hosts: &Hosts, scratch: &Scratch, at: &str) -> Child {
+    let words = format!("run {at} --chdir / sh -c");
+    let mut command = as_user(hosts, scratch, 2, ALICE, &words);
+    command.arg("echo begun; read line; echo \"$line\"; exit 7").stdin(Stdio::piped());
+    let mut run = command.spawn().expect("it starts");
+    let mut begun = [0; 6];
+    run.stdout.as_mut().expect("a pipe").read_exact(&mut begun).expect("it runs");
+    run
+}
+
+/// Waits until the client has noted that the manager is back, then ends the job by its input.
+fn ends_well(mut run: Child) {
+    let mut said = String::new();
+    let mut errors = BufReader::new(run.stderr.take().expect("a pipe"));
+    while !said.contains("the manager is back") {
+        let read = errors.read_line(&mut said).expect("text");
+        assert!(read > 0, "{said}");
+    }
+    run.stdin.take().expect("a pipe").write_all(b"done\n").expect("it reads");
+    let done = run.wait_with_output().expect("our child");
+    assert_eq!((done.status.code(), stdout(&done).as_str()), (Some(7), "done\n"), "{said}");
+}
+
+#[test]
+fn a_job_on_another_host_submits_to_its_own_cluster() {
+    let scratch = Scratch::make();
+    let Some(hosts) = cluster(&scratch, 2) else { return };
+    // The first job is submitted by the manager's socket, and runs where its path means nothing.
+    let inner = format!("{STORM} run --chdir / -n 1 printenv STORM_SOCKET");
+    let words = format!("run {} --chdir / -n 2 -N 2 --no-bcast sh -c", hosts.at());
+    let mut outer = as_user(&hosts, &scratch, 0, BOB, &words);
+    let told = prints(outer.arg(format!("echo $STORM_SOCKET_HOST $STORM_CLUSTER_GIVEN; {inner}")));
+    let mut lines: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    let sockets = [1, 2].map(|node| Hosts::relay(&scratch, node).display().to_string());
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines.iter().all(|line| sockets.iter().any(|socket| socket == line)), "{told}");
+    assert_eq!(came_from(&scratch, BOB), ["10.77.0.2", "10.77.0.3"]);
+    // What the user has chosen stays.
+    let chosen = format!("run {} --chdir / --export ALL,STORM_SOCKET=/mine printenv", hosts.at());
+    let told = prints(as_user(&hosts, &scratch, 0, BOB, &chosen).arg("STORM_SOCKET"));
+    assert_eq!(told, "/mine\n");
+}
+
+#[test]
+fn users_follow_a_manager_that_moves_to_another_port() {
+    let scratch = Scratch::make();
+    let Some(mut hosts) = cluster(&scratch, 2) else { return };
+    let at = format!("--socket {}", Hosts::relay(&scratch, 2).display());
+    let run = followed(&hosts, &scratch, &at);
+    hosts.restart_manager(&scratch, "10.77.0.1:7118", "10.77.0.1:7119");
+    ends_well(run);
+    assert_eq!(came_from(&scratch, ALICE), ["10.77.0.3"]);
+    // A manager that lets in nobody of other hosts is named with the setting.
+    hosts.restart_manager(&scratch, "clients = { listen = \"10.77.0.1:7119\" }", "");
+    hosts.caller(&scratch).until_idle(2);
+    let refused = does(&mut as_user(&hosts, &scratch, 2, ALICE, &format!("queue {at}")));
+    assert!(stderr(&refused).contains("`listen` in [clients]"), "{}", told(&refused));
+    let words = format!("run {} --chdir / -n 2 -N 2 printenv STORM_SOCKET", hosts.at());
+    let sockets = prints(&mut as_user(&hosts, &scratch, 0, ALICE, &words));
+    let is_managers = |socket: &str| format!("--socket {socket}") == hosts.at();
+    assert!(sockets.lines().all(is_managers), "jobs keep the way that they were given: {sockets}");
+}
+
+#[test]
+fn users_find_the_manager_again_when_their_node_manager_was_restarted() {
+    let scratch = Scratch::make();
+    let Some(mut hosts) = cluster(&scratch, 2) else { return };
+    let at = format!("--socket {}", Hosts::relay(&scratch, 2).display());
+    let run = followed(&hosts, &scratch, &at);
+    hosts.restart_node(&scratch, 2, 2);
+    ends_well(run);
 }

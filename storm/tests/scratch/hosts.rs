@@ -58,14 +58,34 @@ impl Hosts {
         scratch.prints("key new cluster.key");
         hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
         for node in 1..=nodes {
-            let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
-            let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
-            // The path of a system-wide manager belongs to the machine that runs this test.
-            let relay = format!("--relay own --clients {USERS_CONNECT}");
-            hosts.start(scratch, node, &format!("{daemon} {files} {relay}"));
+            hosts.start_node(scratch, node, pes);
         }
         hosts.await_idle(scratch, nodes);
         Some(hosts)
+    }
+
+    fn start_node(&mut self, scratch: &Scratch, node: usize, pes: u32) {
+        let work = scratch.work().display();
+        let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
+        let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
+        // The path of a system-wide manager belongs to the machine that runs this test.
+        self.start(scratch, node, &format!("{daemon} {files} --relay own"));
+    }
+
+    /// Ends the Node Manager of a host, which keeps its jobs, and starts the next one.
+    pub(crate) fn restart_node(&mut self, scratch: &Scratch, node: usize, pes: u32) {
+        self.daemons.end(&node.to_string(), Signal::SIGTERM);
+        self.start_node(scratch, node, pes);
+    }
+
+    /// Ends the manager and starts the next one with an edited configuration.
+    pub(crate) fn restart_manager(&mut self, scratch: &Scratch, former: &str, next: &str) {
+        self.daemons.end("0", Signal::SIGTERM);
+        let file = scratch.work().join("storm.toml");
+        let text = fs::read_to_string(&file).expect("it was written");
+        assert!(text.contains(former), "{former:?} is not in {text}");
+        fs::write(&file, text.replace(former, next)).expect("written");
+        self.start(scratch, 0, &format!("mm --config {}", file.display()));
     }
 
     /// The options that select this cluster.

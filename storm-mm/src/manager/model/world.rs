@@ -92,6 +92,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         user_jobs_max: 10_000,
         service: Default::default(),
         admin_uids: Vec::new(),
+        clients: None,
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
     }
@@ -259,7 +260,7 @@ impl World {
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
             Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
-            Command::Resume { jobs, next_run } => {
+            Command::Resume { jobs, next_run, .. } => {
                 self.first_runs.entry(node).or_insert(*next_run);
                 self.rows.extend(jobs.iter().map(|r| ((node, r.job, r.incarnation), r.rows)));
                 let kept: BTreeSet<_> = jobs.iter().map(|r| (node, r.job, r.incarnation)).collect();

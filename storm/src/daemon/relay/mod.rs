@@ -13,7 +13,7 @@ mod names;
 mod places;
 mod upstream;
 
-pub(super) use upstream::{ManagerDoor, News};
+pub(super) use upstream::News;
 
 use super::socket_path::SocketFile;
 use crate::cli::{NmOptions, RelayAt};
@@ -31,17 +31,19 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storm_backend_tcp::TcpRuntime;
 use storm_mm::api::{ApiError, ErrorCode, refusal_line};
+use storm_nm::live::RelayOfNode;
 use storm_pl::DescriptorLimit;
 use storm_primitives::Runtime;
 use storm_session::Trust;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
-use upstream::Upstream;
+use upstream::{ManagerDoor, Upstream};
 
 /// Name of the socket in the node's own directory.
 const SOCKET_NAME: &str = "mm.sock";
@@ -74,12 +76,6 @@ pub(super) fn of_node(
     dir: &Path,
     (manager, own): (SocketAddr, IpAddr),
 ) -> Option<Relay> {
-    let Some(clients) = &options.clients else {
-        if options.relay.is_some_and(|at| at != RelayAt::None) {
-            tracing::warn!("no relay for users: --clients does not say where the manager listens");
-        }
-        return None;
-    };
     let at = options.relay.unwrap_or_else(|| {
         let is_elsewhere = manager.ip().to_canonical() != own.to_canonical();
         match (options.once, geteuid().is_root() && is_elsewhere) {
@@ -92,10 +88,13 @@ pub(super) fn of_node(
         return None;
     }
     let Some(trust) = trust else {
-        tracing::warn!("no relay for users: it needs the cluster's key (--key)");
+        if options.relay.is_some() || options.clients.is_some() {
+            tracing::warn!("no relay for users: it needs the cluster's key (--key)");
+        }
         return None;
     };
-    let door = ManagerDoor::At(clients.as_str().to_owned());
+    let given = options.clients.as_ref().map(|clients| clients.as_str().to_owned());
+    let door = given.map_or(ManagerDoor::Unknown, ManagerDoor::At);
     let started = Relay::start(at, dir, Upstream::new(trust, door));
     started.inspect_err(|error| tracing::warn!(%error, "no relay for users")).ok()
 }
@@ -132,6 +131,24 @@ impl Relay {
         let thread = std::thread::Builder::new().name("storm-relay".to_owned());
         let thread = Some(thread.stack_size(STACK_BYTES).spawn(serving)?);
         Ok(Relay { news, end: Some(end), thread, files })
+    }
+
+    /// The relay for the jobs of this node, which reaches the manager at `manager`. If
+    /// `is_given`, the command line says where the manager listens, and the manager is not heard.
+    pub(super) fn for_jobs(&self, manager: SocketAddr, is_given: bool) -> RelayOfNode {
+        let news = self.news.clone();
+        let hear = move |clients| {
+            if is_given {
+                return true;
+            }
+            let door = ManagerDoor::told(clients, manager);
+            let is_open = matches!(door, ManagerDoor::At(_));
+            // A relay that has ended needs no news.
+            news.send(News::Door(door)).is_ok() && is_open
+        };
+        // The first is in the node's own directory.
+        let socket = self.files.first().map(|file| file.path().to_owned()).unwrap_or_default();
+        RelayOfNode { socket, hear: Arc::new(hear) }
     }
 
     /// Tells the relay news. Never waits.

@@ -4,9 +4,11 @@
 //! No byte of the client is sent before the manager has proved that it holds the cluster key.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::time::Duration;
 use storm_mm::api::{ApiError, ErrorCode};
 use storm_primitives::Instant;
+use storm_rm::message::ClientsAddress;
 use storm_session::{
     ClientKey, ClientSessionError, ClusterKey, SealedStream, Trust, UserName, connect_client,
 };
@@ -19,8 +21,27 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub(in crate::daemon) enum ManagerDoor {
     /// This node has not joined its cluster yet.
     Unknown,
+    /// It lets in no users of other hosts, or listens on the loopback of another host.
+    Closed,
     /// At an address, `HOST:PORT`.
     At(String),
+}
+
+impl ManagerDoor {
+    /// Where this node finds what the manager tells, if it reaches the manager at `manager`.
+    pub(super) fn told(clients: Option<ClientsAddress>, manager: SocketAddr) -> ManagerDoor {
+        let Some(ClientsAddress { host, port }) = clients else { return ManagerDoor::Closed };
+        let mut address = manager;
+        if let Some(host) = host {
+            address.set_ip(host);
+        }
+        address.set_port(port);
+        let is_inside = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        match is_inside(address) && !is_inside(manager) {
+            true => ManagerDoor::Closed,
+            false => ManagerDoor::At(address.to_string()),
+        }
+    }
 }
 
 /// News for a relay.
@@ -61,6 +82,7 @@ impl Upstream {
         let (trust, door) = self.present.borrow().clone();
         let address = match door {
             ManagerDoor::Unknown => return Err(not_joined()),
+            ManagerDoor::Closed => return Err(closed()),
             ManagerDoor::At(address) => address,
         };
         let failed = match connect(&address, trust.key(), &user).await {
@@ -101,6 +123,14 @@ fn not_joined() -> ApiError {
         .hint("try again; the log of the Node Manager (`storm nm`) says what it waits for")
 }
 
+fn closed() -> ApiError {
+    let message = "the Machine Manager does not listen for users of this host";
+    ApiError::new(ErrorCode::NotPermitted, message).hint(
+        "the administrator sets `listen` in [clients] of its configuration, to an address that nodes \
+         reach",
+    )
+}
+
 /// The refusal for a client whose session could not be made. Only errors that may pass are
 /// [`ErrorCode::ManagerAway`].
 fn refusal(address: &str, error: &ClientSessionError) -> ApiError {
@@ -132,4 +162,25 @@ fn refusal(address: &str, error: &ClientSessionError) -> ApiError {
         ),
     };
     ApiError::new(code, message).why(error.to_string()).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manager_is_where_it_says_or_where_the_node_reaches_it() {
+        let told = |listens: &str, manager: &str| {
+            let listens: SocketAddr = listens.parse().expect("an address");
+            ManagerDoor::told(Some(listens.into()), manager.parse().expect("an address"))
+        };
+        let at = |address: &str| ManagerDoor::At(address.to_owned());
+        assert_eq!(told("10.0.0.9:7118", "10.0.0.1:7117"), at("10.0.0.9:7118"));
+        assert_eq!(told("0.0.0.0:7118", "10.0.0.1:7117"), at("10.0.0.1:7118"));
+        assert_eq!(told("[::]:7118", "[fd00::1]:7117"), at("[fd00::1]:7118"));
+        assert_eq!(told("127.0.0.1:7118", "127.0.0.1:7117"), at("127.0.0.1:7118"));
+        assert_eq!(told("127.0.0.1:7118", "10.0.0.1:7117"), ManagerDoor::Closed, "its loopback");
+        let manager = "10.0.0.1:7117".parse().expect("an address");
+        assert_eq!(ManagerDoor::told(None, manager), ManagerDoor::Closed);
+    }
 }
