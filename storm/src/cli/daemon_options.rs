@@ -184,6 +184,27 @@ pub(crate) enum RelayAt {
     System,
 }
 
+/// Options of `storm relay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  storm relay --manager head:7118 --key /etc/storm/door.key
+
+`storm key door` makes the key on a host that has the cluster's. With it, users of this
+host reach the manager as themselves; root and administrators need keys of their own.")]
+pub(crate) struct RelayOptions {
+    /// Where the Machine Manager listens for users of other hosts; may be given several times: the
+    /// first that proves itself counts, the last good one first
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    pub(crate) manager: Vec<NodeAddress>,
+    /// File with the door key of this host
+    #[arg(long, value_name = "FILE", default_value = defaults::DOOR_KEY)]
+    pub(crate) key: PathBuf,
+    /// Where users of this host connect
+    #[arg(long, value_name = "PATH", default_value = crate::target::SYSTEM_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
 /// Not a name for a cluster or a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", storm_pl::NAME_RULE)]

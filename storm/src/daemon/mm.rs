@@ -420,8 +420,10 @@ async fn ask(
     calls: &async_channel::Sender<Call>,
     request: ManagerRequest,
 ) -> Option<storm_mm::api::Reply> {
-    let peer =
-        Peer { uid: geteuid().as_raw(), gid: getegid().as_raw(), pid: std::process::id() as i32 };
+    let peer = {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        Peer { uid, gid, pid: std::process::id() as i32, by_door: false }
+    };
     let answers = reply_channel(OWN_REPLY_BYTES);
     let replies: ReplySink = answers.sink(1, false);
     calls.send(Call { peer, request, replies }).await.ok()?;

@@ -18,6 +18,7 @@ mod work_dir;
 pub(crate) use file_sizes::too_small_bytes;
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
+pub(crate) use relay::run_relay;
 
 use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::{EXIT_USAGE, Failure};

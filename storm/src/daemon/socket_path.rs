@@ -1,8 +1,9 @@
 //! The path of a socket for users of this host.
 
-use std::fs::{self, DirBuilder, Permissions};
+use nix::fcntl::OFlag;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -42,8 +43,8 @@ pub(super) fn let_in_all(socket: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
-    id: (u64, u64),
+    /// The open file: while it is open, no other file gets its inode.
+    file: File,
 }
 
 impl SocketFile {
@@ -51,8 +52,9 @@ impl SocketFile {
     pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         make_way(path)?;
         let listener = UnixListener::bind(path)?;
-        let id = id_of(path)?;
-        let file = SocketFile { path: path.to_owned(), id };
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+        let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+        let file = SocketFile { path: path.to_owned(), file };
         let_in_all(path)?;
         listener.set_nonblocking(true)?;
         Ok((listener, file))
@@ -66,15 +68,13 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if id_of(&self.path).is_ok_and(|id| id == self.id) {
+        let (Ok(own), Ok(there)) = (self.file.metadata(), fs::symlink_metadata(&self.path)) else {
+            return;
+        };
+        if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-fn id_of(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
 }
 
 #[cfg(test)]

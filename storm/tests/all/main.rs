@@ -18,6 +18,7 @@ mod flexible;
 mod kept_cluster;
 mod kernels;
 mod limits;
+mod login_host;
 mod main_job;
 mod manager_restart;
 mod model;

@@ -4,7 +4,7 @@
 
 use crate::scratch::daemons::Daemons;
 use crate::scratch::hosts::Hosts;
-use crate::scratch::{STORM, Scratch, stderr, stdout, told};
+use crate::scratch::{STORM, Scratch, stderr, stdout, storm_as, told};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -17,9 +17,7 @@ const BOB: &str = "games";
 /// `storm` on a host, as a user of that host, with a clean environment.
 fn as_user(hosts: &Hosts, scratch: &Scratch, host: usize, user: &str, words: &str) -> Command {
     let mut command = hosts.on(scratch, host, "setpriv");
-    command.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
-    command.args(["--init-groups", "env", "-i", "PATH=/usr/bin:/bin", STORM]);
-    command.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    storm_as(&mut command, user, words);
     command
 }
 
@@ -96,7 +94,7 @@ fn two_users_of_a_node_submit_follow_feed_and_cancel_each_as_themselves() {
     prints(&mut user(ALICE, &cancel));
     prints(&mut user(BOB, &format!("queue {at}")));
     scratch.wait_for(&format!("show {} {}", job.trim(), hosts.at()), |shown| {
-        assert_eq!(shown["user"], ALICE);
+        assert_eq!(shown["user"]["name"], ALICE);
         (shown["state"] == "CANCELLED").then_some(())
     });
     // An administrator is one here as well: the node holds the cluster key anyway.

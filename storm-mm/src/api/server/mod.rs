@@ -217,7 +217,7 @@ impl Server {
     /// `number`. Logs the first refusal.
     fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
         let has_room = number < self.limits.descriptors_of(peer.uid);
-        let admitted = has_room && connections.admits(peer.uid, &self.limits);
+        let admitted = has_room && connections.admits(peer, &self.limits);
         if !admitted && connections.refusals_begin() {
             let descriptors = self.limits.descriptors;
             tracing::warn!(uid = peer.uid, pid = peer.pid, descriptors, "too many clients");
@@ -255,7 +255,7 @@ async fn arrival(door: &mut Option<RemoteDoor>) -> Arrival {
 fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = stream.peer_cred()?;
     let pid = credentials.pid().unwrap_or(0);
-    Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid })
+    Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid, by_door: false })
 }
 
 fn too_many_clients() -> ApiError {

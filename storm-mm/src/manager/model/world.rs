@@ -25,8 +25,8 @@ use storm_sched::{MplLimit, PolicyParams};
 pub(super) const NODES: u32 = 4;
 pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
-pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
-pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1 };
+pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
+pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 /// A job that has not ended after this many rounds never will.
 const ROUNDS_MAX: usize = 500;
 

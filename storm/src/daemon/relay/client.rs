@@ -67,8 +67,11 @@ async fn refuse<R: Runtime, C: AsyncWrite + Unpin>(
 }
 
 fn late() -> ApiError {
-    ApiError::new(ErrorCode::ManagerAway, "the Machine Manager does not answer this node in time")
-        .hint("try again; `storm nodes` on the manager's host tells whether it is busy")
+    ApiError::new(
+        ErrorCode::ManagerAway,
+        "this host got no session with the Machine Manager in time",
+    )
+    .hint("try again; `storm nodes` on the manager's host tells whether it is busy")
 }
 
 /// Carries the bytes of both directions. The end of the client's requests is passed on, and the

@@ -1,4 +1,4 @@
-//! The relay of a node: it lets the users of this host speak to the Machine Manager of another
+//! The relay of a node, or of a login host: it lets the users of this host speak to the Machine Manager of another
 //! host, each as themselves ([decision 0151](../../../../docs/decisions/0151-the-door.md)).
 //!
 //! The relay listens on a Unix socket and takes the peer's user from the kernel. It opens a session
@@ -9,10 +9,12 @@
 
 mod bounds;
 mod client;
+mod login_host;
 mod names;
 mod places;
 mod upstream;
 
+pub(crate) use login_host::run_relay;
 pub(super) use upstream::News;
 
 use super::socket_path::SocketFile;
@@ -43,7 +45,7 @@ use storm_session::Trust;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
-use upstream::{ManagerDoor, Upstream};
+use upstream::{Keys, ManagerDoor, Upstream};
 
 /// Name of the socket in the node's own directory.
 const SOCKET_NAME: &str = "mm.sock";
@@ -93,23 +95,33 @@ pub(super) fn of_node(
         }
         return None;
     };
-    let given = options.clients.as_ref().map(|clients| clients.as_str().to_owned());
+    let given = options.clients.as_ref().map(|clients| vec![clients.as_str().to_owned()]);
     let door = given.map_or(ManagerDoor::Unknown, ManagerDoor::At);
-    let started = Relay::start(at, dir, Upstream::new(trust, door));
+    let upstream = Upstream::new(Keys::Cluster(trust), door);
+    let started = bind_for_node(at, dir).and_then(|bound| Relay::start(bound, upstream, true));
     started.inspect_err(|error| tracing::warn!(%error, "no relay for users")).ok()
 }
 
-impl Relay {
-    fn start(at: RelayAt, dir: &Path, upstream: Upstream) -> io::Result<Relay> {
-        let mut bound = vec![SocketFile::bind(&dir.join(SOCKET_NAME))?];
-        if at == RelayAt::System {
-            match bind_system_socket() {
-                Ok(system) => bound.push(system),
-                Err(error) => tracing::warn!(
-                    socket = SYSTEM_SOCKET, %error, "users of this host are not let in there"
-                ),
-            }
+/// The sockets of a node; the first is in its own directory.
+fn bind_for_node(at: RelayAt, dir: &Path) -> io::Result<Vec<Bound>> {
+    let mut bound = vec![SocketFile::bind(&dir.join(SOCKET_NAME))?];
+    if at == RelayAt::System {
+        match bind_system_socket() {
+            Ok(system) => bound.push(system),
+            Err(error) => tracing::warn!(
+                socket = SYSTEM_SOCKET, %error, "users of this host are not let in there"
+            ),
         }
+    }
+    Ok(bound)
+}
+
+/// A socket with its file.
+type Bound = (std::os::unix::net::UnixListener, SocketFile);
+
+impl Relay {
+    /// Serves the users of these sockets, root only if `lets_in_root`.
+    fn start(bound: Vec<Bound>, upstream: Upstream, lets_in_root: bool) -> io::Result<Relay> {
         let (listeners, files): (Vec<_>, Vec<_>) = bound.into_iter().unzip();
         for file in &files {
             tracing::info!(socket = %file.path().display(), "users of this host are let in");
@@ -121,7 +133,7 @@ impl Relay {
             .max_blocking_threads(NAME_THREADS)
             .build()?;
         let serving = move || {
-            let served = serve(listeners, upstream, heard, ended);
+            let served = serve(listeners, (upstream, lets_in_root), heard, ended);
             if let Err(error) = LocalSet::new().block_on(&runtime, served) {
                 tracing::error!(%error, "users of this host are not let in any more");
             }
@@ -170,21 +182,22 @@ impl Drop for Relay {
 
 /// Binds the socket of a system-wide manager. Its directory must be root's alone: otherwise somebody
 /// else could put a socket in its place.
-fn bind_system_socket() -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+fn bind_system_socket() -> io::Result<Bound> {
     let path = Path::new(SYSTEM_SOCKET);
-    let bound = SocketFile::bind(path)?;
-    let directory = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
-    if directory.uid() != 0 || directory.mode() & 0o022 != 0 {
+    // A directory that is not there is made by root.
+    if let Some(Ok(directory)) = path.parent().map(fs::metadata)
+        && (directory.uid() != 0 || directory.mode() & 0o022 != 0)
+    {
         let why = "its directory is not root's alone";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    Ok(bound)
+    SocketFile::bind(path)
 }
 
 /// Serves clients until `ended`.
 async fn serve(
     listeners: Vec<std::os::unix::net::UnixListener>,
-    upstream: Upstream,
+    (upstream, lets_in_root): (Upstream, bool),
     mut heard: mpsc::UnboundedReceiver<News>,
     ended: oneshot::Receiver<()>,
 ) -> io::Result<()> {
@@ -199,6 +212,7 @@ async fn serve(
         bounds,
         upstream,
         only: (!own.is_root()).then(|| own.as_raw()),
+        lets_in_root,
         overflow: overflow_uid(),
     });
     for listener in listeners {
@@ -226,6 +240,7 @@ struct Front {
     upstream: Upstream,
     /// The only user that is let in.
     only: Option<u32>,
+    lets_in_root: bool,
     overflow: u32,
 }
 
@@ -275,7 +290,7 @@ impl Front {
         spawn_local(async move {
             let open = async {
                 let name = front.names.of(uid).await.ok_or_else(|| no_name(uid))?;
-                front.upstream.open(name, front.runtime.now()).await
+                front.upstream.open(name, &front.runtime, front.bounds.session).await
             };
             client::serve(&front.runtime, stream, place, &front.bounds, open).await;
         });
@@ -284,15 +299,20 @@ impl Front {
     /// Refuses users who cannot be anybody at the manager.
     fn check(&self, uid: u32) -> Result<(), ApiError> {
         if uid == self.overflow {
-            let message = "this node cannot tell which user you are (an unmapped user id)";
+            let message = "this host cannot tell which user you are (an unmapped user id)";
             return Err(ApiError::new(ErrorCode::NotPermitted, message)
                 .hint("are you in a container? use `storm` outside of it"));
         }
+        if uid == 0 && !self.lets_in_root {
+            let message = "a login host cannot speak for root";
+            return Err(ApiError::new(ErrorCode::NotPermitted, message)
+                .hint("an administrator uses a key (--manager and --key; `storm key client`)"));
+        }
         match self.only {
             Some(only) if only != uid => {
-                let message = format!("the Node Manager of user {only} lets in no other user");
+                let message = format!("the daemon of user {only} lets in no other user here");
                 Err(ApiError::new(ErrorCode::NotPermitted, message)
-                    .hint("a Node Manager that root runs lets in every user"))
+                    .hint("a daemon that root runs lets in every user"))
             }
             _ => Ok(()),
         }
@@ -332,11 +352,11 @@ fn overflow_uid() -> u32 {
 }
 
 fn too_many_clients() -> ApiError {
-    ApiError::new(ErrorCode::TooManyClients, "this node has too many clients, or too many of yours")
+    ApiError::new(ErrorCode::TooManyClients, "this host has too many clients, or too many of yours")
         .hint("try again later")
 }
 
 fn no_name(uid: u32) -> ApiError {
-    ApiError::new(ErrorCode::NotPermitted, format!("this node knows no name of user {uid}"))
+    ApiError::new(ErrorCode::NotPermitted, format!("this host knows no name of user {uid}"))
         .hint("`id` must show your name on this host, and the same name on the manager's")
 }

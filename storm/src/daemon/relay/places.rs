@@ -214,7 +214,11 @@ mod tests {
         }
         assert_eq!(talking.len(), 64);
         assert!(places.take(5).is_none());
-        let of_root = taken(&places, ROOT, 100);
+        let mut of_root = Vec::new();
+        while let Some(place) = places.take(ROOT) {
+            assert!(place.speaks());
+            of_root.push(place);
+        }
         assert_eq!(of_root.len(), 8);
     }
 
