@@ -10,6 +10,7 @@ use crate::daemon::socket_path::SocketFile;
 use crate::daemon::{DaemonError, start_log};
 use crate::key_file;
 use crate::target::SYSTEM_SOCKET;
+use std::io;
 use std::path::Path;
 use storm_pl::DescriptorLimit;
 use storm_session::DoorKey;
@@ -43,7 +44,7 @@ pub(crate) fn run_relay(options: RelayOptions) -> Result<(), DaemonError> {
             _ = int.recv() => tracing::info!("asked to end by SIGINT"),
         }
         drop(relay);
-        Ok(())
+        Ok::<_, io::Error>(())
     });
     ended.map_err(|source| DaemonError::System { what: "the relay", source })
 }
