@@ -8,6 +8,7 @@ use crate::scratch::{STORM, Scratch, stderr, stdout, storm_as, told};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
 
 /// Users that every Debian has.
@@ -142,6 +143,24 @@ fn ends_well(mut run: Child) {
     run.stdin.take().expect("a pipe").write_all(b"done\n").expect("it reads");
     let done = run.wait_with_output().expect("our child");
     assert_eq!((done.status.code(), stdout(&done).as_str()), (Some(7), "done\n"), "{said}");
+}
+
+#[test]
+fn a_thousand_silent_connections_of_one_user_are_no_burden_to_others() {
+    let scratch = Scratch::make();
+    let Some(hosts) = cluster(&scratch, 1) else { return };
+    let socket = Hosts::relay(&scratch, 1);
+    let before = hosts.open_files(1);
+    let mut silent: Vec<UnixStream> =
+        (0..1000).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+    let mut said = String::new();
+    silent[999].read_to_string(&mut said).expect("text");
+    assert!(said.contains("too-many-clients"), "{said}");
+    assert!(hosts.open_files(1) < before + 100, "{before} files before");
+    let words = format!("run --socket {} --chdir / id -un", socket.display());
+    assert_eq!(prints(&mut as_user(&hosts, &scratch, 1, ALICE, &words)), format!("{ALICE}\n"));
+    assert_eq!(came_from(&scratch, "root"), Vec::<String>::new(), "none reached the manager");
+    drop(silent);
 }
 
 #[test]

@@ -127,6 +127,12 @@ impl Hosts {
         children.split_whitespace().map(|pid| Pid::from_raw(pid.parse().expect("a pid"))).collect()
     }
 
+    /// Number of open files of the daemon of a host.
+    pub(crate) fn open_files(&self, host: usize) -> usize {
+        let pid = self.daemons.pid(&host.to_string());
+        fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
+    }
+
     /// Bytes that a host has sent so far.
     pub(crate) fn sent_bytes(&self, host: usize) -> u64 {
         // Bytes leaving the host arrive at its port on the bridge.
