@@ -23,7 +23,7 @@ fn array(text: &str) -> Needs {
 
 #[test]
 fn the_word_of_a_login_host_makes_nobody_an_administrator() {
-    let world = World::new("fcfs", 4);
+    let world = World::joined("fcfs", 4);
     assert!(world.core.is_admin(ADMIN));
     assert!(!world.core.is_admin(Peer { by_door: true, ..ADMIN }));
 }
