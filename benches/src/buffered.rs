@@ -35,13 +35,13 @@ pub struct Setting {
 pub struct PingPong {
     /// Length of a message.
     pub bytes: usize,
-    /// The time from posting until the receiver goes on, in slices, if ranks send at any time.
+    /// The time from posting until the receiver continues, in slices, if ranks send at any time.
     pub mean_slices: f64,
     /// The shortest.
     pub least_slices: f64,
     /// The longest.
     pub most_slices: f64,
-    /// The mean where ranks answer at once, so that they post when a slice begins.
+    /// The mean if ranks answer at once, so that they post when a slice begins.
     pub at_once_slices: f64,
     /// The mean of direct mode.
     pub direct_us: f64,
@@ -60,7 +60,7 @@ pub struct StencilTimes {
     pub buffered_us: f64,
     /// Per step, directly.
     pub direct_us: f64,
-    /// By how many hundredths buffered takes longer.
+    /// By how many percent buffered coscheduling takes longer.
     pub slowdown_percent: f64,
 }
 
@@ -75,7 +75,7 @@ pub struct TwoJobs {
     pub one_ms: f64,
     /// The time of both at once.
     pub both_ms: f64,
-    /// Both at once, divided by one after the other.
+    /// The time of both jobs at once, divided by their time one after the other.
     pub ratio: f64,
 }
 
@@ -269,7 +269,7 @@ fn to_and_fro<R: Runs>(
     }
     simulation.run(ended.all(simulation.runtime(), 2))??;
     let times = times.take();
-    // The first begins before the first slice.
+    // The first message begins before the first slice.
     times.get(1..).map(<[f64]>::to_vec).context("no message arrived")
 }
 

@@ -1,4 +1,4 @@
-//! A local cluster kept up by the real `storm` command. Its runtime directory is its own, so that
+//! A local cluster that runs under the real `storm` command. It has its own runtime directory, so
 //! it never meets another cluster of the same user.
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +19,8 @@ pub struct Cluster {
     down: bool,
 }
 
-/// The parts of a launch time by `storm show --json`, in milliseconds. The parts overlap.
+/// The parts of a launch time as printed by `storm show --json`, in milliseconds. The parts
+/// overlap.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Breakdown {
     /// Reading the file on the manager's host.
@@ -84,7 +85,7 @@ impl Cluster {
         let mut command = cluster.command();
         command.args(["up", "--json", "--nodes"]).arg(nodes.to_string());
         command.arg("--pes").arg(pes.to_string()).args(options);
-        // Into a file: the daemons outlive the command and would keep a pipe open.
+        // Written to a file: the daemons outlive the command and would keep a pipe open.
         let said = cluster.dir.path().join("up.json");
         command.stdout(File::create(&said)?);
         let status = command.status().context("cannot start storm")?;
@@ -185,7 +186,7 @@ impl Running {
     pub fn finish(self) -> Result<Finished> {
         let output = self.child.wait_with_output()?;
         let wall = self.since.elapsed();
-        // Standard output belongs to the job; the report comes on standard error.
+        // Standard output belongs to the job. The report is on standard error.
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
         let report: RunReport = serde_json::from_str(last)

@@ -33,7 +33,7 @@ impl ConfiguredCluster {
     /// # Errors
     /// A daemon could not be started, or the cluster was not complete in time.
     pub fn start(nodes: u32, network: &str) -> Result<ConfiguredCluster> {
-        // In memory, as the files of the jobs.
+        // In memory, like the files of the jobs.
         let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir_in("/dev/shm")?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let config = dir.path().join("storm.toml");

@@ -67,7 +67,7 @@ pub struct Daemon {
     pub switches: u64,
 }
 
-/// The cost of one role between two looks.
+/// The cost of one role between two readings.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cost {
     /// Processor time, milliseconds.
@@ -130,7 +130,7 @@ impl fmt::Display for Role {
 pub fn of_cluster(runtime_dir: &Path) -> Result<Vec<Daemon>> {
     let processes = all_processes().context("cannot list the processes")?;
     let ours = processes.flatten().filter(|process| belongs(process, runtime_dir));
-    // Skip processes that end during the look.
+    // Skip processes that end while they are read.
     Ok(ours.filter_map(|process| daemon(&process).ok().flatten()).collect())
 }
 

@@ -1,6 +1,6 @@
-//! The least that this machine needs for a launch, without any resource manager: writing every
-//! node's copy to memory, and spawning and reaping every process. Nothing is sent, so this floor
-//! does not cover the transfer.
+//! The least time that this machine needs for a launch, without any resource manager. It is the
+//! time to write every node's copy to memory, and to spawn and reap every process. Nothing is sent,
+//! so this floor does not cover the transfer.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Writers of copies at once: those of the machine that the tables are from.
+/// Writers of copies at once, as on the machine on which the tables were measured.
 const WRITERS: u32 = 2;
 /// The tmpfs of every Linux.
 const TMPFS: &str = "/dev/shm";

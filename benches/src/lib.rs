@@ -2,8 +2,8 @@
 //! the physical floor of the machine, programs to launch, and the median and spread of
 //! measurements.
 //!
-//! Nothing here looks inside the daemons: the benchmarks measure only the output of commands and
-//! logs that anyone can ask for.
+//! The benchmarks do not look inside the daemons. They measure only the output of commands, and
+//! logs that any user can ask for.
 
 pub mod buffered;
 pub mod chaos;

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes programs in one directory. Each has different content from all before, so no node can have
+/// Makes programs in one directory. Each has content that no earlier one had, so no node can have
 /// it already.
 #[derive(Debug)]
 pub struct Payloads {
@@ -51,7 +51,7 @@ impl Payloads {
     }
 }
 
-/// Bytes that no file system or wire can squeeze.
+/// Bytes that no file system or network can compress.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);

@@ -68,7 +68,7 @@ impl SliceKind {
     }
 }
 
-/// Begins to send a message to the next rank, and to receive one from the previous rank.
+/// Starts to send a message to the next rank, and to receive one from the previous rank.
 fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsError> {
     let other = |by: u32| Rank((rank.rank().0 + by) % ranks);
     let receive = rank.irecv(other(ranks - 1), 8)?;

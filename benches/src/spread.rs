@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Median, least and greatest of some measurements of one thing.
+/// Median, least and greatest of several measurements of one quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one, or the mean of the middle two.
+    /// The middle value, or the mean of the middle two.
     pub median: f64,
     /// The least.
     pub min: f64,

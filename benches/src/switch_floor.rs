@@ -1,10 +1,10 @@
 //! The least cost of time-slicing two spinning processes on each processor of this machine. On each
 //! processor, one bare real-time thread sleeps until the next slice, freezes one process and thaws
-//! the other. There is no manager, no message and no job. A manager that stops processes at these
-//! times cannot cost less.
+//! the other. There is no manager, no message and no job. No manager that stops processes at these
+//! times can cost less.
 //!
-//! Also the cost of a thread that only wakes at these times and switches nothing, which is the
-//! least for any manager that acts at these times.
+//! Also measures the cost of a thread that only wakes at these times and switches nothing. It is
+//! the least for any manager that acts at these times.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
@@ -28,8 +28,8 @@ pub struct SwitchFloor {
     pub wakes: Spread,
 }
 
-/// The cost of turns of a quantum for two copies of a program on each of the processors; of `runs`
-/// measurements.
+/// The cost of taking turns with a quantum, for two copies of a program on each of the processors,
+/// over `runs` measurements.
 ///
 /// # Errors
 /// A program cannot be started, bound or frozen, or fails.
@@ -167,7 +167,7 @@ fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Alternates until one of the two has ended. The other then goes on alone.
+/// Alternates until one of the two has ended. The other then continues alone.
 fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
     become_realtime(DEFAULT_PRIORITY)?;
     let mut due = Instant::now();

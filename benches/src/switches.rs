@@ -1,8 +1,8 @@
 //! Reads the Node Managers' switch logs: how long after a strobe's issue each node had switched,
 //! and how far the nodes were apart.
 //!
-//! Issue and switch times of different processes are compared, which is valid only on one host:
-//! there `CLOCK_MONOTONIC` is one clock.
+//! The issue and switch times come from different processes. They are comparable only on one host,
+//! where `CLOCK_MONOTONIC` is one clock.
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Longest time that the histograms tell apart, in nanoseconds: a minute.
+/// The longest time that the histograms resolve, in nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;

@@ -1,4 +1,4 @@
-//! The benchmarks at work, with little to do: the tests check that they run and count, not their
+//! The benchmarks with a small workload. The tests check that they run and count, not their
 //! results.
 
 use serde_json::Value;

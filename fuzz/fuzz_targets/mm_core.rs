@@ -19,6 +19,13 @@ const PARTITION: PartitionId = PartitionId(0);
 /// The size of a heartbeat beside its commands.
 const ENVELOPE_BYTES: usize = 8 << 10;
 
+/// Checks that a command fits a heartbeat and survives its encoding.
+fn check_command(command: Command, heartbeat_bytes: usize) {
+    let encoded = postcard::to_stdvec(&command).expect("a command is encoded");
+    assert!(encoded.len() <= heartbeat_bytes - ENVELOPE_BYTES, "{command:?}");
+    assert_eq!(survives::<Command>(&encoded), Some(command));
+}
+
 struct World {
     core: Core,
     now: Instant,
@@ -53,10 +60,9 @@ impl World {
                     assert_eq!(survives::<Entry>(&encoded), Some(entry.clone()));
                     self.journal.push(entry);
                 }
-                Durable::Command(_, command) => {
-                    let encoded = postcard::to_stdvec(&command).expect("a command is encoded");
-                    assert!(encoded.len() <= heartbeat_bytes - ENVELOPE_BYTES, "{command:?}");
-                    assert_eq!(survives::<Command>(&encoded), Some(command));
+                Durable::Command(_, command) => check_command(command, heartbeat_bytes),
+                Durable::Draft(_, draft) => {
+                    check_command(draft.command(&self.core.active_rows()), heartbeat_bytes);
                 }
                 Durable::Stage(stage) => self.stages.push(stage),
                 Durable::AwaitStarted(watch)

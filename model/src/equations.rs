@@ -17,7 +17,7 @@ pub fn eq2_pipeline(read: MibPerS, broadcast: MibPerS) -> MibPerS {
 
 /// Equation 3: BW_QsNet(Cable, Switches), asymptotic.
 ///
-/// `network` is not checked; [`QsNet::checked`] refuses nonsense.
+/// `network` is not checked; [`QsNet::checked`] rejects invalid values.
 pub fn eq3_bandwidth(network: &QsNet, cable: Metres, switches: Switches) -> MibPerS {
     let round_ns = network.base_ns
         + 2.0 * cable.get() * network.cable_ns_per_m
@@ -25,29 +25,29 @@ pub fn eq3_bandwidth(network: &QsNet, cable: Metres, switches: Switches) -> MibP
     MibPerS::of_bytes_per_ns(f64::from(network.packet_bytes), network.packet_ns.max(round_ns))
 }
 
-/// Equation 4: the diameter of the floor plan, a square of 1 m² per node. It stands for the longest
-/// cable.
+/// Equation 4: the diameter of the floor plan in metres. The floor plan is a square with 1 m² per
+/// node, and the paper takes its diameter as the length of the longest cable.
 pub fn eq4_diameter(nodes: NodeCount) -> Metres {
     Metres((2.0 * nodes.as_f64()).sqrt())
 }
 
-/// Equation 5: most switches that a packet crosses in a quaternary fat tree.
+/// Equation 5: the most switches that a packet crosses in a quaternary fat tree.
 pub fn eq5_switches(nodes: NodeCount) -> Switches {
     Switches(2.0 * stages(nodes) - 1.0)
 }
 
-/// Equation 6: BW_QsNet of the number of nodes alone.
+/// Equation 6: BW_QsNet as a function of the number of nodes only.
 pub fn eq6_bandwidth_of_nodes(network: &QsNet, nodes: NodeCount) -> MibPerS {
     eq3_bandwidth(network, eq4_diameter(nodes), eq5_switches(nodes))
 }
 
-/// Equation 7: T_launch(nodes) in ms, for a binary of any size; the paper has 12 MB. `transfer`
+/// Equation 7: T_launch(nodes) in ms, for a binary of any size; the paper uses 12 MB. `transfer`
 /// comes from [`eq8_transfer_es40`] or [`eq9_transfer_ideal`].
 pub fn eq7_launch_ms(size: Mib, transfer: MibPerS, exec_ms: f64, timeslice_ms: f64) -> f64 {
     eq1_launch_ms(transfer.time_ms(size), exec_ms, timeslice_ms)
 }
 
-/// Equation 8: BW_transfer of the ES40 cluster, whose hosts limit the protocol to 131 MB/s.
+/// Equation 8: BW_transfer of the ES40 cluster. Its hosts limit the protocol to 131 MB/s.
 pub fn eq8_transfer_es40(broadcast: MibPerS) -> MibPerS {
     Es40::PROTOCOL.min(broadcast)
 }

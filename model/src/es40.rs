@@ -28,8 +28,8 @@ impl Es40 {
     pub const BROADCAST_HOST_BUFFERS: MibPerS = MibPerS(175.0);
     /// The broadcast bandwidth with buffers in the NIC (section 4.4.1, broadcast time).
     pub const BROADCAST_NIC_BUFFERS: MibPerS = MibPerS(312.0);
-    /// The rate of the file transfer protocol, instead of 175 MB/s: the host process that serves
-    /// the NIC is slow to answer (section 4.4.1).
+    /// The rate of the file transfer protocol. It is lower than 175 MB/s because the host process
+    /// that serves the NIC answers slowly (section 4.4.1).
     pub const PROTOCOL: MibPerS = MibPerS(131.0);
     /// Chunks of the file transfer (section 4.4.1).
     pub const CHUNK_BYTES: u32 = 512 << 10;
@@ -38,7 +38,7 @@ impl Es40 {
     /// T_exec: local execution and the notification of the MM, in ms (section 4.4.2).
     pub const EXEC_MS: f64 = 10.0;
     /// T_timeslice in ms. The paper gives no value. Values of 8.3 to 8.9 reproduce both 110 ms on
-    /// 64 nodes and 135 ms on 16,384; 8.4 is the value with one decimal that gives 110.0.
+    /// 64 nodes and 135 ms on 16,384. With one decimal, 8.4 is the value that gives 110.0.
     pub const TIMESLICE_MS: f64 = 8.4;
 
     /// BW_read into buffers of main memory (section 4.4.1, read time).

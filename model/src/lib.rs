@@ -1,19 +1,19 @@
-//! The analytic model of STORM: the cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine
-//! that need not exist (paper, section 4.4).
+//! The analytic model of STORM: the cost of a launch, a strobe and a COMPARE-AND-WRITE on a
+//! machine, real or planned (paper, section 4.4).
 //!
-//! The model is pure: no file, clock, network or process, and no other crate of STORM.
+//! The model is pure: it uses no file, clock, network or process, and no other crate of STORM.
 //!
 //! * [`equations`]: the paper's Equations 1 to 9, one function each.
 //! * [`QsNet`], [`Es40`]: the constants of the equations, each with its source.
 //! * [`table_2`], [`table_3`], [`table_5`], [`fig_8`], [`fig_9`], [`crossovers`]: the paper's
 //!   results, for STORM and for its [`Rival`]s.
-//! * [`Profile`]: a machine, the paper's or another; [`predict`] and [`size`] answer questions
-//!   about it.
+//! * [`Profile`]: the paper's machine or another; [`predict`] and [`size`] answer questions about
+//!   it.
 //! * [`calibrate`]: the parameters of a real cluster, fitted to measurements.
 //!
 //! **Units.** The paper writes MB and MB/s for 2^20 bytes. Only this reading reproduces all cells
-//! of its Table 3, and both printed launch times with one timeslice overhead. Here a name ends in
-//! its unit, and [`MibPerS`] is the one type of a bandwidth.
+//! of its Table 3, and both printed launch times with one timeslice overhead. In this crate a name
+//! ends in its unit, and every bandwidth has the type [`MibPerS`].
 #![forbid(unsafe_code)]
 
 pub mod calibrate;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// The term to improve, if more is wanted.
+/// The term that must improve for a better result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {

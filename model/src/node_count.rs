@@ -4,8 +4,8 @@ use crate::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most nodes: far beyond the crossing of the paper's curves (17 billion), and far below the
-/// numbers at which a float loses single nodes.
+/// The most nodes: far beyond the point at which the paper's curves cross (17 billion), and far
+/// below the numbers at which a float no longer tells two neighbours apart.
 pub const MAX_NODES: u64 = 1 << 40;
 
 /// The number of nodes of a machine.
@@ -31,7 +31,7 @@ impl NodeCount {
         }
     }
 
-    /// 2 to the power of `exponent`, or the most that there can be.
+    /// 2 to the power of `exponent`, at most [`MAX_NODES`].
     pub fn power_of_2(exponent: u32) -> NodeCount {
         NodeCount(1u64.checked_shl(exponent).unwrap_or(MAX_NODES).clamp(1, MAX_NODES))
     }
@@ -41,7 +41,7 @@ impl NodeCount {
         NodeCount::power_of_2(stages.saturating_mul(2))
     }
 
-    /// A number about halfway between the two, if there is a number between them.
+    /// A number about halfway between the two; `None` if no number lies between them.
     pub fn between(self, above: NodeCount) -> Option<NodeCount> {
         let middle = self.0.midpoint(above.0);
         (self.0 < middle && middle < above.0).then_some(NodeCount(middle))

@@ -53,7 +53,7 @@ pub struct RivalLaunch {
     pub rival: Rival,
     /// Launch time in seconds.
     pub launch_s: f64,
-    /// As a multiple of STORM's (Fig. 9b).
+    /// The rival's time as a multiple of STORM's (Fig. 9b).
     pub over_storm: f64,
 }
 
@@ -114,7 +114,7 @@ pub fn fig_9_row(nodes: NodeCount) -> Fig9Row {
     Fig9Row { nodes, rivals: Rival::ALL.into_iter().map(launch).collect(), storm_s }
 }
 
-/// The number of nodes from which each rival would be faster than STORM. Only STORM's model lets
+/// The number of nodes from which each rival would be faster than STORM. Only in STORM's model does
 /// the bandwidth fall with the length of the cables.
 pub fn crossovers() -> Vec<Crossover> {
     let crossover = |rival: Rival| {
@@ -128,8 +128,8 @@ pub fn crossovers() -> Vec<Crossover> {
     Rival::ALL.into_iter().map(crossover).collect()
 }
 
-/// The first size at which the rival is as fast. The search begins on the
-/// largest machine of the figures: below, the laws are measurements.
+/// The first size at which the rival is as fast. The search begins at the largest machine of the
+/// figures, because smaller ones were measured.
 fn overtakes_at(rival: Rival) -> Option<NodeCount> {
     let faster = |nodes: NodeCount| rival.launch_s(nodes) <= storm_s(nodes);
     let mut slower = NodeCount::power_of_2(LARGEST_LOG2);
@@ -140,7 +140,7 @@ fn overtakes_at(rival: Rival) -> Option<NodeCount> {
     if !faster(above) {
         return None;
     }
-    // Halves the interval, so it ends after as many turns as there are bits.
+    // Halves the interval, so it ends after as many rounds as a number has bits.
     while let Some(middle) = slower.between(above) {
         if faster(middle) {
             above = middle;

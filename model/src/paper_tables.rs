@@ -20,7 +20,7 @@ pub struct Table2Row {
     pub component: &'static str,
     /// The meaning.
     pub description: &'static str,
-    /// The value; `None` if the user gives it.
+    /// The value; `None` if the user of the model gives it.
     pub value: Option<f64>,
     /// The unit.
     pub unit: &'static str,

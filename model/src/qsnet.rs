@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Delays of a QsNet network, the legend of Equation 3.
 ///
 /// Packets are circuit-switched: a packet starts when the acknowledgement of the previous packet
-/// has come back. The destination sends the acknowledgement as soon as it has seen the header.
-/// Cable and switches therefore cost time only if they outlast the packet.
+/// has arrived. The destination sends the acknowledgement as soon as it has seen the header. Cable
+/// and switches therefore cost time only if their delay is longer than the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QsNet {
@@ -35,10 +35,10 @@ impl QsNet {
         switch_ns: 73.0,
     };
 
-    /// Returns `self` if its values make sense.
+    /// Returns `self` if its values are valid.
     ///
     /// # Errors
-    /// An empty packet, a time that is negative or not finite, or packets that take no time.
+    /// The packet is empty, a time is negative or not finite, or packets take no time.
     pub fn checked(self) -> Result<QsNet, InputError> {
         positive("the packet size", "bytes", f64::from(self.packet_bytes))?;
         positive("the packet delay", "ns", self.packet_ns)?;

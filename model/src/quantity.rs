@@ -55,7 +55,7 @@ impl MibPerS {
         positive("the bandwidth", "MiB/s", mib_s).map(MibPerS)
     }
 
-    /// Converts MB/s, 10^6 bytes per second, the unit in which networks are sold.
+    /// Converts from MB/s, 10^6 bytes per second, the unit in vendors' data sheets.
     ///
     /// # Errors
     /// Not positive, or not finite.
@@ -112,7 +112,8 @@ impl Metres {
 }
 
 /// Switches that a packet crosses. Equation 5 gives a fraction between powers of 4. For a single
-/// node, which needs no network, it gives -1; the packet's own time hides it.
+/// node, which needs no network, it gives -1. The value has no effect, because the packet itself
+/// takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(pub(crate) f64);

@@ -39,7 +39,7 @@ pub enum GrowthLaw {
     Logarithmic {
         /// Seconds for each doubling of the nodes.
         per_doubling_s: f64,
-        /// Seconds for any number of nodes. Negative for BProc, whose law does not hold for very
+        /// Seconds for any number of nodes. Negative for BProc: its law does not hold for very
         /// small machines.
         fixed_s: f64,
     },
@@ -57,7 +57,7 @@ pub struct PublishedLaunch {
 }
 
 impl Rival {
-    /// All, in the order of the paper's tables.
+    /// All rivals, in the order of the paper's tables.
     pub const ALL: [Rival; 5] =
         [Rival::Rsh, Rival::Rms, Rival::Glunix, Rival::Cplant, Rival::Bproc];
 
@@ -96,7 +96,7 @@ impl Rival {
         }
     }
 
-    /// Seconds to launch on `nodes` by the law alone.
+    /// Seconds to launch on `nodes`, calculated from the law.
     pub fn launch_s(self, nodes: NodeCount) -> f64 {
         match self.law() {
             GrowthLaw::Linear { per_node_s, fixed_s } => per_node_s * nodes.as_f64() + fixed_s,

@@ -9,7 +9,7 @@ use crate::{
 use serde::Serialize;
 use std::fmt;
 
-/// Chunks that are tried on a tree, in bytes: powers of 2 from 16 KiB to 4 MiB.
+/// The chunk lengths that are tried on a tree, in bytes: powers of 2 from 16 KiB to 4 MiB.
 pub const CHUNK_CHOICES: [u32; 9] =
     [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22];
 
@@ -31,9 +31,9 @@ pub struct Goal {
     pub cost_percent: f64,
     /// The largest number of nodes to consider.
     pub most_nodes: NodeCount,
-    /// Children of each node; all are tried if none.
+    /// Children of each node; all fan-outs are tried if absent.
     pub fan_out: Option<FanOut>,
-    /// Bytes of a chunk; [`CHUNK_CHOICES`] are tried if none.
+    /// Bytes of a chunk; [`CHUNK_CHOICES`] are tried if absent.
     pub chunk_bytes: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ pub struct Sizing {
     pub largest: Option<Setting>,
     /// The requirement that one more node would break.
     pub limit: SizeLimit,
-    /// The machine with one more node, with its best settings. `None` if the goal asks for no more
+    /// The machine with one more node, with its best settings. `None` if the goal allows no more
     /// nodes.
     pub beyond: Option<Setting>,
     /// Settings of the goal that this kind of machine does not have. The answer ignores them.
@@ -72,18 +72,19 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "bound", content = "term", rename_all = "kebab-case")]
 pub enum SizeLimit {
-    /// The launch would take too long, most of it because of this limit.
+    /// The launch would take too long. Most of the time is due to this limit.
     Launch(Limit),
-    /// No tree meets both requirements. Trees whose time slice is cheap enough launch too slowly,
-    /// most of it because of this limit. Trees that launch in time have too expensive a time slice.
+    /// No tree meets both requirements. A tree with a sufficiently cheap time slice launches too
+    /// slowly, most of the time because of this limit. A tree that launches in time has too
+    /// expensive a time slice.
     Both(Limit),
-    /// The time slice would cost too much, most of it because of this limit.
+    /// The time slice would cost too much. Most of the cost is due to this limit.
     Quantum(Limit),
-    /// The machine could be larger: the goal asks for no more nodes.
+    /// Nothing: the machine could be larger, but the goal allows no more nodes.
     Goal,
 }
 
-/// The obstacle between a machine and the goal, and the setting that comes nearest.
+/// The obstacle between a machine and the goal, and the setting that comes closest.
 struct Miss {
     limit: SizeLimit,
     nearest: Option<Setting>,
@@ -123,8 +124,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     if let Err(miss) = best(profile, goal, NodeCount::ONE) {
         return Ok(sizing(None, miss));
     }
-    // For any tree, a smaller machine does better than a larger one. The machines that fit are
-    // therefore all those up to some size.
+    // With any tree, a smaller machine is faster than a larger one. The machines that fit are
+    // therefore all machines up to some size.
     let (mut fitting, mut failing) = (NodeCount::ONE, goal.most_nodes);
     while let Some(middle) = fitting.between(failing) {
         if fits(middle) {
@@ -137,8 +138,8 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     Ok(sizing(Some(fitting), miss))
 }
 
-/// The candidate with the shortest launch of those that meet the goal. If none does, the obstacle
-/// that all have.
+/// The candidate with the shortest launch among those that meet the goal. If none meets it, the
+/// obstacle that all candidates share.
 fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, Miss> {
     let all = candidates(profile, goal, nodes);
     let lost = |candidate: &Candidate| candidate.strobe.lost_us();

@@ -30,8 +30,8 @@ pub use config::{
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{
-    ClusterTimer, Core, Durable, Effects, Immediate, JobTimer, NextEdge, Notice, PartitionError,
-    StageJob, StageOutcome, Timer, Watch,
+    ActiveRows, ClusterTimer, Core, Draft, Durable, Effects, Immediate, JobTimer, Launch, NextEdge,
+    Notice, PartitionError, Resumed, StageJob, StageOutcome, Timer, Watch,
 };
 pub use node_book::NodeBook;
 pub use service_config::{

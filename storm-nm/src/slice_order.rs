@@ -5,8 +5,7 @@
 //!
 //! The host switches while nobody looks, so the core knows the active rows only after a recall. An
 //! event that asks for them, or changes the jobs in rows, recalls the host's orders. Any other
-//! event leaves them alone, except with `SliceOrder::recalling_always`, which the Node Manager
-//! uses: there, every event recalls the orders.
+//! event leaves them alone.
 
 mod arrivals;
 #[cfg(test)]
@@ -32,8 +31,6 @@ pub(crate) struct SliceOrder {
     arrivals: Arrivals,
     /// `None` if the host has no orders.
     ordered: Option<Ordered>,
-    /// Whether every event recalls the host's orders.
-    recalls_always: bool,
 }
 
 /// Slices that a strobe ordered.
@@ -92,11 +89,6 @@ pub(crate) struct Begun {
 }
 
 impl SliceOrder {
-    /// No slices, and every event recalls the host's orders.
-    pub(crate) fn recalling_always() -> SliceOrder {
-        SliceOrder { recalls_always: true, ..SliceOrder::default() }
-    }
-
     /// Takes slices that a strobe ordered `now`, in place of earlier ones of the partition.
     pub(crate) fn follow(&mut self, partition: PartitionId, slices: Option<Slices>, now: Instant) {
         let Some(slices) = slices else {
@@ -119,7 +111,7 @@ impl SliceOrder {
         mut recall: impl FnMut() -> Vec<SwitchDone>,
     ) -> (Vec<Action>, Vec<Begun>) {
         let mut begun = Vec::new();
-        if self.recalls_always || core.asks_for_rows(&event) {
+        if core.asks_for_rows(&event) {
             begun.extend(self.recall(core, &mut recall));
         }
         let actions = core.handle(event);
@@ -204,8 +196,7 @@ impl SliceOrder {
 
     /// Forgets all slices, which were ordered in a life of the node that is over.
     pub(crate) fn forget(&mut self) {
-        let recalls_always = self.recalls_always;
-        *self = SliceOrder { recalls_always, ..SliceOrder::default() };
+        *self = SliceOrder::default();
     }
 }
 

@@ -1,8 +1,8 @@
-//! Prints how fast PLs launch and pads switch, beside a plain loop of `posix_spawn` and `waitpid`
-//! on the same machine in the same run.
+//! Prints how fast PLs launch and pads switch. A plain loop of `posix_spawn` and `waitpid` runs on
+//! the same machine in the same run, for comparison.
 //!
 //! `cargo run --release -p storm-pl --example spawn_rate [PROGRAM [COUNT]]`; the program should do
-//! nothing, like `/bin/true`, better statically linked.
+//! nothing, like `/bin/true`, and is best linked statically.
 
 use std::env;
 use std::error::Error;
@@ -203,7 +203,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Memory that belongs to this process alone.
+/// Memory that only this process has.
 fn private_kib(pid: i32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     text.lines()

@@ -1,5 +1,6 @@
-//! Puts a process before all ordinary ones for a while, or behind them, and checks whether a
-//! message waits for it. Periodic boost and flexible coscheduling use it on processes of jobs.
+//! Changes the scheduling of processes of jobs, for periodic boost and flexible coscheduling. It
+//! schedules a process ahead of all ordinary processes for a while, or behind them. It also checks
+//! whether a message waits for a process.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -15,22 +16,24 @@ use crate::ids::ProcessId;
 use crate::process_tree;
 use crate::realtime::{RealtimeRefused, probe_realtime};
 
-/// The lowest real-time priority: before all ordinary processes, behind all other real-time ones.
+/// The lowest real-time priority: ahead of all ordinary processes, behind all other real-time ones.
 const PRIORITY: u8 = 1;
-/// A process with more threads is not put behind others, since each thread takes a call.
+/// A process with more threads is not put into the background, because each thread takes a call.
 const THREADS_MAX: usize = 256;
-/// Passes over the threads of a process. Each finds those that were started during the last one.
+/// Passes over the threads of a process. Each pass finds threads that were started during the
+/// previous one.
 const PASSES_MAX: u32 = 64;
-/// Tells whether each session is a group with one common share of the processors.
+/// Tells whether the kernel treats each session as a group with one share of the processors.
 const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-/// Why processes cannot be put behind others and back.
+/// The reason why processes cannot be put into the background and back.
 #[derive(Debug, Error)]
 pub enum BackgroundRefused {
-    /// Neither root, nor CAP_SYS_NICE, nor a limit (RLIMIT_NICE) that allows it.
+    /// The process is not root, and has neither CAP_SYS_NICE nor a limit (RLIMIT_NICE) that allows
+    /// it.
     #[error("SCHED_IDLE cannot be entered and left (needs CAP_SYS_NICE)")]
     Policy(#[source] io::Error),
-    /// Each session is a group, and only root may set its weight as often as it likes.
+    /// Each session is a group, and only root may change its weight without a limit on the rate.
     #[error(
         "the kernel groups processes by sessions (sched_autogroup_enabled is 1), and the nice value \
          of an autogroup cannot be set at any time (needs CAP_SYS_ADMIN, or \
@@ -39,21 +42,22 @@ pub enum BackgroundRefused {
     Autogroup(#[source] io::Error),
 }
 
-/// A process of a job, held by a pidfd: its number may name another process after its end.
+/// A process of a job, held by a pidfd: after its end, another process may have its number.
 #[derive(Debug)]
 pub struct Process {
     pid: ProcessId,
     descriptor: OwnedFd,
 }
 
-/// The processor usage of a process. For several threads, only the first thread's is known.
+/// The processor usage of a process. For a process with several threads, only the first thread's
+/// usage is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// Processor time (`/proc/PID/schedstat`).
     pub cpu: Duration,
-    /// Time that it wanted a processor and had none (`/proc/PID/schedstat`).
+    /// Time in which it waited for a processor (`/proc/PID/schedstat`).
     pub queued: Duration,
-    /// How often it slept by itself (`voluntary_ctxt_switches` of `/proc/PID/status`).
+    /// How often it slept voluntarily (`voluntary_ctxt_switches` of `/proc/PID/status`).
     pub sleeps: u64,
 }
 
@@ -73,9 +77,9 @@ impl Process {
         self.pid
     }
 
-    /// Puts the process before all ordinary ones (SCHED_RR), or back among them. Its children are
-    /// ordinary in either case. The kernel takes a number for the call, so the process may have
-    /// ended by then. A new process with this number is made ordinary again.
+    /// Schedules the process ahead of all ordinary ones (SCHED_RR), or as an ordinary one again.
+    /// Its children are ordinary in either case. The kernel takes a process number, so the process
+    /// may end before the call. A new process with this number is made ordinary again.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
@@ -88,24 +92,24 @@ impl Process {
         if !boosted || !self.is_over().unwrap_or(true) {
             return Ok(());
         }
-        // If nobody has the number, there is nothing to take back.
+        // If no process has the number, there is nothing to undo.
         let _ = set_policy(self.pid, false);
         gone()
     }
 
-    /// Puts the process and its descendants, with all their threads, behind all ordinary ones
-    /// (SCHED_IDLE), or back among them. Behind others they run on idle processors, and get three
-    /// thousandths of a busy one (sched(7)). Threads and processes inherit the place of their
-    /// starter. The number of a thread that has just ended may name another thread, as with
-    /// [`Process::set_boosted`].
+    /// Schedules the process and its descendants, with all their threads, behind all ordinary ones
+    /// (SCHED_IDLE), or as ordinary ones again. In the background they run on idle processors, and
+    /// get three thousandths of a busy one (sched(7)). Threads and processes inherit the policy of
+    /// the thread that starts them. As with [`Process::set_boosted`], the number of a thread that
+    /// has just ended may name another thread.
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
-    /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19 it gets
-    /// 15 parts of 1039 of a processor that it shares with a session of nice value 0.
+    /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19, it
+    /// gets 15 of 1039 parts of a processor that it shares with a session of nice value 0.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
-    /// The call to go behind others also fails in these cases, and leaves the process where it was:
+    /// The call into the background also fails in these cases, and leaves the process unchanged:
     ///
     /// - There are more than 256 threads, or they start faster than they can be found.
     /// - The process is in a session that another process leads.
@@ -124,7 +128,7 @@ impl Process {
             .and_then(|()| set_session_background(self.pid, background));
         let over = self.is_over().unwrap_or(true);
         if background && (over || done.is_err()) {
-            // If nobody has a number, there is nothing to take back.
+            // If no thread has a number, there is nothing to undo.
             for thread in put {
                 let _ = set_scheduler(thread, libc::SCHED_OTHER, 0);
             }
@@ -134,8 +138,8 @@ impl Process {
     }
 
     /// Whether a descendant of the process is in a session of its own. If the kernel groups by
-    /// sessions, such a descendant would keep its full share while the process is behind others.
-    /// Nothing is known of processes whose parents have ended.
+    /// sessions, such a descendant keeps its full share while the process is in the background.
+    /// Descendants whose parents have ended are not found.
     pub fn has_sessions_below(&self) -> bool {
         let session = |pid: ProcessId| getsid(Some(Pid::from_raw(pid.0)));
         let Ok(own) = session(self.pid) else { return false };
@@ -218,7 +222,7 @@ impl Process {
 /// The descriptor that the kernel has just made, or the error of the call.
 fn own(result: libc::c_long) -> io::Result<OwnedFd> {
     let fd = i32::try_from(result).ok().filter(|fd| *fd >= 0);
-    // SAFETY: the kernel has just made this descriptor for this process, and nobody has it yet.
+    // SAFETY: the kernel has just made this descriptor for this process, and nothing owns it yet.
     fd.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).ok_or_else(io::Error::last_os_error)
 }
 
@@ -238,7 +242,7 @@ fn set_scheduler(pid: ProcessId, policy: i32, sched_priority: i32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may boost others, which is so if it may boost itself.
+/// Whether this process may boost others. It may if it may boost itself.
 ///
 /// # Errors
 /// The reason why not.
@@ -246,13 +250,13 @@ pub fn permitted() -> Result<(), RealtimeRefused> {
     probe_realtime(PRIORITY)
 }
 
-/// Whether this process may put others behind ordinary ones and back ([`Process::set_background`]).
+/// Whether this process may put others into the background and back ([`Process::set_background`]).
 ///
 /// # Errors
 /// The reason why not.
 pub fn background_permitted() -> Result<(), BackgroundRefused> {
     let probe = || {
-        // The probe has a thread of its own, which ends with whatever policy it has.
+        // The probe runs in a thread of its own. The thread may end with any policy.
         set_scheduler(ProcessId(0), libc::SCHED_IDLE, 0)?;
         set_scheduler(ProcessId(0), libc::SCHED_OTHER, 0)
     };
@@ -273,8 +277,8 @@ fn probe_autogroup() -> io::Result<()> {
     let nice = shown.split_whitespace().last().unwrap_or("0");
     for _ in 0..2 {
         match write_autogroup(own, nice) {
-            // A process without a new session since boot is in no group. The kernel checks the
-            // permission before that.
+            // If no session was created since boot, the process is in no group. The kernel has
+            // checked the permission before it returns this error.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             done => done?,
         }
@@ -286,8 +290,8 @@ fn autogroup_enabled() -> bool {
     std::fs::read_to_string(AUTOGROUP_ENABLED).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Puts the kernel's group of a session behind others, or back. Does nothing if the kernel makes no
-/// groups.
+/// Puts the kernel's group of a session into the background, or back. Does nothing if the kernel
+/// makes no groups.
 fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()> {
     let enabled = autogroup_enabled();
     if background && !enabled {
@@ -297,7 +301,7 @@ fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()>
     let session = getsid(Some(Pid::from_raw(leader.0)))?;
     match (session == Pid::from_raw(leader.0), background) {
         (true, _) => match write_autogroup(leader, if background { "19" } else { "0" }) {
-            // Groups may have been enabled before, so the reset is tried and may fail.
+            // Groups may have been enabled earlier, so the reset is tried and may fail.
             Err(_) if !enabled => Ok(()),
             done => done,
         },
@@ -393,7 +397,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A regression: only the rank itself was put behind others.
+    /// A regression: only the rank itself was put into the background.
     #[test]
     fn children_are_boosted_together_unless_they_have_their_own_session() {
         // Children end with this test's end of the pipe.
@@ -444,7 +448,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);
-        // `cat` empties its own pipe, so the test looks at a pipe of this process.
+        // `cat` empties its own pipe, so the test checks a pipe of this process.
         let (mut reader, mut writer) = io::pipe().unwrap();
         let own = Process::of(ProcessId(std::process::id() as i32)).unwrap();
         let seen = own.descriptor(reader.as_raw_fd()).unwrap();

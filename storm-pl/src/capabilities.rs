@@ -1,4 +1,4 @@
-//! The capabilities that this node gives the daemon, for one line in its log at the start.
+//! The capabilities that this node gives the daemon. The daemon logs them at its start.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use crate::realtime::{DEFAULT_PRIORITY, RealtimeRefused, probe_realtime};
 /// The capabilities that can be used here, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The directory for cgroups of version 2. Without one, signals do the switch.
+    /// The directory for cgroups of version 2, or the reason why there is none. Without it,
+    /// switches use signals.
     pub cgroup: Result<PathBuf, CgroupUnusable>,
     /// Whether a thread may be put on SCHED_FIFO.
     pub realtime: Result<(), RealtimeRefused>,

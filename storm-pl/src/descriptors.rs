@@ -1,7 +1,8 @@
-//! The number of descriptors that this process may have open, and the reserve that launches leave.
+//! The number of descriptors that this process may have open, and the reserve that launches do not
+//! use.
 //!
-//! The kernel gives the lowest free number to a new descriptor. Its number is therefore a lower
-//! bound for the number of open ones, without a further call.
+//! The kernel gives a new descriptor the lowest free number. The number is therefore a lower bound
+//! for the number of open descriptors, without a further call.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use crate::ids::Errno;
 
 /// How many descriptors are reserved for the daemon.
 const RESERVE: u64 = 48;
-/// With a low limit, one descriptor out of this number is reserved.
+/// With a low limit, one of this many descriptors is reserved.
 const RESERVED_PART: u64 = 8;
 
 /// The soft limit that this process began with.
@@ -47,13 +48,13 @@ impl DescriptorLimit {
     /// this process becomes or starts.
     pub fn restore() {
         if let (Some(&before), Ok((_, hard))) = (BEFORE.get(), getrlimit(Resource::RLIMIT_NOFILE)) {
-            // After a failure the program has a higher limit, which does no harm.
+            // If the call fails, the program has a higher limit, which does no harm.
             let _ = setrlimit(Resource::RLIMIT_NOFILE, before.min(hard), hard);
         }
     }
 
-    /// How many descriptors launches and clients may use. The daemon's files and links have the
-    /// rest.
+    /// How many descriptors launches and clients may use. The rest are for the daemon's files and
+    /// links.
     #[must_use]
     pub fn usable(self) -> u64 {
         self.0 - RESERVE.min(self.0 / RESERVED_PART)

@@ -27,9 +27,10 @@ pub struct Usage {
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// Resident set of the largest process, at least that of the waiting PL that it began as.
+    /// Resident set of the largest process. It is at least that of the waiting PL that became the
+    /// rank.
     pub max_rss_kib: u64,
-    /// How often it gave up the CPU by itself.
+    /// How often it gave up the CPU voluntarily.
     pub voluntary_switches: u64,
     /// How often it lost the CPU to another process.
     pub involuntary_switches: u64,

@@ -23,7 +23,7 @@ pub fn message(kind: u8, bytes: &[u8]) {
     }
 }
 
-/// Decodes all that a PL reads of a launch message. Returns whether a PL would act on it.
+/// Decodes everything that a PL reads of a launch message. Returns whether a PL would act on it.
 pub fn launch(message: &[u8]) -> bool {
     let decoded =
         Request::open(message).and_then(|(_, rank, shared)| Request::decode(rank, shared));

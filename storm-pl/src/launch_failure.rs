@@ -30,7 +30,7 @@ pub enum LaunchStep {
     /// Setting the user.
     #[error("cannot set the user")]
     User,
-    /// Binding the life of the process to its keeper's.
+    /// Binding the process to the lifetime of its keeper.
     #[error("the keeper of this process is gone")]
     Keeper,
     /// Entering the working directory, as the user.
@@ -51,7 +51,7 @@ pub enum LaunchStep {
     /// The program exists, but not its interpreter (named in its first line) or its dynamic loader.
     #[error("cannot execute the interpreter or loader that the program asks for")]
     Interpreter,
-    /// Arguments and environment together are more than the kernel takes.
+    /// Arguments and environment together are longer than the kernel accepts.
     #[error("the arguments and the environment are too large")]
     Arguments,
 }

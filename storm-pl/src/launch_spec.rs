@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use crate::credentials::Credentials;
 
-/// Specs up to this size travel in the message; larger ones in a memory file passed beside it.
-/// Well below the default send buffer of a local socket (208 KiB).
+/// Specs up to this size travel in the message. Larger ones travel in a memory file that is sent
+/// with it. The size is far below the default send buffer of a local socket (208 KiB).
 const INLINE_MAX_BYTES: usize = 64 * 1024;
 
 /// The largest spec a PL accepts. The kernel takes at most 6 MiB of arguments and environment
@@ -40,8 +40,8 @@ pub struct ResourceLimit {
 pub struct LaunchSpec {
     /// The program. A name without a slash is looked up in the job's `PATH`, as the user.
     pub program: PathBuf,
-    /// The file of which [`LaunchSpec::program`] is a copy, for a program that looks for other
-    /// files beside itself. If the content is the same, the original is executed instead.
+    /// The file of which [`LaunchSpec::program`] is a copy, for a program that searches for other
+    /// files in its directory. If the content is the same, the original is executed instead.
     pub original: Option<PathBuf>,
     /// All arguments. The first is the name under which the program sees itself.
     pub args: Vec<OsString>,
@@ -83,7 +83,8 @@ pub enum Output {
     File {
         /// The path, with every pattern expanded.
         path: PathBuf,
-        /// Keep the old content; otherwise the file is emptied first. Writes append in either case.
+        /// Whether to keep the old content. If false, the file is emptied first. Writes append in
+        /// either case.
         append: bool,
     },
     /// A file that other ranks write to as well. The rank gets a pipe whose other end is in
@@ -129,7 +130,7 @@ pub(crate) enum SpecBody {
     File(Arc<OwnedFd>),
 }
 
-/// Why a spec cannot be sent to any PL.
+/// The reason why a spec cannot be sent to any PL.
 #[derive(Debug, Error)]
 pub enum SpecError {
     /// A string holds a NUL byte, which no Unix program can receive.

@@ -2,25 +2,25 @@
 //!
 //! # Keeper, pads, PLs
 //!
-//! The NM starts one **keeper** per node. The keeper is a tiny process with one thread, forked
-//! before the NM makes a thread, or executed as a hidden subcommand. The keeper keeps **pads**. A
-//! pad is a place to run one job on this node. It holds one pre-forked **PL** per PE. With cgroup
-//! v2 it is also a cgroup directory, in which `clone3(CLONE_INTO_CGROUP)` creates the PLs, so that
-//! nothing migrates later. Each PL waits on its command socket, whose other end the NM gets by
-//! SCM_RIGHTS. The NM thus has one descriptor per waiting PL.
+//! The NM starts one **keeper** per node. The keeper is a small process with one thread. It is
+//! forked before the NM makes a thread, or executed as a hidden subcommand. The keeper manages
+//! **pads**. A pad is a place to run one job on this node, and contains one pre-forked **PL** per
+//! PE. With cgroup v2, a pad is also a cgroup directory. `clone3(CLONE_INTO_CGROUP)` creates the
+//! PLs in it, so no process migrates later. Each PL waits on its command socket. The NM gets the
+//! other end by SCM_RIGHTS, and thus has one descriptor per waiting PL.
 //!
 //! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper is
 //! not involved. The NM makes the pipes and the PMI socket of the rank, and sends the rank's ends
-//! along. While it has plenty of descriptors it keeps copies of those ends until the rank has ended
-//! ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user, directory, streams,
-//! `execve`). If a step fails, the PL reports it. `execve` closes the command socket, so the NM
-//! sees the very moment.
+//! with the message. While it has plenty of descriptors, it keeps copies of those ends until the
+//! rank has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user,
+//! directory, streams, `execve`). If a step fails, the PL reports it. `execve` closes the command
+//! socket, so the NM learns the exact moment.
 //!
 //! The keeper is the parent and the reaper of all PLs and the subreaper of their descendants. It
 //! reports each end with its resource usage, kills strays when the job is over, and fills the pad
 //! again off the critical path. PLs that a job did not use stay as they are.
 //!
-//! # Nobody outlives anybody
+//! # When a process dies
 //!
 //! - **The NM dies**: the keeper reads end of file and keeps the jobs that the NM left with it
 //!   ([`KeeperHandle::keep`]); it kills the rest. For a bounded time the next NM can take the jobs
@@ -29,16 +29,16 @@
 //! - **The keeper dies**: PLs and ranks die by PR_SET_PDEATHSIG. The NM kills the node's cgroup
 //!   with all processes that escaped.
 //! - **The NM is stopped**: the keeper kills the pads with a lease ([`KeeperHandle::lease`]) when
-//!   the lease runs out. The rest goes on.
+//!   the lease runs out. All other pads continue.
 //! - **Both die at once**: the ranks die as above. Daemonised children stay in the node's cgroup,
 //!   which the next keeper of this name empties before it starts.
 //!
-//! Without cgroup v2 every pad has its own keeper, a child of the node's. As the nearest subreaper
-//! it is the ancestor of every process of the job, however often a process forks or calls `setsid`.
-//! The processes of a job are therefore exactly its descendants. It keeps its job when the NM is
-//! gone. The node's keeper has the bound, and hands the next NM a socket to the pad's keeper. One
-//! case stays open: the node's keeper and a pad's keeper are killed in the same instant.
-//! Daemonised children of the pad then survive, and no later start can tell them from others.
+//! Without cgroup v2, every pad has its own keeper, a child of the node's keeper. As the nearest
+//! subreaper, it is the ancestor of every process of the job, however often a process forks or
+//! calls `setsid`. The processes of a job are therefore exactly its descendants. It keeps its job
+//! when the NM is gone. The node's keeper enforces the bound, and gives the next NM a socket to the
+//! pad's keeper. One case stays open: the node's keeper and a pad's keeper are killed at the same
+//! instant. Daemonised children of the pad then survive, and no later start can recognise them.
 //!
 //! # Files that ranks share
 //!
@@ -50,7 +50,8 @@
 //! # Switching
 //!
 //! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
-//! or SIGSTOP to every thread. [`Capabilities`] tells which, and why not the better way.
+//! or SIGSTOP to every thread. [`Capabilities`] tells which way is used, and why the better one is
+//! not.
 //!
 //! # Forking is sound here
 //!

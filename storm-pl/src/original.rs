@@ -13,8 +13,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The sticky bit in the mode of a directory (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Whether `original` can be executed in place of the program `copy`. It must have the same bytes;
-/// it then does the same, and finds the files beside it. False if one of them cannot be read.
+/// Whether `original` can be executed in place of the program `copy`. It must have the same bytes.
+/// It then does the same, and finds the files in its directory. False if one of the files cannot be
+/// read.
 ///
 /// Call it as the user of the job, since it opens a file that the user names. As root it is also
 /// false if another user could replace the program before it is executed.
@@ -84,7 +85,7 @@ mod tests {
         }
         let pipe = path("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        // Nobody writes to the pipe, so an open that blocks would never return.
+        // No process writes to the pipe, so an open that blocks would never return.
         assert!(!stands_in_for(&pipe, &path("copy")));
     }
 

@@ -1,6 +1,7 @@
 //! The descendants of a process, found in `/proc`, for nodes without cgroup v2.
 //!
-//! One pass may miss a process that is being born; callers repeat until a pass finds nothing new.
+//! One pass may miss a process that is being forked. Callers repeat until a pass finds no new
+//! process.
 
 use procfs::FromRead;
 use procfs::process::Stat;
@@ -82,7 +83,7 @@ fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
 }
 
 /// Whether no thread of a process runs any more. A process whose first thread has ended shows as a
-/// zombie while its other threads live.
+/// zombie while its other threads run.
 pub(crate) fn is_dead(pid: ProcessId) -> bool {
     stat(pid).is_none_or(|stat| stat.state == 'Z' && threads(pid).len() <= 1)
 }

@@ -19,7 +19,7 @@ use crate::keeper::{Keeps, KeptId, Leftovers, PlaceFailure, PlaceSpec, Survival}
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::shared_files::SharedFilesSpec;
 
-/// No message is larger: the longest are a placement with two paths of 4 KiB each and the list of
+/// No message is larger. The longest are a placement with two paths of 4 KiB each and the list of
 /// PLs of a pad.
 pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
@@ -27,7 +27,7 @@ pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 /// change of either raises it.
 pub(crate) const KEEPER_VERSION: u32 = 3;
 
-/// Everything that a keeper has to know at its start.
+/// Everything that a keeper needs to know at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Name of the node's cgroup directory.
@@ -40,7 +40,7 @@ pub(crate) struct Setup {
     pub(crate) signals_only: bool,
     /// Files to remove at the end.
     pub(crate) leftovers: Option<Leftovers>,
-    /// How the keeper goes on without its NM; not at all if `None`.
+    /// How the keeper continues without its NM. If `None`, it ends with the NM.
     pub(crate) survival: Option<Survival>,
     /// Name of the node in the titles of processes.
     pub(crate) node: String,
@@ -65,10 +65,10 @@ pub(crate) enum Command {
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
     Place { id: PlaceId, spec: PlaceSpec },
-    /// Write the files that ranks of a job share. The writer's end of a socket is sent along, by
-    /// which it gets the streams of the ranks.
+    /// Write the files that ranks of a job share. The writer's end of a socket is sent along. The
+    /// writer receives the streams of the ranks on it.
     WriteFiles { spec: SharedFilesSpec },
-    /// Answer with `Pong`, as a sign of life.
+    /// Request for a `Pong`.
     Ping,
     /// Kill everything in these pads at `until`. A later `Lease` replaces the time, and the end of
     /// the job cancels it.
@@ -78,11 +78,11 @@ pub(crate) enum Command {
     Keep { job: KeptId, pad: PadId, files: u8, ranks: Vec<(PlIndex, Keeps)> },
     /// The input of this rank has ended: close the kept copy.
     CloseInput { job: KeptId, pl: PlIndex },
-    /// The job is over and its end has been told: keep nothing of it.
+    /// The job is over and its end has been reported: keep nothing of it.
     Forget { job: KeptId },
     /// End, with all kept jobs.
     End,
-    /// From the node's keeper to a pad's: the NM is gone. Go on with the kept jobs, or end.
+    /// From the node's keeper to a pad's: the NM is gone. Continue with the kept jobs, or end.
     Orphan,
     /// From the node's keeper to a pad's: hand the kept jobs to the next NM. Its socket is sent
     /// along.
@@ -121,8 +121,8 @@ pub(crate) enum Report {
     Placed { id: PlaceId, result: Result<(), PlaceFailure> },
     /// Answer to `Ping`.
     Pong,
-    /// The lease of a pad has run out, and everything in it is being killed. Comes before the ends
-    /// of the killed processes.
+    /// The lease of a pad has run out, and every process in it is being killed. Sent before the
+    /// ends of the killed processes.
     LeaseOver { pad: PadId },
     /// To an NM that takes over: the node's cgroup directory, or why there is none, and how many
     /// jobs and `PadKeeper` follow. Pads from number `next_pad` on are free.
@@ -135,7 +135,7 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A kept job. Its files are sent along, and `ranks` ranks follow.
+    /// A kept job. Its files are sent along. `ranks` messages about its ranks follow.
     InheritedJob { job: KeptId, pad: PadId, given_back: bool, lease_over: bool, ranks: u32 },
     /// A rank of the last job. Its kept descriptors are sent along.
     InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
@@ -144,7 +144,7 @@ pub(crate) enum Report {
 /// The reason why a keeper gave up at its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// Another keeper of the same cluster and node lives.
+    /// Another keeper of the same cluster and node is running.
     #[error("another daemon of this cluster and node is running (it holds {0})")]
     NodeInUse(PathBuf),
     /// A remainder of a former keeper could not be removed.
@@ -193,7 +193,7 @@ pub(crate) fn send<T: Serialize>(
     socket.send(&[IoSlice::new(&encode(message)?)], descriptors, wait)
 }
 
-/// Sends one message to a keeper that may have much to read.
+/// Sends one message to a keeper that may be behind with reading.
 pub(crate) fn send_soon<T: Serialize>(
     socket: &Seqpacket,
     message: &T,

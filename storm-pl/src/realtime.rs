@@ -1,4 +1,4 @@
-//! Puts the NM's strobe thread on SCHED_FIFO, or says why the kernel refuses.
+//! Puts the NM's strobe thread on SCHED_FIFO, or reports why the kernel refuses.
 //!
 //! Other threads are not changed. The policy is reset on fork, so no job ever inherits it.
 
@@ -32,10 +32,10 @@ pub enum RealtimeRefused {
 /// Puts the calling thread on SCHED_FIFO, and makes its timers exact.
 ///
 /// # Errors
-/// The kernel refuses. The thread goes on as before.
+/// The kernel refuses. The thread continues as before.
 pub fn become_realtime(priority: u8) -> Result<(), RealtimeRefused> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)?;
-    // The call only saves up to 50 us of lateness for timers that are armed as an ordinary thread.
+    // If the call fails, timers that were armed as an ordinary thread are up to 50 us late.
     // SAFETY: PR_SET_TIMERSLACK takes one integer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     Ok(())

@@ -1,9 +1,9 @@
-//! Removes a directory with all its content, of whatever owner.
+//! Removes a directory with all its content, of any owner.
 //!
-//! A job may nest directories tens of thousands deep. A descent step by step, as in `rm -r` and
-//! [`std::fs::remove_dir_all`], takes a piece of stack or a descriptor for each. Here the content
-//! of a directory is moved up to the top before the directory is removed, so only two are open at a
-//! time.
+//! A job may nest directories tens of thousands deep. A recursive descent, as in `rm -r` and
+//! [`std::fs::remove_dir_all`], needs stack or a descriptor for each level. This module first moves
+//! the content of a directory up to the top, and then removes the directory, so only two are open
+//! at a time.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -18,13 +18,14 @@ use rustix::path::Arg;
 /// How many names are read before they are removed.
 const AT_ONCE_MAX: usize = 4096;
 
-/// Removes the directory `path` and everything below it. Blocking. `path` must not be a link, and
-/// links are never followed, even if another process makes them meanwhile. An entry that cannot be
-/// removed does not keep the rest. The modes of directories matter only if another user owns them.
+/// Removes the directory `path` and everything below it. Blocking. `path` must not be a link. Links
+/// are never followed, even if another process makes them meanwhile. An entry that cannot be
+/// removed does not prevent the removal of the rest. The modes of directories matter only if
+/// another user owns them.
 ///
 /// # Errors
-/// An entry cannot be removed, most often because a file system is mounted there, or entries are
-/// made faster than they are removed.
+/// An entry cannot be removed, usually because a file system is mounted on it, or entries are made
+/// faster than they are removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open(CWD, path)?;
     let mut brought = 0;
@@ -113,7 +114,7 @@ fn bring_one_up(
     }
 }
 
-/// Opens a directory, even if its mode denies its owner, who we are, the access.
+/// Opens a directory, even if its mode denies access to its owner, which is this process.
 fn open(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd, Errno> {
     let no_link = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match openat(&at, path, no_link | OFlags::RDONLY, Mode::empty()) {
@@ -131,9 +132,9 @@ fn open(at: impl AsFd, path: impl Arg + Copy) -> Result<OwnedFd, Errno> {
     Ok(opened)
 }
 
-/// Some names in a directory, and whether each is a directory's; empty if there are none. Names are
-/// collected before any is removed, since a listing of a changing directory is unreliable. There
-/// may be millions, so the number is bounded.
+/// Some names in a directory, and whether each is a directory; empty if there are none. Names are
+/// collected before any is removed, because a listing of a changing directory is unreliable. There
+/// may be millions of names, so the number is bounded.
 fn some_entries(directory: &OwnedFd) -> Result<Vec<(CString, bool)>, Errno> {
     let mut found = Vec::new();
     let mut all = Dir::read_from(directory)?;

@@ -1,6 +1,7 @@
 //! A connected pair of local sockets that keeps message boundaries and carries descriptors.
 //!
-//! Every message between NM, keeper and PL travels on such a pair. The content is opaque here.
+//! Every message between NM, keeper and PL travels over such a pair. This module does not interpret
+//! the content.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -105,7 +106,7 @@ impl Seqpacket {
     }
 
     /// Receives one message into `buffer`. If this process has no room for the descriptors, the
-    /// message comes without them ([`Received::cut`]).
+    /// message arrives without them ([`Received::cut`]).
     ///
     /// # Errors
     /// `InvalidData` if the message did not fit, or had more descriptors than one message carries.

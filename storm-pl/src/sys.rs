@@ -1,6 +1,6 @@
 //! The few system calls that `nix` does not wrap, each behind a function with its safety argument.
 //!
-//! Deliberately nothing else: policy (what to do when one fails) stays with the callers.
+//! Nothing else is here: the callers decide what to do when a call fails.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -26,10 +26,10 @@ pub(crate) enum Forked {
 /// Forks; the child starts inside `cgroup` when one is given, which costs no migration.
 ///
 /// # Safety
-/// The calling process must be single-threaded. The child goes on to allocate and to run ordinary
-/// code, which is sound only if no other thread could hold a lock at the instant of the fork. With
-/// a cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale.
-/// The child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
+/// The calling process must be single-threaded. The child then allocates and runs ordinary code,
+/// which is sound only if no other thread could hold a lock at the instant of the fork. With a
+/// cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale. The
+/// child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
 pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let result = match cgroup {
         None => {
@@ -141,7 +141,8 @@ pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
 }
 
-/// Kills a pinned process. Has no result, since a process that has already ended is no failure.
+/// Kills a pinned process. Returns no result, because a process that has already ended is not a
+/// failure.
 pub(crate) fn kill_process(pinned: &OwnedFd) {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: pidfd_send_signal without a siginfo acts like kill.

@@ -1,5 +1,6 @@
-//! The name of a process in process lists. A keeper and its PLs are forked from a daemon and would
-//! show its command line. A user who looks for the daemon by name would find, and kill, them.
+//! The name of a process in process lists. A keeper and its PLs are forked from a daemon, and would
+//! show the daemon's command line. A user who searches for the daemon by name would find, and kill,
+//! them.
 
 use procfs::FromRead;
 use procfs::process::Stat;
@@ -25,9 +26,9 @@ pub(crate) fn set_title(title: &str) {
     // The last byte stays NUL. Otherwise the kernel adds the bytes behind it to the title.
     let length = title.len().min(room - 1);
     let arguments = std::ptr::with_exposed_provenance_mut::<u8>(start);
-    // SAFETY: the kernel put the arguments of this process there, on its stack, in pages that are
-    // writable as long as it lives; `length` is less than their bytes. No reference to them exists:
-    // this process was forked or executed to be a keeper, which never asks for its arguments.
+    // SAFETY: the kernel put the arguments of this process there, on its stack, in pages that stay
+    // writable until it ends; `length` is less than their bytes. No reference to them exists: this
+    // process was forked or executed to be a keeper, which never asks for its arguments.
     unsafe {
         std::ptr::copy_nonoverlapping(title.as_ptr(), arguments, length);
         std::ptr::write_bytes(arguments.add(length), 0, room - length);

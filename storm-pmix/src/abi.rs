@@ -1,5 +1,5 @@
-//! The used part of libpmix's binary interface: `pmix_common.h` and `pmix_server.h` of PMIx 4,
-//! which later releases keep under the same soname. A test compares it with the header.
+//! The part of libpmix's binary interface that this crate uses: `pmix_common.h` and `pmix_server.h`
+//! of PMIx 4. Later releases with the same soname keep it. A test compares it with the header.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -167,7 +167,7 @@ pub type DirectModexFn = unsafe extern "C" fn(
     done: Option<ModexDone>,
     cbdata: *mut c_void,
 ) -> Status;
-/// `pmix_server_spawn_fn_t`, without the types that nothing here uses.
+/// `pmix_server_spawn_fn_t`, without the types that this crate does not use.
 pub type SpawnFn = unsafe extern "C" fn(
     proc: *const Proc,
     job_info: *const Info,
@@ -188,7 +188,7 @@ pub struct ServerModule {
     pub client_connected: Option<ClientFn>,
     /// Called when a client has called PMIx_Finalize.
     pub client_finalized: Option<ClientFn>,
-    /// Called when a client asks for the end of others.
+    /// Called when a client asks for the end of other processes.
     pub abort: Option<AbortFn>,
     /// Called when all participants of this node are in a fence.
     pub fence_nb: Option<FenceFn>,
@@ -206,7 +206,7 @@ pub struct ServerModule {
     pub v3: [Absent; 4],
     /// group, fabric, client_connected2.
     pub v4: [Absent; 3],
-    /// Functions that releases after 4 have added.
+    /// Functions that releases after 4 added.
     pub later: [Absent; 8],
 }
 

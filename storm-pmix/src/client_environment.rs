@@ -1,5 +1,5 @@
-//! The environment of a rank: settings of Open MPI that its user has not made, and variables that
-//! belong to another server instead of the user.
+//! The environment of a rank: settings for Open MPI that its user has not made, and the removal of
+//! variables that belong to another server.
 
 use crate::handover::Environment;
 use std::env;
@@ -17,7 +17,7 @@ use storm_mpi::defaults::{self, Defaults};
 const PARAMETER: &str = "OMPI_MCA_";
 /// A user's own file of parameters, in the home directory (the same FAQ).
 const USERS_FILE: &str = ".openmpi/mca-params.conf";
-/// Longest such file that is read; people write some lines.
+/// The longest such file that is read. Real files have a few lines.
 const USERS_FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Variables that Open MPI sets in a process that has joined a job, for processes that it starts
@@ -55,9 +55,10 @@ pub(crate) fn without_other_servers(program: &mut Command) {
     }
 }
 
-/// Sets libpmix for a server, unless its user has set it. One of its ways to keep data in shared
-/// memory for ranks, `ds21`, has only one place for each rank. With it, a second program of a rank
-/// fails in `MPI_Init` (4.2). An excluded way need not exist.
+/// Chooses settings of libpmix in a server, unless its user has chosen. One of libpmix's ways to
+/// keep data in shared memory for ranks, `ds21`, has room for only one program of each rank. With
+/// it, a second program of a rank fails in `MPI_Init` (4.2), so it is excluded. Excluding a way
+/// that does not exist does no harm.
 pub(crate) fn set_server(server: &mut Command) {
     const STORAGE: &str = "PMIX_MCA_gds";
     if env::var_os(STORAGE).is_none() {
@@ -65,9 +66,9 @@ pub(crate) fn set_server(server: &mut Command) {
     }
 }
 
-/// Gives a program the environment of its server, and sets Open MPI where neither the user's
-/// environment nor the user's file does. Settings of the Node Manager, which cannot read the file,
-/// give way to the file too.
+/// Gives a program the environment of its server, and sets Open MPI's parameters that neither the
+/// user's environment nor the user's file sets. The Node Manager cannot read the file, so the file
+/// also overrides the Node Manager's settings.
 pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_server: Environment) {
     let users = users_parameters();
     let mut given = Defaults::of_this_process();
@@ -94,8 +95,8 @@ pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_serve
 
 /// The settings of Open MPI. Except under `mpirun` and resource managers that it knows, version 4.x
 /// assumes a process without a job. It names files in shared memory by the host and the place on
-/// the node, which nodes of one host share. It excludes loopback, which may be the nodes' only
-/// connection. Unknown names are ignored.
+/// the node, but nodes may share a host. It excludes loopback, which may be the only connection
+/// between the nodes. Unknown names are ignored.
 fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsString)> {
     let mut settings = vec![("schizo", "^orte".into()), ("ess", "pmi".into())];
     let directories = [
@@ -106,7 +107,7 @@ fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsStri
     ];
     settings.extend(directories.map(|name| (name, shared_memory.into())));
     let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
-    // Open MPI accepts only one of the two.
+    // Open MPI accepts only one of the include list and the exclude list.
     const EXCLUDES: &str = "btl_tcp_if_exclude";
     let excludes = env::var_os(format!("{PARAMETER}{EXCLUDES}")).is_some()
         || users.iter().any(|name| name == EXCLUDES);
@@ -116,7 +117,7 @@ fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsStri
     settings
 }
 
-/// The parameters that this user's file sets. Empty without a file.
+/// The parameters that this user's file sets. Empty if there is no file.
 fn users_parameters() -> Vec<String> {
     let file = env::var_os("HOME").map(|home| PathBuf::from(home).join(USERS_FILE));
     let Some(file) = file.and_then(|file| File::open(file).ok()) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The libraries that a program is linked with. They show whether the program joins its job through
-//! PMIx, and whether it needs libraries from its own directory.
+//! The libraries with which a program is linked. They show whether the program joins its job
+//! through PMIx, and whether it needs libraries from its own directory.
 
 use crate::libraries::Search;
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
@@ -7,9 +7,9 @@ use object::{Endianness, FileKind, ReadCache, ReadRef, elf};
 use std::fs::File;
 use std::path::Path;
 
-/// The libraries of Open MPI's interfaces, by the beginnings of their names; MPICH's have another
-/// number. The libraries below them are left out, because `mpirun` has these too and must be left
-/// alone.
+/// The beginnings of the names of the libraries of Open MPI's interfaces. MPICH's libraries have
+/// another number. Lower layers of Open MPI are not listed, because `mpirun` is linked with them
+/// too and must be left alone.
 const LIBRARIES: [&[u8]; 6] = [
     b"libmpi.so.40",
     b"libmpi_cxx.so.40",
@@ -18,13 +18,14 @@ const LIBRARIES: [&[u8]; 6] = [
     b"libmpi_usempi_ignore_tkr.so.40",
     b"liboshmem.so.40",
 ];
-/// Occurs in distributions' names of libraries that were built for Open MPI and load it themselves.
+/// Part of the distributions' names of libraries that are built for Open MPI and load it
+/// themselves.
 const BUILT_FOR: &[u8] = b"openmpi";
-/// Libraries of other MPIs, which join their job through PMI-1, in the same form: MPICH and
-/// libraries with its numbers, and STORM's own.
+/// Libraries of other MPIs: MPICH, libraries with its numbers, and STORM's own. Programs with them
+/// join their job through PMI-1.
 const OTHERS: [&[u8]; 5] =
     [b"libmpich.so", b"libmpi.so.12", b"libmpicxx.so.12", b"libmpifort.so.12", b"libstormmpi.so"];
-/// Longest part that is read of a library's name, or of a list of directories.
+/// The longest part of a library's name, or of a list of directories, that is read.
 const STRING_MAX_BYTES: u64 = 4096;
 
 /// Names of the program's directory in a path of libraries (ld.so(8)).
@@ -38,14 +39,14 @@ pub struct Linkage {
     /// The program uses MPICH or `storm-mpi` directly: it joins its job through PMI-1, unless that
     /// MPICH was built for PMIx.
     pub other_mpi: bool,
-    /// Some libraries are searched for in a place relative to the program's own.
+    /// Whether a search path for libraries is relative to the program's own directory.
     pub origin: bool,
 }
 
 impl Linkage {
-    /// The linkage of a program at `path`. A file that is not ELF, or is statically linked, counts
-    /// as linked with nothing. Only the tables that list the libraries are read. Libraries are read
-    /// only until the program or one of them is linked with an MPI.
+    /// The linkage of a program at `path`. A file that is not ELF or is statically linked has no
+    /// libraries. Only the tables that list the libraries are read. Libraries are read only until
+    /// an MPI is found in the program or one of them.
     pub fn of(program: &File, path: &Path) -> Linkage {
         match Needs::of(program) {
             Some(needs) => {
@@ -59,11 +60,11 @@ impl Linkage {
 /// The needs that a program or a library declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Byte order, word size and machine; libraries must have the same.
+    /// Byte order, word size and machine. The program's libraries must have the same.
     pub(crate) kind: (u8, u8, u16),
     /// Names of libraries.
     pub(crate) libraries: Vec<Vec<u8>>,
-    /// Lists of directories for the search. This list also counts for the libraries' own libraries;
+    /// Lists of directories for the search. This list also applies to the libraries' own libraries;
     /// `runpath` does not.
     pub(crate) rpath: Vec<u8>,
     pub(crate) runpath: Vec<u8>,
@@ -100,7 +101,7 @@ pub(crate) enum Mpi {
     Other,
 }
 
-/// `None` if it is no ELF file or needs nothing.
+/// `None` if the file is not ELF or needs no libraries.
 pub(crate) fn needs<'a>(program: impl ReadRef<'a>) -> Option<Needs> {
     let found = match FileKind::parse(program) {
         Ok(FileKind::Elf64) => told_by::<elf::FileHeader64<Endianness>, _>(program),

@@ -1,32 +1,32 @@
-//! Exchange of a blob from each node to all nodes, through the job's PMI key-value space. It takes
-//! several rounds, because the nodes' values at one PMI barrier must fit one report of a node and
-//! one heartbeat of the manager.
+//! The exchange of a blob from each node to all nodes, through the job's PMI key-value space. It
+//! takes several rounds, because the values of all nodes at one PMI barrier must fit in one report
+//! of a node and one heartbeat of the manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use storm_mpi::pmi::wire::VALLEN_MAX_BYTES;
 use thiserror::Error;
 
-/// Bytes of a report (16 KiB) for a node's values: the rest is for keys and heads.
+/// The part of a report (16 KiB) for a node's values. The rest is for keys and headers.
 const REPORT_TEXT_BYTES: usize = 12 << 10;
-/// Bytes of a key, its encoding and the head of a value, beyond the value's text.
+/// Bytes of a key, its encoding and the header of a value, in addition to the value's text.
 const HEAD_BYTES: usize = 80;
-/// Longest text of a value. The number of the exchange, the round and the length of all come before
+/// Longest text of a value. The number of the exchange, the round and the total length come before
 /// it.
 const TEXT_MAX_BYTES: usize = VALLEN_MAX_BYTES - 64;
 /// Smallest portion of a node in its turn, if a heartbeat is long enough. With smaller portions,
 /// keys would be most of the data.
 const LEAST_BYTES: usize = 4 * HEAD_BYTES;
-/// Limit of bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
+/// The most bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
 /// The values of other nodes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum ExchangeError {
-    /// A node's value is missing, or belongs elsewhere.
+    /// A node's value is missing, or belongs to another exchange.
     #[error("node {node} of the job did not send its data for the others")]
     Missing { node: usize },
-    /// The values are more than any node can keep.
+    /// The values are longer than a node keeps.
     #[error("the nodes of the job exchange more than {GATHERED_MAX_BYTES} bytes in one fence")]
     TooMuch,
 }
@@ -38,7 +38,8 @@ pub(crate) struct Portion {
     value_bytes: usize,
     /// Number of values in a round.
     values: usize,
-    /// Distance of the nodes that send at the same time. Their neighbours follow in the next turn.
+    /// Distance between the nodes that send at the same time. Their neighbours follow in the next
+    /// turn.
     turns: usize,
 }
 
@@ -60,12 +61,11 @@ impl Portion {
     }
 }
 
-/// One exchange, from the view of one node. In each round the nodes whose turn it is send a
-/// portion. Once all nodes have announced their lengths, a node that has sent everything is left
-/// out.
+/// One exchange, as one node sees it. In each round, the nodes in turn send a portion. Once all
+/// nodes have announced their lengths, a node that has sent everything is skipped.
 ///
-/// Keys are reused, so that the space does not grow with the fences of a job. Reuse is safe: a
-/// node's put is visible to others only after a barrier, which each node enters only when it has
+/// Keys are reused, so the space does not grow with the fences of a job. Reuse is safe: a node's
+/// put becomes visible to others only after a barrier, and a node enters a barrier only when it has
 /// read the earlier values.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -74,11 +74,11 @@ pub(crate) struct Exchange {
     own: usize,
     text: String,
     round: usize,
-    /// The nodes whose turn it is.
+    /// The nodes in turn.
     turn: usize,
     /// Number of earlier turns of these nodes.
     lap: usize,
-    /// By node: the characters that have come, and the announced number.
+    /// By node: the characters that have arrived, and the announced length.
     gathered: Vec<Gathered>,
     /// Number of announced characters.
     announced: usize,
@@ -137,9 +137,8 @@ impl Exchange {
         puts
     }
 
-    /// Call it after the barrier. Takes the values of the nodes whose turn it was, as found by
-    /// `get`. Returns the blobs one after the other once they are complete. Before that, another
-    /// round follows.
+    /// Call it after the barrier. Reads the values of the nodes in turn with `get`. Returns the
+    /// blobs one after the other once they are complete. Until then, another round follows.
     pub(crate) fn take<E: From<ExchangeError>>(
         &mut self,
         mut get: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -183,7 +182,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Moves to the next nodes that have something left. There must be some.
+    /// Moves to the next nodes that have data left. There must be such nodes.
     fn next_turn(&mut self) {
         loop {
             self.turn += 1;
@@ -210,8 +209,8 @@ impl Exchange {
         self.lap == 0 && value == 0
     }
 
-    /// The head of each value of this round. It distinguishes the value from an older one under the
-    /// same key.
+    /// The header of each value of this round. It distinguishes the value from an older one under
+    /// the same key.
     pub(crate) fn head(&self) -> String {
         format!("{}.{} ", self.number, self.round)
     }
@@ -228,7 +227,7 @@ mod tests {
     use std::collections::HashMap;
     use storm_mpi::pmi::wire::KEYLEN_MAX_BYTES;
 
-    /// Puts blobs of all nodes for each other, and returns the number of rounds.
+    /// Puts blobs of all nodes for all nodes, and returns the number of rounds.
     fn exchange(
         number: u64,
         blobs: &[Vec<u8>],

@@ -51,7 +51,7 @@ pub fn placement(mapping: &str, size: u32, rank: u32) {
     assert_eq!(count, size as usize);
 }
 
-/// A peer's put: nothing, anything, or anything behind the right head.
+/// A peer's put: nothing, anything, or anything behind the right header.
 #[derive(Clone, Debug)]
 pub enum PeerValue {
     /// No value.
@@ -62,7 +62,7 @@ pub enum PeerValue {
     Headed(String),
 }
 
-/// Runs an exchange of a node with `nodes` others, which put `said` one after the other.
+/// Runs an exchange of a node with `nodes` others. Their puts are the values of `said`, in order.
 ///
 /// # Panics
 /// The node's own blob does not come back unchanged.

@@ -1,6 +1,6 @@
-//! The dialogue of a rank and the server of its node, before the rank executes its program. The
-//! rank sends its number and its PMI connection. The server answers with the rank's environment, or
-//! a refusal.
+//! The dialogue between a rank and the server of its node, before the rank executes its program.
+//! The rank sends its number and its PMI connection. The server answers with the rank's
+//! environment, or refuses.
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -78,7 +78,8 @@ pub(crate) fn receive_descriptors<const COUNT: usize>(
         }
     };
     let mut received = Vec::new();
-    // The loop also runs if the kernel's message was cut: the descriptors that came are open.
+    // The loop also runs if the kernel truncated the message: the descriptors that arrived are
+    // open.
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = part {
             received.extend(descriptors);

@@ -1,5 +1,5 @@
-//! Lists of `pmix_info_t`. Their strings and arrays live as long as the process: a server makes a
-//! handful of lists, once.
+//! Lists of `pmix_info_t`. Their strings and arrays are never freed: a server makes a handful of
+//! lists, once.
 
 use crate::abi::{
     BOOL, ByteObject, DATA_ARRAY, Data, DataArray, INFO, Info, KEY_BYTES, NSPACE_BYTES, PROC_RANK,
@@ -48,7 +48,7 @@ pub(crate) fn proc(nspace: &str, rank: u32) -> Proc {
     Proc { nspace: name::<NSPACE_BYTES>(nspace), rank }
 }
 
-/// A fixed-size name. A text that is too long is cut; keys and namespaces of STORM are far shorter.
+/// A name of fixed size. A longer text is cut; keys and namespaces of STORM are far shorter.
 fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut name = [0; BYTES];
     for (to, from) in name[..BYTES - 1].iter_mut().zip(text.bytes()) {
@@ -58,7 +58,7 @@ fn name<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
 }
 
 fn lasting(text: String) -> *mut c_char {
-    // A NUL within would end the text for every reader anyway.
+    // An inner NUL would end the text for every reader anyway.
     let text: Vec<u8> = text.into_bytes().into_iter().take_while(|byte| *byte != 0).collect();
     CString::new(text).unwrap_or_default().into_raw()
 }

@@ -2,17 +2,17 @@
 //!
 //! A rank of such a job starts as [`start_rank`], which asks the server of its node for an
 //! environment and then executes the program. The first rank of a node that asks starts the server,
-//! [`serve`]. The server is one process per job and node that runs libpmix's server as the job's
-//! user. It belongs to the job on the node, and is stopped and killed with it.
+//! [`serve`]. The server is one process per job and node. It runs libpmix's server as the job's
+//! user, belongs to the job on the node, and is stopped and killed with it.
 //!
-//! Ranks hand the server their PMI-1 connections. Towards the Node Manager the server acts for the
-//! ranks of its node: it sends `init` when they join, puts, waits in barriers, aborts and sends
-//! `finalize`. The rules for ranks under PMI-1 therefore hold here too: deaths, missing ranks,
+//! Ranks pass their PMI-1 connections to the server. Towards the Node Manager, the server acts for
+//! the ranks of its node: it sends `init` when they join, puts, waits in barriers, aborts and sends
+//! `finalize`. So the rules for ranks under PMI-1 also hold here: for deaths, missing ranks and
 //! restarts of managers. The Node Manager itself loads no library.
 //!
 //! Not supported are dynamic processes (MPI_Comm_spawn, MPI_Comm_connect), the name service, and
-//! fences of some ranks of several nodes. All are refused. A rank gets another rank's data only
-//! from a fence, never directly (no direct modex).
+//! fences of some ranks of several nodes. The server refuses them all. A rank gets another rank's
+//! data only from a fence, never directly (no direct modex).
 
 pub mod abi;
 mod client_environment;

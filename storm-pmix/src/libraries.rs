@@ -1,6 +1,5 @@
-//! The search for the MPI that a program gets with its libraries, by the rules of the loader
-//! (ld.so(8)). Programs of packages often need a library of the package, and only that library
-//! needs an MPI.
+//! Finds the MPI that a program loads through its libraries, by the rules of the loader (ld.so(8)).
+//! Packaged programs often need a library of their package, and only that library needs an MPI.
 
 use crate::detect::{Mpi, Needs};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -21,9 +20,10 @@ const CACHE_NAME: usize = 4;
 const CACHE_PATH: usize = 8;
 /// Directories that the loader always searches.
 const DIRECTORIES: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Limit of libraries, more than any known program has. It bounds the work for a hostile list.
+/// The most libraries that are read, more than any known program has. It bounds the work for a
+/// hostile list.
 const LIBRARIES_MAX: usize = 1024;
-/// Libraries that everything needs, and that need no others.
+/// Libraries that almost every program needs and that need no others.
 const OF_THE_SYSTEM: [&[u8]; 3] = [b"libc.so.", b"libm.so.", b"ld-linux"];
 
 /// The places to search for libraries.
@@ -33,7 +33,7 @@ pub(crate) struct Search {
     cache: HashMap<Vec<u8>, Vec<PathBuf>>,
 }
 
-/// A program or library whose libraries are searched for.
+/// A program or library that needs libraries.
 struct Object {
     needs: Needs,
     /// The object's directory, for `$ORIGIN`.
@@ -50,15 +50,15 @@ struct Inherited {
 }
 
 impl Search {
-    /// The search for libraries as it works in this process.
+    /// The search as the loader does it for this process.
     pub(crate) fn here() -> Search {
         let library_path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default().as_bytes().to_vec();
         let cache = std::fs::read(CACHE).ok().and_then(|cache| cached(&cache)).unwrap_or_default();
         Search { library_path, cache }
     }
 
-    /// Whether the first MPI that the loader meets is Open MPI. The loader meets all libraries of
-    /// the program first, then all of their libraries.
+    /// Whether the first MPI that the loader finds is Open MPI. The loader first reads all
+    /// libraries of the program, then all of their libraries.
     pub(crate) fn finds_open_mpi(&self, program: &Needs, path: &Path) -> bool {
         let mut seen = HashSet::new();
         let mut objects = VecDeque::from([object(program.clone(), path, None)]);
@@ -146,7 +146,7 @@ fn at_origin(path: &[u8], origin: &Path) -> PathBuf {
 
 /// The cache's libraries with their paths. `None` if its format is not that of glibc 2.1 and later.
 fn cached(cache: &[u8]) -> Option<HashMap<Vec<u8>, Vec<PathBuf>>> {
-    // The older format may come first. Places of texts count from here.
+    // The older format may come first. Offsets of texts count from here.
     let begin = cache.windows(CACHE_MAGIC.len()).position(|part| part == CACHE_MAGIC)?;
     let cache = &cache[begin..];
     let number = |at: usize| {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// The name under which every distribution has the library.
 const SONAME: &str = "libpmix.so.2";
-/// The oldest release whose server interface is the one in [`crate::abi`].
+/// The oldest release with the server interface of [`crate::abi`].
 const OLDEST: u32 = 4;
 
 /// Why the library cannot be used.
@@ -45,7 +45,7 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Loads the library for as long as the process lives.
+    /// Loads the library, which stays loaded until the process ends.
     pub(crate) fn load() -> Result<Functions, LibraryError> {
         // SAFETY: the library is the system's. Loading it runs the same initialisers as in any
         // program that is linked with it.
@@ -58,7 +58,7 @@ impl Functions {
 
     /// The name of a status.
     pub(crate) fn name_of(&self, status: Status) -> String {
-        // SAFETY: the function takes any number, and gives a string of the library's or NULL.
+        // SAFETY: the function takes any number, and returns a string of the library's or NULL.
         let name = unsafe { (self.error_string)(status) };
         if name.is_null() {
             return status.to_string();
@@ -78,7 +78,7 @@ fn look_up(library: &Library) -> Result<Functions, LibraryError> {
         }};
     }
     let get_version: GetVersionFn = symbol!("PMIx_Get_version");
-    // SAFETY: the function takes nothing and gives a string of the library's.
+    // SAFETY: the function takes nothing and returns a string of the library's.
     let version = unsafe { CStr::from_ptr(get_version()) }.to_string_lossy().into_owned();
     if major(&version).is_none_or(|major| major < OLDEST) {
         return Err(LibraryError::TooOld(version));

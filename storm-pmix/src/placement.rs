@@ -1,4 +1,4 @@
-//! The node of each rank, in the words of PMIx.
+//! The node of each rank, in the terms of PMIx.
 
 use crate::abi::Info;
 use crate::info::{InfoValue, info};
@@ -55,7 +55,7 @@ impl Placement {
         &self.nodes[self.own]
     }
 
-    /// The name of this node. The host's name would not do: nodes may share a host.
+    /// The name of this node. The host's name is not unique, because nodes may share a host.
     pub(crate) fn own_name(&self) -> String {
         node_name(self.own)
     }
@@ -70,7 +70,7 @@ impl Placement {
         self.nodes.iter().map(|ranks| comma_separated(ranks)).collect::<Vec<_>>().join(";")
     }
 
-    /// The facts about the job that ranks ask their server for, without the two maps.
+    /// The facts about the job that ranks ask their server for, except the maps of nodes and ranks.
     pub(crate) fn job_info(&self, nspace: &str, directory: &Path) -> Vec<Info> {
         let here = self.local().len() as u32;
         let first = self.local().first().copied().unwrap_or_default();
@@ -106,7 +106,7 @@ fn proc_info(rank: u32, place: u16, node: usize) -> Info {
     info(
         "pmix.pdata",
         InfoValue::Array(vec![
-            // The rank comes first: the other values belong to it.
+            // The rank comes first, because the other values belong to it.
             info("pmix.rank", InfoValue::Rank(rank)),
             info("pmix.grank", InfoValue::Rank(rank)),
             info("pmix.apprank", InfoValue::Rank(rank)),

@@ -23,7 +23,7 @@ const SOCKET: &str = ".storm-pmix.socket";
 /// A rank's options in addition to its environment.
 #[derive(Clone, Debug)]
 pub struct RankOptions {
-    /// A directory in shared memory for the job's ranks on this node alone.
+    /// A directory in shared memory that only the job's ranks on this node use.
     pub shared_memory: PathBuf,
     /// The program to execute.
     pub program: PathBuf,
@@ -31,7 +31,7 @@ pub struct RankOptions {
     pub original: Option<PathBuf>,
     /// The program's arguments, its own name included.
     pub argv: Vec<OsString>,
-    /// The arguments that make this program [`crate::serve`].
+    /// The arguments with which this program runs [`crate::serve`].
     pub server: Vec<OsString>,
 }
 
@@ -47,7 +47,7 @@ pub enum RankError {
     /// No server could be started.
     #[error("the PMIx server of the node cannot be started")]
     Start(#[source] io::Error),
-    /// The server died, or does not serve.
+    /// The server died, or does not answer.
     #[error("the PMIx server of the node does not answer")]
     Silent(#[source] io::Error),
     /// The server cannot serve.
@@ -75,16 +75,16 @@ impl RankError {
     }
 }
 
-/// Becomes the program, with the environment of a PMIx client. A failure ends the job, because
-/// ranks without a server would each take themselves for the whole job.
+/// Becomes the program, with the environment of a PMIx client. A failure ends the job, because each
+/// rank without a server would take itself for the whole job.
 ///
-/// Call it before the process makes any thread.
+/// Call it before the process has started a thread.
 pub fn start_rank(options: &RankOptions) -> RankError {
     let error = match become_client(options) {
         Ok(never) => match never {},
         Err(error) => error,
     };
-    // A rank without a Node Manager cannot tell anybody.
+    // A rank without a Node Manager has no receiver for the error.
     if let Ok(Some(mut pmi)) = PmiClient::from_env() {
         let _ = pmi.abort(i32::from(error.exit_code()));
     }
@@ -109,18 +109,18 @@ fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, Rank
         program.exec()
     };
     if let Some(original) = &options.original {
-        // If it cannot be executed, for example on a file system without programs, the copy is
-        // executed.
+        // If the original cannot be executed, for example on a file system mounted `noexec`, the
+        // copy is executed.
         execute(original);
     }
     Err(RankError::Execute { program: options.program.clone(), source: execute(&options.program) })
 }
 
-/// The server of this node. The first rank makes the socket and starts the server. Later ranks wait
-/// for the lock, and then for an answer.
+/// Connects to the server of this node. The first rank makes the socket and starts the server.
+/// Later ranks wait for the lock, and then for an answer.
 fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankError> {
     let opened = File::open(directory).map_err(RankError::Directory)?;
-    // The job's directory may have a longer path than the address of a socket can hold.
+    // The path of the job's directory may be longer than the address of a socket can hold.
     let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let lock = File::options().create(true).append(true).open(short.join(LOCK));
     let lock = lock.map_err(RankError::Directory)?;
@@ -135,11 +135,11 @@ fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankEr
     UnixStream::connect(&socket).map_err(RankError::Silent)
 }
 
-/// Starts the server, whose parent ends at once. The rank becomes the program, which must not find
-/// a child that it did not make.
+/// Starts the server. The intermediate parent process ends at once, because the rank becomes the
+/// program, and a program must not find a child that it did not make.
 fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
     let mut server = Command::new("/proc/self/exe");
-    // PMI_FD stays open in the server, which needs it to end the job if it dies.
+    // PMI_FD stays open in the server. Its watcher needs it to end the job if the server dies.
     server.args(&options.server);
     without_other_servers(&mut server);
     set_server(&mut server);

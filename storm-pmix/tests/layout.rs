@@ -1,5 +1,5 @@
-//! Comparison of the hand-written ABI with the library's header. A C program prints every size,
-//! offset and value that `abi` claims, as the C compiler sees it.
+//! Compares the hand-written ABI with the library's header. A C program prints every size, offset
+//! and value of `abi`, as the C compiler sees it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -94,7 +94,7 @@ fn claims() -> Claims {
 
 #[test]
 fn buffers_for_the_library_are_as_long_as_it_may_read() {
-    // Later releases have added functions at the end.
+    // Later releases add functions at the end.
     assert!(size_of::<ServerModule>() > 28 * size_of::<usize>());
 }
 

@@ -1,6 +1,6 @@
 //! The number of free PEs over time, by estimates: a step function.
 //!
-//! Looking a time up is O(log n) in the steps. Changing a stretch or looking for a hole is linear
+//! Looking a time up is O(log n) in the steps. Changing a stretch or searching for a hole is linear
 //! in the steps that it spans.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use crate::{InvariantViolation, SchedTime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: SchedTime,
-    /// Negative only if more PEs were promised than exist, which [`Availability::check`] reports.
+    /// Negative only if more PEs were promised than exist. [`Availability::check`] reports it.
     free: i64,
 }
 
@@ -64,13 +64,13 @@ impl Availability {
         self.steps.front().is_some_and(|first| self.earliest(hole) == Some(first.at))
     }
 
-    /// The beginning of the earliest hole; `None` when even the end of time has none.
+    /// The beginning of the earliest hole; `None` if there is no hole even after the last step.
     pub(crate) fn earliest(&self, hole: Hole) -> Option<SchedTime> {
         self.earliest_from(SchedTime::ZERO, hole)
     }
 
-    /// Does the same as [`Availability::earliest`], for a caller that knows that no hole begins
-    /// before the step of `from`.
+    /// Like [`Availability::earliest`], for a caller that knows that no hole begins before the step
+    /// of `from`.
     pub(crate) fn earliest_from(&self, from: SchedTime, hole: Hole) -> Option<SchedTime> {
         let past = self.steps.partition_point(|step| step.at < from);
         let mut begin: Option<SchedTime> = None;
@@ -148,7 +148,7 @@ impl Availability {
         if self.steps.get(after).is_some_and(|step| step.at == at) {
             return after;
         }
-        // `change` begins at the first step at the earliest, so there is a step before.
+        // `change` begins at the first step at the earliest, so a step exists before it.
         let free = self.steps[after - 1].free;
         self.steps.insert(after, Step { at, free });
         after

@@ -2,14 +2,14 @@
 //!
 //! A request for n columns is rounded up to 2^k and gets a block aligned to 2^k. Blocks split and
 //! merge as in Knuth's buddy system: the leftmost of the smallest sufficient blocks is split. The
-//! tree is complete. If the number of PEs is no power of two, leaves are missing. If a node is
-//! down, its leaves are not free. Both are holes.
+//! tree is complete. If the number of PEs is not a power of two, the missing leaves are holes. If a
+//! node is down, its leaves are holes, too.
 //!
-//! Fallback: a job that fits no single block gets a union of blocks, largest first. The last block
-//! is rounded up to 2^k if such a block is free. A job of n columns is therefore placed whenever n
-//! columns are free: 192 of 192 columns are the blocks 0-127 and 128-191.
+//! Fallback: a job that fits no single block gets several blocks, largest first. The last block is
+//! rounded up to 2^k if such a block is free. So a job of n columns is placed whenever n columns
+//! are free: a job of 192 columns gets the blocks 0-127 and 128-191.
 //!
-//! The tree does not know which job holds which columns. The row does.
+//! The tree does not know the holders of columns. The row does.
 
 use std::ops::Range;
 
@@ -126,7 +126,8 @@ impl BuddyTree {
         // The vertices that are still to be searched, the outermost last.
         let mut open = vec![(1, self.height)];
         while missing > 0 {
-            // At least as many columns are free as are missing, so some vertex holds a free one.
+            // At least as many columns are free as are missing, so one of the vertices contains a
+            // free column.
             let (vertex, height) = open.pop()?;
             if self.orders[vertex] == 0 {
                 continue;

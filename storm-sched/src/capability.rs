@@ -6,9 +6,9 @@ use crate::Policy;
 /// An ability that not every driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// To carry out [`crate::Action::Migrate`]: to move running processes to other PEs. The
-    /// simulated and the replayed machine can. Linux cannot migrate processes, so the live Machine
-    /// Manager cannot.
+    /// The driver can carry out [`crate::Action::Migrate`]: it moves running processes to other
+    /// PEs. The simulated and the replayed machine can. Linux cannot migrate processes, so the live
+    /// Machine Manager cannot.
     Migration,
 }
 
@@ -29,7 +29,7 @@ pub enum Unsupported {
 }
 
 impl Capability {
-    /// Checks that a driver with these capabilities can carry out what a policy decides.
+    /// Checks that a driver with these capabilities can carry out a policy's decisions.
     ///
     /// # Errors
     /// The first ability that the policy requires and the driver lacks.

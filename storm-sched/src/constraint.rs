@@ -1,8 +1,8 @@
 //! The features that a job demands of its nodes, in the form of Slurm's `--constraint`.
 //!
 //! `a&b` is a node with both features, `a|b` a node with either; `&` binds closer. Every node of a
-//! job is judged by itself, so `a|b` may get nodes of both kinds. Slurm's counts (`a*4`) and
-//! matching alternatives (`[a|b]`) are refused by name.
+//! job is checked by itself, so a job with `a|b` may get nodes of both kinds. Slurm's counts
+//! (`a*4`) and matching alternatives (`[a|b]`) are refused with an error that names them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub struct Constraint {
     alternatives: Vec<Vec<String>>,
 }
 
-/// Why a text is not a constraint.
+/// The reason why a text is not a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
     /// A feature is missing between two signs or at an end.

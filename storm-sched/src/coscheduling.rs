@@ -4,8 +4,8 @@
 use crate::policies::{fcs, ics, local, pb};
 use serde::{Deserialize, Serialize};
 
-/// How the processes of a job come to run at the same time. A policy chooses it, and the Machine
-/// Manager tells the nodes of the job.
+/// The mechanism by which the processes of a job run at the same time. A policy chooses it, and the
+/// Machine Manager informs the nodes of the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Coscheduling {
     /// Jobs have their processors to themselves, or strobes switch all nodes at once.
@@ -14,7 +14,7 @@ pub enum Coscheduling {
     /// The processes decide: they wait for messages only for a time before they give up their
     /// processors (implicit coscheduling).
     Implicit,
-    /// No coscheduling: each node's operating system works by itself.
+    /// No coscheduling: each node's operating system schedules on its own.
     Local,
     /// The nodes decide: from time to time they prefer processes that have unread messages
     /// (periodic boost).

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
+    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Row,
 };
 
 /// An event. Policies get events in the order in which they happened.
@@ -11,7 +11,7 @@ use crate::{
 pub enum Event {
     /// A job was admitted and waits for PEs.
     Submit(JobRequest),
-    /// A job already runs: a restarted Machine Manager adopts the job in the slot in which it was
+    /// A job already runs. A restarted Machine Manager adopts it in the row in which it was
     /// started.
     Restore {
         /// The job.
@@ -19,7 +19,7 @@ pub enum Event {
         /// Where the job runs.
         placement: Placement,
         /// The home row.
-        slot: Slot,
+        row: Row,
         /// How long the job has already run. It is assumed to run for the rest of its estimate.
         ran: Duration,
     },
@@ -27,7 +27,8 @@ pub enum Event {
     Finished(JobId),
     /// A waiting job was withdrawn.
     Cancel(JobId),
-    /// A waiting job has another priority. Among equals, the time of its submission still counts.
+    /// A waiting job has another priority. Among jobs of equal priority, the time of its submission
+    /// still counts.
     Prioritise {
         /// The job.
         job: JobId,
@@ -48,9 +49,9 @@ pub enum Event {
     SliceEdge,
     /// The slices have a new length.
     SetQuantum(Quantum),
-    /// For some time, nodes take only the jobs of a reservation.
+    /// For some time, certain nodes take only the jobs of a reservation.
     Reserve(Reservation),
-    /// A reservation that has not ended is taken back.
+    /// A reservation that has not ended is withdrawn.
     Unreserve(ReservationId),
     /// Time has passed: [`crate::Policy::wake_at`].
     Wake,

@@ -1,6 +1,6 @@
 //! Admission: whether a request can ever run on a partition.
 //!
-//! Every node counts, up or down. A job that waits for a node to come back is not infeasible: it is
+//! Every node counts, up or down. A job that waits for a node to come back is not infeasible. It is
 //! pending with the reason [`crate::Shortage::Unavailable`]. Placement agrees: a feasible job fits
 //! an empty row of the whole machine.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::node_needs::{list, plural};
 use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom};
 
-/// Why a request can never run on the partition, and what to try.
+/// The reason why a request can never run on the partition, and what to try instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Infeasible {
@@ -287,7 +287,7 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
     }
 }
 
-/// Checks that need no look at the nodes.
+/// Checks that do not depend on single nodes.
 fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let procs = request.procs;
     let (pes, total) = (machine.pes(), machine.nodes().len() as u32);
@@ -351,7 +351,7 @@ fn check_one_process(machine: &Machine, request: &JobRequest) -> Result<(), Infe
     }
 }
 
-/// The error if `node`, the node with the most memory, has too little for one process.
+/// The error if `node`, the node with the most memory, has too little for a process.
 fn large_memory(request: &JobRequest, node: &Node, constraint: Option<String>) -> Infeasible {
     Infeasible::LargeMemory {
         for_pes: (request.mem_per_pe_bytes > 0).then_some(request.pes_per_proc),
@@ -406,8 +406,8 @@ fn conditions(request: &JobRequest) -> (NodeNeeds, Option<String>) {
     (NodeNeeds { features: false, ..NodeNeeds::of(request) }, constraint)
 }
 
-/// The number of processes of a job that each node takes, ascending, to count the nodes that take
-/// at least some number.
+/// For each node, how many processes of a job it takes, ascending. Used to count the nodes that
+/// take at least some number.
 struct Rooms(Vec<u32>);
 
 impl Rooms {

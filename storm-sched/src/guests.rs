@@ -1,7 +1,7 @@
 //! The guests of a row: jobs of other rows that also run in this row, on columns that are idle here
 //! (alternative scheduling; A3 of the policy reference).
 //!
-//! This module only keeps the account. [`crate::Matrix::fill`] decides which guests come.
+//! This module only keeps the account. [`crate::Matrix::fill`] chooses the guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ impl Guests {
         self.settled = settled;
     }
 
-    /// Notes that jobs or columns have changed.
+    /// Records that jobs or columns have changed.
     pub(crate) fn unsettle(&mut self) {
         (self.settled, self.eligible) = (false, None);
     }

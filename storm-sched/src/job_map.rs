@@ -1,8 +1,8 @@
 //! Maps keyed by job, for lookups only.
 //!
-//! The Machine Manager numbers jobs one after the other, and users cannot choose the ids. One
-//! multiplication therefore spreads the ids, and nobody can attack the table. The order of such a
-//! map has no meaning and decides nothing.
+//! The Machine Manager numbers jobs one after the other, and users cannot choose the ids. A single
+//! multiplication therefore spreads the ids well, and no user can provoke collisions. The order of
+//! such a map has no meaning, and no decision depends on it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -49,9 +49,9 @@ mod tests {
     fn neighbours_and_strides_spread_over_a_small_table() {
         let hasher = BuildHasherDefault::<JobIdHasher>::default();
         for stride in [1, 2, 64, 1 << 20, 1 << 32] {
-            let slots: HashSet<u64> =
+            let buckets: HashSet<u64> =
                 (0..1_000).map(|job| hasher.hash_one(JobId(job * stride)) % 4_096).collect();
-            assert!(slots.len() > 700, "stride {stride}: {} slots", slots.len());
+            assert!(buckets.len() > 700, "stride {stride}: {} buckets", buckets.len());
         }
     }
 }

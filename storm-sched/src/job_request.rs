@@ -27,29 +27,30 @@ pub struct JobRequest {
     /// The most processes on a node (Slurm `--ntasks-per-node`).
     pub procs_per_node: Option<u32>,
     /// The memory per PE of the job's processes, in bytes (Slurm `--mem-per-cpu`). The memory
-    /// counts on the node while the job is in the matrix, whichever row runs. Zero: not counted.
+    /// counts on the node while the job is in the matrix, whichever row runs. Zero means that it is
+    /// not counted.
     pub mem_per_pe_bytes: u64,
-    /// The memory on each of the job's nodes besides (Slurm `--mem`), counted in the same way.
+    /// Additional memory on each of the job's nodes (Slurm `--mem`), counted in the same way.
     pub mem_per_node: NodeMemory,
     /// Whether no other job may have PEs of its nodes in its row (Slurm `--exclusive`).
     pub exclusive: bool,
     /// The features that its nodes must have (Slurm `--constraint`).
     pub constraint: Option<Arc<Constraint>>,
-    /// The longest run that the user expects (Slurm `-t`). The Machine Manager ends the job at it,
-    /// and backfilling relies on it.
+    /// The longest run that the user expects (Slurm `-t`). The Machine Manager ends the job when it
+    /// is over, and backfilling relies on it.
     pub time_limit: Option<Duration>,
     /// The priority: jobs with a higher one are ahead in the queue.
     #[serde(default)]
     pub priority: Priority,
-    /// The jobs that it may preempt, and those that may preempt it. `None`: there are none.
+    /// Which jobs it may preempt, and which may preempt it. `None`: no jobs.
     #[serde(default)]
     pub precedence: Option<Arc<Precedence>>,
     /// Whether the job has run and was preempted. Such a job comes first among the jobs of its
     /// priority.
     #[serde(default)]
     pub preempted: bool,
-    /// The reservation that the job waits for and on whose nodes it runs (Slurm `--reservation`). A
-    /// reservation that has ended counts as none.
+    /// The reservation that the job waits for, and on whose nodes it runs (Slurm `--reservation`).
+    /// A reservation that has ended counts as none.
     #[serde(default)]
     pub reservation: Option<ReservationId>,
 }
@@ -166,7 +167,7 @@ impl JobRequest {
         self.procs.saturating_mul(self.pes_per_proc)
     }
 
-    /// Whether the job asks only for a number of PEs, wherever they are.
+    /// Whether the job asks only for a number of PEs, on any nodes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.pes_per_proc == 1

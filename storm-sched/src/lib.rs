@@ -1,22 +1,23 @@
 //! Scheduling decisions of STORM, and nothing else.
 //!
-//! A [`Policy`] is a state machine: it takes an [`Event`] with the time at which it happened, and
+//! A [`Policy`] is a state machine. It takes an [`Event`] with the time at which it happened, and
 //! answers with [`Action`]s. The live Machine Manager, the simulated machine and the trace replayer
-//! drive the same object. This crate therefore has no clock, socket, thread or file, and depends on
-//! no other crate of STORM.
+//! drive the same object. So this crate has no clock, socket, thread or file, and depends on no
+//! other crate of STORM.
 //!
 //! The pieces, from the bottom:
 //!
-//! - [`Machine`]: the partition. Its nodes are ordered, and their processing elements (PEs) are
-//!   numbered node by node as the columns of the matrix.
-//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
-//!   buddy allocation inside each row.
+//! - [`Machine`]: the partition, with its nodes in order. Their processing elements (PEs) are
+//!   numbered node by node and are the columns of the matrix.
+//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is the paper's time slot, a column a PE)
+//!   with buddy allocation inside each row.
 //! - [`packing`]: the schemes that choose the row and the columns of a job.
 //! - [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! - [`space`]: the common part of the policies that share space.
 //! - [`policies`]: one file each; a [`Registry`] finds them by name.
 //! - [`priority`]: the facts that decide the order of the queue.
-//! - [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule serves its jobs.
+//! - [`swf`], [`metrics`]: logs of parallel machines, and measures of how well a schedule serves
+//!   its jobs.
 //! - [`suite`]: the invariants that every policy holds, over generated workloads.
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod job_request;
 mod machine;
 mod making_room;
 mod matrix;
+mod matrix_row;
 mod memory;
 mod memory_account;
 pub mod metrics;
@@ -58,7 +60,6 @@ pub mod priority;
 mod priority_use;
 pub mod registry;
 mod reservation;
-mod row;
 mod row_order;
 mod sched_time;
 mod shape;
@@ -74,10 +75,11 @@ pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_fe
 pub use coscheduling::Coscheduling;
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};
-pub use ids::{JobId, NodeIndex, Pe, Slot};
+pub use ids::{JobId, NodeIndex, Pe, Row};
 pub use job_request::JobRequest;
 pub use machine::{MAX_PES, Machine, MachineError, Node, NodeSpec, NodeState};
-pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, SlotChange};
+pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, RowChange};
+pub use matrix_row::MatrixRow;
 pub use memory::{MemorySize, NodeMemory};
 pub use memory_account::MemoryAccount;
 pub use node_needs::NodeNeeds;
@@ -96,6 +98,5 @@ pub use priority::Priority;
 pub use priority_use::PriorityUse;
 pub use registry::{DEFAULT_POLICY, Registry, UnknownPolicy};
 pub use reservation::{Reservation, ReservationId};
-pub use row::Row;
 pub use sched_time::SchedTime;
 pub use shape::{NodeRoom, Room, Shape, Shortfall};

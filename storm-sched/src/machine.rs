@@ -1,8 +1,8 @@
 //! The partition that a policy schedules: its nodes in order, the processing elements (PEs) of
 //! each, and which nodes take work.
 //!
-//! Columns of the Ousterhout matrix are PEs numbered node by node, so that neighbouring columns
-//! share a node. The Machine Manager decides the fate of jobs on a dead node, not this module.
+//! Columns of the Ousterhout matrix are PEs numbered node by node, so neighbouring columns usually
+//! share a node. The Machine Manager, not this module, decides about jobs on a dead node.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NodeIndex, Pe};
 
-/// The most PEs of one partition: 2^24, 1,024 times the paper's largest machine (16,384 nodes). The
-/// number limits the memory of a matrix row.
+/// The most PEs of one partition: 2^24, 1,024 times the number of nodes of the paper's largest
+/// machine (16,384). The number limits the memory of a matrix row.
 pub const MAX_PES: u32 = 1 << 24;
 
 /// Whether a node takes new work.
@@ -42,7 +42,7 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    /// Returns a node with that many PEs, without features, whose memory is not counted.
+    /// Returns a node with this many PEs, without features. Its memory is not counted.
     #[must_use]
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
         Self { name: name.into(), pes, memory_bytes: None, features: Vec::new() }
@@ -110,7 +110,7 @@ impl Node {
     }
 }
 
-/// Why a list of nodes is not a machine.
+/// The reason why a list of nodes is not a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
     /// There is no node.

@@ -1,7 +1,7 @@
-//! The order in which jobs may make others give up room, and the choice of those others. Space
-//! sharing and gang scheduling have this part in common.
+//! The order in which jobs may make other jobs give up room, and the choice of those other jobs.
+//! Space sharing and gang scheduling share this part.
 //!
-//! The two differ in their notion of room, which this module does not know.
+//! The two differ in what room is. This module does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::{JobRequest, Precedence, QosId};
 /// The most running jobs that are considered to make room for a job.
 pub(crate) const MAX_VICTIMS: usize = 1_024;
 
-/// The qualities of service of the jobs ahead in the queue that lack room, by the nodes that they
-/// compete for.
+/// The qualities of service of the jobs ahead in the queue that lack room, by the nodes for which
+/// they compete.
 #[derive(Debug, Default)]
 pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
 
@@ -31,15 +31,16 @@ impl InVain {
     }
 }
 
-/// The depth of each quality of service whose waiting jobs may preempt others: the number of such
-/// qualities that precede it in a chain. At depth zero, none does.
+/// The depth of each quality of service with waiting jobs that may preempt others: the length of
+/// the chain of qualities that precede it. At depth zero, no quality precedes it.
 pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
     let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
     for request in waiting.filter(|request| request.may_preempt()) {
         qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
     }
     let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
-    // A chain is no longer than the number of qualities, unless qualities precede each other.
+    // A chain is no longer than the number of qualities, unless they precede each other in a
+    // circle.
     for _ in 0..qualities.len() {
         for (qos, own) in &qualities {
             let below = depths[qos] + 1;
@@ -55,7 +56,7 @@ pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTree
 
 /// The first candidates that are enough, without those that are not needed.
 pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Option<Vec<V>> {
-    // A job that fits now waits for room that was already given to others.
+    // A job that fits now waits only for room that was promised to others.
     if are(&[]) || !are(&candidates) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Memory as the scheduler counts it: in bytes, for each node.
+//! Memory as the scheduler counts it: in bytes, per node.
 //!
 //! The scheduler only counts. The Node Manager enforces the limit on the node.
 
@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The memory that a job asks for on each of its nodes, however many processes it has there.
+/// The memory that a job asks for on each of its nodes, regardless of how many processes it has
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeMemory {

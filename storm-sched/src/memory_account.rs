@@ -1,6 +1,6 @@
 //! The memory of the nodes that jobs hold, over all rows. Stopped jobs keep their memory.
 //!
-//! The account never refuses a job. The caller asks for room before it places a job. A job that
+//! The account never refuses a job. The caller checks for room before it places a job. A job that
 //! already runs is counted even if there is no room.
 
 use crate::{JobRequest, Machine, Node, NodeIndex, NodeShare};

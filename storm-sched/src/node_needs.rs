@@ -1,7 +1,7 @@
-//! A job's demands on each of its nodes besides PEs, in words.
+//! A job's demands on each of its nodes in addition to PEs, as text.
 //!
-//! The text says that features are asked for, but not which ones: the job's owner knows them. A
-//! reason thus stays a few numbers.
+//! The text says that features are required, but not which: the job's owner knows them. So a reason
+//! consists of only a few numbers.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct NodeNeeds {
     pub procs_per_node: Option<u32>,
     /// The memory for each PE, in bytes.
     pub mem_per_pe_bytes: u64,
-    /// The memory on the node besides.
+    /// The additional memory on the node.
     pub mem_per_node: NodeMemory,
     /// Whether no other job may be on the node.
     pub exclusive: bool,
@@ -27,7 +27,7 @@ pub struct NodeNeeds {
 }
 
 impl NodeNeeds {
-    /// No demand besides PEs.
+    /// No demand other than PEs.
     pub const NONE: Self = Self {
         pes_per_proc: 1,
         procs_per_node: None,
@@ -111,7 +111,7 @@ pub(crate) fn plural(number: u32, before: &str, thing: &'static str) -> String {
     format!("{number} {before}{}", Things(number, thing))
 }
 
-/// The word for a number of things.
+/// A number with the matching form of its noun.
 struct Things(u32, &'static str);
 
 impl fmt::Display for Things {

@@ -1,8 +1,8 @@
 //! The settings of the policies, with their types, their defaults and the reason for each. The
 //! settings are read from TOML (kebab-case). Unknown names are refused.
 //!
-//! One set serves all policies, and each policy uses the settings that concern it. A configuration
-//! therefore stays valid when only the policy's name is changed.
+//! One set of settings serves all policies, and each policy uses those that concern it. A
+//! configuration therefore stays valid if only the name of the policy changes.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 pub const DEFAULT_QUANTUM_US: u64 = 50_000;
 /// [`DEFAULT_QUANTUM_US`] as a time.
 pub const DEFAULT_QUANTUM: Duration = Duration::from_micros(DEFAULT_QUANTUM_US);
-/// The shortest accepted quantum in microseconds: a third of the 300 us where the paper's figure 3
-/// ends. The limit is low, so that experiments can find the floor.
+/// The shortest accepted quantum in microseconds: a third of the 300 us at which the paper's figure
+/// 3 ends. The limit is low so that experiments can find the lowest usable quantum.
 pub const MIN_QUANTUM_US: u64 = 100;
-/// The longest accepted quantum in microseconds: one hour, more than any Slurm site's. A longer
-/// quantum is a mistake of units.
+/// The longest accepted quantum in microseconds: one hour, more than any Slurm site uses. A longer
+/// quantum is a mistake in the unit.
 pub const MAX_QUANTUM_US: u64 = 3_600_000_000;
 /// The default length of a slice of communication in microseconds: "a few hundreds" (SC'03).
 pub const DEFAULT_SLICE_US: u64 = 500;
-/// The longest accepted slice of communication in microseconds: one second, in which a ping-pong
-/// takes two slices. A longer slice is a mistake of units.
+/// The longest accepted slice of communication in microseconds: one second, with which a ping-pong
+/// takes two seconds. A longer slice is a mistake in the unit.
 pub const MAX_SLICE_US: u64 = 1_000_000;
 /// The default multiprogramming limit: 8, the highest level that the paper measured (figure 5). The
 /// paper found the run time flat up to there.
@@ -51,7 +51,7 @@ pub struct SliceLength {
 #[serde(try_from = "u32", into = "u32")]
 pub struct MplLimit(NonZeroU32);
 
-/// The order in which jobs leave the queue behind the matrix.
+/// The order in which jobs leave the queue of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MatrixQueue {
@@ -214,11 +214,11 @@ pub struct PolicyParams {
     pub default_estimate_s: Option<NonZeroU32>,
     /// How jobs are packed into the matrix. Default [`crate::Packing::Buddy`].
     pub packing: crate::Packing,
-    /// How jobs leave the queue behind the matrix. Default
-    /// [`MatrixQueue::Fcfs`], which needs no time limits.
+    /// How jobs leave the queue of the matrix. Default [`MatrixQueue::Fcfs`], which needs no time
+    /// limits.
     pub queue: MatrixQueue,
-    /// Whether a job also runs in other rows where its columns are idle. Default: yes, for the
-    /// columns would idle.
+    /// Whether a job also runs in other rows where its columns are idle. Default: yes, because the
+    /// columns would otherwise be idle.
     pub alternative_scheduling: bool,
     /// Whether rows with disjoint columns are merged. Default: yes, because all their jobs run more
     /// often and no job moves.
@@ -227,8 +227,8 @@ pub struct PolicyParams {
     /// Default: no. Mapping them again moves running processes, which only a replayed or simulated
     /// machine can do ([`crate::Capability::Migration`]).
     pub repack: bool,
-    /// The memory of each node that jobs may not have, in MiB, where memory is counted. Default 0:
-    /// jobs may have all the memory that a node is configured with.
+    /// The memory of each node that jobs may not use, in MiB, where memory is counted. Default 0:
+    /// jobs may use all the memory that a node is configured with.
     pub memory_reserve_mib: u64,
 }
 

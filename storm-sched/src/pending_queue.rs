@@ -1,9 +1,9 @@
-//! The jobs that wait: by priority, and among equals in the order of their submission.
+//! The jobs that wait: by priority, and among equal priorities in the order of their submission.
 //!
-//! Every operation is O(log n) except a walk, also the search for the next job that could start in
-//! the free PEs. A policy that lets jobs pass looks only at such jobs. For policies that go by the
-//! length of jobs, the queue keeps a second order. The jobs of a reservation that is not over are
-//! also in a queue of their own.
+//! Every operation is O(log n) except a walk. The search for the next job that could start in the
+//! free PEs is O(log n), too. A policy that lets jobs pass examines only such jobs. For policies
+//! that go by the estimates of jobs, the queue keeps a second order. The jobs of a reservation that
+//! is not over are also in a queue of their own.
 
 mod gap;
 mod orders;
@@ -49,7 +49,7 @@ pub(crate) struct Cursor {
 #[derive(Debug, Clone)]
 pub struct PendingQueue {
     waiting: SearchTree<Place, JobRequest>,
-    /// Looked up, never walked, so its order does not matter.
+    /// Only looked up, never walked, so its order does not matter.
     places: JobMap<Place>,
     entered: u64,
     /// The number of jobs that may preempt others.
@@ -58,7 +58,7 @@ pub struct PendingQueue {
     default_estimate: Duration,
     /// The places by the estimates of their jobs, if that order is kept.
     shortest_first: Option<SearchTree<(Duration, Place), ()>>,
-    /// The jobs of each reservation that has not ended.
+    /// The jobs of each reservation that has not ended, in queues of their own.
     apart: BTreeMap<ReservationId, Orders>,
 }
 
@@ -202,8 +202,8 @@ impl PendingQueue {
         Some(Ahead { first: first.id, others: ahead.count() })
     }
 
-    /// Puts a job at the end of the jobs with its priority. The caller has made sure that the job
-    /// does not wait yet and that the queue is not full.
+    /// Puts a job at the end of the jobs with its priority. The job must not wait already, and the
+    /// queue must not be full.
     pub fn push(&mut self, request: JobRequest) {
         let is_new = !request.preempted;
         let number = if is_new { self.entered } else { request.id.0 };
@@ -233,8 +233,8 @@ impl PendingQueue {
         Some(request)
     }
 
-    /// Gives a job another priority; among equals its submission still counts. False if the job
-    /// does not wait.
+    /// Gives a job another priority. Among equal priorities, its submission still counts. Returns
+    /// false if the job does not wait.
     pub fn prioritise(&mut self, job: JobId, priority: Priority) -> bool {
         let Some(&before) = self.places.get(&job) else { return false };
         let Some(request) = self.remove(job) else { return false };
@@ -258,7 +258,7 @@ impl PendingQueue {
         self.waiting.insert(place, demand, request);
     }
 
-    /// From now on exactly the jobs of these reservations are queues of their own.
+    /// Gives exactly the jobs of these reservations queues of their own from now on.
     /// [`PendingQueue::next_within`] walks each such queue, and does not show its jobs among the
     /// others. The cost is linear in the jobs that change queues, and in all jobs when a
     /// reservation is new.

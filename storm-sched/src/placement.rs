@@ -1,4 +1,4 @@
-//! Where the processes of a job run: rank by rank, in blocks on its nodes.
+//! The place of the processes of a job: rank by rank, in blocks on its nodes.
 //!
 //! The columns of a job ascend with the rank, and columns are numbered node by node. So the ranks
 //! of a node are consecutive (Slurm's block distribution). A rank may have several PEs, all on its
@@ -166,8 +166,8 @@ impl Placement {
 
     fn pes_of_ranks(&self, ranks: Range<u32>) -> &[Pe] {
         let first = |rank: u32| rank as usize * self.pes_per_proc as usize;
-        // A placement read from a damaged journal may claim ranks that it does not have. Such a
-        // rank has no PEs, so nothing panics.
+        // A placement from a damaged journal may claim ranks that it does not have. Such a rank has
+        // no PEs, so the lookup does not panic.
         self.pes.get(first(ranks.start)..first(ranks.end)).unwrap_or(&[])
     }
 }
@@ -182,7 +182,7 @@ fn shares(machine: &Machine, pes: &[Pe], pes_per_proc: u32) -> Option<Vec<NodeSh
     }
     for (rank, own) in (0..).zip(procs) {
         let node = machine.node_of(*own.first()?)?;
-        // The PEs ascend, so the last is on the same node only if all are.
+        // The PEs ascend. So if the last is on the same node as the first, all are.
         if machine.node_of(*own.last()?)? != node {
             return None;
         }

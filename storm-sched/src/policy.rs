@@ -1,4 +1,4 @@
-//! The policy: a pure state machine over events.
+//! The policy: a pure state machine that answers events.
 //!
 //! The same events lead to the same actions: no policy has a clock or a random number.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     Action, Capability, ColumnSet, Coscheduling, Event, InvariantViolation, JobId, Machine, Matrix,
-    PendingReason, PriorityUse, SchedTime, Slot,
+    PendingReason, PriorityUse, Row, SchedTime,
 };
 
 /// A scheduling policy of one partition.
@@ -29,7 +29,7 @@ pub trait Policy: Send {
         events.into_iter().flat_map(|event| self.handle(now, event)).collect()
     }
 
-    /// When a waiting job is to start by the users' estimates. `None` when the policy cannot know,
+    /// When a waiting job will start by the users' estimates. `None` if the policy does not know,
     /// or the job does not wait.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
         let _ = (now, job);
@@ -59,19 +59,19 @@ pub trait Policy: Send {
     /// The jobs that hold PEs, by id.
     fn running(&self) -> Vec<JobId>;
 
-    /// Why a job waits; `None` when it does not wait.
+    /// The reason why a job waits; `None` if it does not wait.
     fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason>;
 
-    /// Why a suspended job does not go on; `None` when the job is not suspended.
+    /// The reason why a suspended job does not continue; `None` if the job is not suspended.
     fn explain_suspended(&self, _now: SchedTime, _job: JobId) -> Option<PendingReason> {
         None
     }
 
-    /// Why each job waits, in queue order, at a cost linear in the queue.
+    /// The reason of each waiting job, in queue order, at a cost linear in the queue.
     fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)>;
 
     /// The row that runs now; `None` when no job holds PEs.
-    fn active_slot(&self) -> Option<Slot>;
+    fn active_row(&self) -> Option<Row>;
 
     /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
@@ -84,17 +84,17 @@ pub trait Policy: Send {
     }
 
     /// The place of the running row in its rotation. While only slice edges happen, the rows run in
-    /// one cyclic order, and the place determines which jobs run in a row the next time. `None`
-    /// when the policy does not know, or does not share time.
+    /// a fixed cyclic order, and the place determines which jobs run in a row the next time. `None`
+    /// if the policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
 
     /// The rows of the next `slices` slices, in order, if only slice edges happen and each changes
-    /// only the active row. Empty when the policy does not know, or does not share time. An edge
-    /// answered by [`Action::Activate`] alone leaves the order as reported, so drivers do not ask
-    /// again then.
-    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+    /// only the active row. Empty if the policy does not know, or does not share time. If an edge
+    /// is answered by [`Action::Activate`] alone, the reported order still holds, so drivers need
+    /// not ask again.
+    fn upcoming(&self, slices: usize) -> Vec<Row> {
         let _ = slices;
         Vec::new()
     }
@@ -106,7 +106,7 @@ pub trait Policy: Send {
         let _ = (now, rows);
     }
 
-    /// Whether slices must be cut: whether the next edge can now change the active row.
+    /// Whether slices must end: whether the next edge can change the active row.
     fn next_edge_needed(&self) -> bool;
 
     /// Whether the policy suspends jobs for others. Such a policy takes [`Event::Suspended`] and
@@ -115,7 +115,7 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether jobs get the PEs of others by their [`crate::Precedence`].
+    /// Whether [`crate::Precedence`] lets jobs get the PEs of others.
     fn heeds_precedence(&self) -> bool {
         self.preempts()
     }
@@ -154,7 +154,7 @@ pub trait Policy: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowTurns {
     /// The row.
-    pub slot: Slot,
+    pub row: Row,
     /// How long the row ran.
     pub ran: Duration,
     /// The turns by which the row's place ([`Policy::rotation`]) has moved. Whole cycles that
@@ -165,8 +165,8 @@ pub struct RowTurns {
 /// A row, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowView {
-    /// The slot.
-    pub slot: Slot,
+    /// The number of the row.
+    pub number: Row,
     /// Whether the row runs now.
     pub active: bool,
     /// The columns of this row that a job could get.
@@ -195,8 +195,8 @@ impl Matrix {
         };
         self.rows()
             .map(|row| RowView {
-                slot: row.slot(),
-                active: self.active() == Some(row.slot()),
+                number: row.number(),
+                active: self.active() == Some(row.number()),
                 free_pes: row.free_pes(),
                 jobs: row.jobs().iter().filter_map(job_view).collect(),
                 guests: row.guests.jobs().iter().copied().collect(),

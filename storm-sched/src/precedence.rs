@@ -1,4 +1,4 @@
-//! What a job's quality of service means to a policy: which jobs may preempt which.
+//! The meaning of a job's quality of service to a policy: which jobs may preempt which.
 //!
 //! This module does not know the names of the qualities, nor who may use them.
 
@@ -17,7 +17,7 @@ pub struct QosId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptMode {
-    /// The job is stopped, keeps its memory, and goes on when its PEs are free again.
+    /// The job is stopped, keeps its memory, and continues when its PEs are free again.
     Suspend,
     /// The job is ended and waits again.
     Requeue,

@@ -1,4 +1,4 @@
-//! Where the priority of a waiting job counts, under a policy.
+//! The effect of a waiting job's priority under a policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriorityUse {
-    /// Everywhere: the most urgent job starts next, and jobs that may pass it are looked at in the
+    /// Everywhere: the most urgent job starts next, and jobs that may pass it are tried in the
     /// order of their priorities.
     #[default]
     Always,

@@ -28,7 +28,7 @@ const POLICIES: &[(&str, Constructor)] = &[
     (pb::NAME, pb::boxed),
 ];
 
-/// The name of the policy of a partition or machine that names none.
+/// The name of the policy for a partition or machine that names none.
 pub const DEFAULT_POLICY: &str = gang::NAME;
 
 /// Second names, each with the policy's own name.

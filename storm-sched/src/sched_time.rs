@@ -1,6 +1,6 @@
 //! The time of the events that a policy takes: nanoseconds since the cluster's start.
 //!
-//! Policies have no clock. Real time and virtual time look the same to them.
+//! Policies have no clock, so real time and virtual time look the same to them.
 
 use std::fmt;
 use std::ops::Add;

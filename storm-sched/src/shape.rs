@@ -1,8 +1,8 @@
-//! The shape of a request, and what a collection of nodes lacks to take it. The shape is a number
-//! of PEs, or processes on nodes that must be checked individually.
+//! The shape of a request, and the shortfall of nodes that cannot take it. The shape is a number of
+//! PEs, or processes on nodes that must be checked individually.
 //!
-//! One calculation serves admission (the nodes as they are built), the pending reason (the nodes
-//! that are up) and placement (the free part of a row). The calculation does not choose columns.
+//! One calculation serves three uses: admission (all configured nodes), the pending reason (the
+//! nodes that are up) and placement (the free part of a row). It does not choose columns.
 
 use serde::{Deserialize, Serialize};
 

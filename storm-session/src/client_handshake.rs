@@ -29,7 +29,7 @@ const KEY: usize = 0;
 /// The index of door keys.
 const DOOR: usize = 1;
 
-/// A user who has proved to hold a client key, or for whom a login host vouches.
+/// A user that has proved to hold a client key, or for whom a login host vouches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteUser {
     /// The user's name.
@@ -79,7 +79,7 @@ pub enum ClientSessionError {
     /// The peer names no user.
     #[error("the client names no user")]
     NoUser,
-    /// The peer's key was made from a cluster key that is not held here.
+    /// The peer's key was made from a cluster key that this side does not hold.
     #[error("the key of {user} was made from cluster key {theirs}, and this cluster's is {ours}")]
     OtherKey {
         /// The user that the peer claims to be.
@@ -135,8 +135,8 @@ impl ClientSessionError {
     }
 }
 
-/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. Waits as long as
-/// the network does.
+/// Connects to a manager's address for clients, `HOST:PORT`, as the user of `key`. Has no timeout
+/// of its own.
 ///
 /// # Errors
 /// [`ClientSessionError`].
@@ -191,8 +191,8 @@ async fn connect(
     })
 }
 
-/// Answers a client that has connected. Before it returns successfully, no claim of the client
-/// counts, and the user that the client names is not looked up.
+/// Answers a client that has connected. Until this function has succeeded, nothing that the client
+/// claims is trusted, and the named user is not looked up.
 ///
 /// # Errors
 /// [`ClientSessionError`].

@@ -1,8 +1,8 @@
-//! The key of a user who commands a cluster from another host.
+//! The key with which a user commands a cluster from another host.
 //!
 //! The key is derived from the cluster key, the user's name and a random serial number. The manager
-//! derives it again from the contents of an opening, so it keeps no table. A single key of a user
-//! can be revoked, and another issued.
+//! derives it again from the contents of an opening, so it keeps no table. One key of a user can be
+//! revoked and replaced.
 //!
 //! The text of a key is a line `storm-client-key-1 USER CLUSTER SERIAL HEX`.
 

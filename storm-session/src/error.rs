@@ -27,7 +27,7 @@ pub enum SessionError {
         /// Our version.
         ours: u8,
     },
-    /// The peer shows a key that is not held here.
+    /// The peer shows a key that this side does not hold.
     #[error("the peer's key is {theirs}, this cluster's is {ours}")]
     OtherKey {
         /// The peer's key.
@@ -35,8 +35,8 @@ pub enum SessionError {
         /// Our key.
         ours: KeyId,
     },
-    /// The other side does not prove that it holds the key that it names. Either it lacks the key,
-    /// or only one side encrypts loopback, or a relay is in between.
+    /// The other side does not prove that it holds the key that it names. It may lack the key, only
+    /// one side may encrypt loopback connections, or a relay may be in between.
     #[error(
         "the peer does not prove that it holds key {key}: it lacks the key, only one side encrypts \
          loopback, or a relay is in between"
@@ -48,7 +48,7 @@ pub enum SessionError {
     /// The other side refuses our key, because it has another.
     #[error("the other side has key {theirs}, and not {ours}")]
     RefusedKey {
-        /// The key that the other side says it has.
+        /// The key that the other side claims to have.
         theirs: KeyId,
         /// The key that this side named.
         ours: KeyId,

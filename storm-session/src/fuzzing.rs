@@ -8,12 +8,12 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// One end of a session after its handshake.
+/// A session after its handshake, as one side holds it.
 #[derive(Debug)]
 pub struct End(Sealed);
 
 impl End {
-    /// Both ends of a session.
+    /// The two ends of a session.
     pub fn pair() -> (End, End) {
         let (one, other) = in_memory::pair();
         (End(one), End(other))

@@ -1,5 +1,6 @@
-//! Both ends of the handshake, for members and clients alike. Every message has a fixed length, so
-//! nothing is allocated for a stranger. Timeouts are up to the caller.
+//! The handshake, for members and clients alike, on the side that connects and on the side that
+//! accepts. Every message has a fixed length, so an unproven peer causes no allocation. The caller
+//! sets timeouts.
 //!
 //! ```text
 //! opening              magic 7 | version 1 | name of the key N | Noise message 1: 48
@@ -7,8 +8,8 @@
 //! proof,   16 bytes    an empty Noise transport message: the opening was no copy
 //! ```
 //!
-//! Noise `NNpsk0`: the first message cannot be made without the key, and a wrong one is refused
-//! before any arithmetic on curves. [`member_handshake`](crate::member_handshake) and
+//! Noise `NNpsk0`: the first message cannot be made without the key, and the receiver refuses a
+//! wrong message before it computes on curves. [`member_handshake`](crate::member_handshake) and
 //! [`client_handshake`](crate::client_handshake) define the names of keys and the other data that
 //! both ends must agree on.
 
@@ -18,7 +19,8 @@ use snow::{Builder, HandshakeState, TransportState};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Pattern, curve, cipher and hash. Both ends also confirm this name.
+/// The pattern, the curve, the cipher and the hash. The two ends also confirm that they use this
+/// name.
 const NOISE: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 /// Length of a Noise message of this pattern: an ephemeral public key and a tag.
 const NOISE_BYTES: usize = 48;
@@ -30,11 +32,11 @@ const PROOF_BYTES: usize = 16;
 
 /// The first byte of an answer when the handshake continues.
 const GO_ON: u8 = 0;
-/// The key is not held here; the name of our key follows.
+/// This side does not hold the key. The name of the key that it holds follows.
 pub(crate) const OTHER_KEY: u8 = 1;
 /// The answering side has no key.
 pub(crate) const KEYLESS: u8 = 2;
-/// The version is not spoken here; our version follows.
+/// This side does not speak the version. The version that it speaks follows.
 pub(crate) const OTHER_VERSION: u8 = 3;
 /// The opening is wrong.
 pub(crate) const WRONG: u8 = 4;
@@ -57,8 +59,8 @@ pub(crate) enum Failed {
     Foreign,
     /// The peer speaks another version.
     Version(u8),
-    /// The other side refuses with this code and detail. Both are unproven: they are reported, and
-    /// only end this connection.
+    /// The other side refuses with this code and detail. Code and detail are unproven: they are
+    /// reported, and only end this connection.
     Refused(u8, [u8; NOISE_BYTES]),
     /// The other side does not prove that it holds the key.
     Unproven,
@@ -130,8 +132,8 @@ pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     Ok((index, opening))
 }
 
-/// Answers an opening with the key that it names. Before it returns successfully, no claim of the
-/// other side counts.
+/// Answers an opening with the key that it names. Until this function has succeeded, nothing that
+/// the other side claims is trusted.
 pub(crate) async fn answer<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     opening: &Opening<NAME>,
@@ -175,7 +177,7 @@ fn noise<'a>(
     build(builder.prologue(prologue).map_err(broken)?).map_err(broken)
 }
 
-/// An error that Noise never has with correct input, except when the system gives no random bytes.
+/// An error that Noise never returns for correct input, unless the system gives no random bytes.
 pub(crate) fn broken(error: snow::Error) -> io::Error {
     io::Error::other(error.to_string())
 }

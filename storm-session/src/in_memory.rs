@@ -1,5 +1,5 @@
-//! Sessions without sockets, for tests and fuzzing: both ends are in memory, and the records of one
-//! end are handed to the other in pieces.
+//! Sessions without sockets, for tests and fuzzing. Both ends are in memory. The records of one end
+//! are passed to the other in pieces.
 //!
 //! Daemons do not use this module.
 
@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use snow::Builder;
 use std::io;
 
-/// Both ends of a session after their handshake.
+/// The two ends of a session after their handshake.
 pub(super) fn pair() -> (Sealed, Sealed) {
     let builder = || {
         let params = "Noise_NNpsk0_25519_AESGCM_SHA256".parse().expect("a pattern");

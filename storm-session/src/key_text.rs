@@ -26,7 +26,7 @@ pub enum NotAKey {
     /// The last word is not 64 hexadecimal digits.
     #[error("the key is not {} hexadecimal digits", 2 * SECRET_BYTES)]
     Digits,
-    /// The name is not the key's: a digit was lost or changed.
+    /// The name does not belong to the key: a digit was lost or changed.
     #[error("the key does not have the name beside it: a digit is wrong")]
     Name,
 }
@@ -51,7 +51,7 @@ pub(super) fn words<'a, const WORDS: usize>(
 
 /// The text of `words` followed by the secret.
 pub(super) fn written(words: &[&str], secret: &Secret) -> Zeroizing<String> {
-    // The capacity is right from the start, as growing would leave a copy of the secret behind.
+    // Allocates the whole capacity first: growing would leave a copy of the secret behind.
     let room = words.iter().map(|word| word.len() + 1).sum::<usize>() + 2 * SECRET_BYTES + 1;
     let mut text = Zeroizing::new(String::with_capacity(room));
     for word in words {

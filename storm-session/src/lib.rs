@@ -7,12 +7,12 @@
 //! proves a *door key* for each of its users ([`connect_by_door`]). Clients' sessions are always
 //! encrypted.
 //!
-//! Both are the Noise handshake `NNpsk0` (Noise Protocol Framework, revision 34, sections 7.4 and
-//! 9) with fresh ephemeral keys. Recorded traffic cannot be replayed, nor be read later with a key
-//! that was found. See `docs/decisions/0014` and `docs/decisions/0015`.
+//! Either proof is the Noise handshake `NNpsk0` (Noise Protocol Framework, revision 34, sections
+//! 7.4 and 9) with fresh ephemeral keys. Recorded traffic cannot be replayed. A key that is found
+//! later does not decrypt it. See `docs/decisions/0014` and `docs/decisions/0015`.
 //!
-//! This crate reads no key files, does not decide who may listen where, and does not know what a
-//! session carries.
+//! This crate reads no key files, does not decide which addresses may listen, and does not know
+//! what a session carries.
 
 mod client_handshake;
 mod client_key;

@@ -47,7 +47,8 @@ pub(crate) async fn initiate_over(
     }
 }
 
-/// Answers a peer that has connected. Until it succeeds, no claim of the peer counts.
+/// Answers a peer that has connected. Until this function has succeeded, nothing that the peer
+/// claims is trusted.
 ///
 /// # Errors
 /// [`SessionError`].
@@ -76,7 +77,7 @@ pub(crate) async fn accept_over(
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }
 
-/// Answers a peer that opens with a key that this side has none.
+/// Tells a peer that opens with a key that this side has no key.
 ///
 /// # Errors
 /// The connection broke.
@@ -110,7 +111,8 @@ fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
 }
 
 /// The data that both ends must agree on, or the handshake fails. An open session is bound to the
-/// addresses of its connection: nothing translates them within a host, and a relay has others.
+/// addresses of its connection: no host translates its own addresses, and a relay has other
+/// addresses.
 fn prologue(sealing: Sealing, initiator: SocketAddr, responder: SocketAddr) -> Vec<u8> {
     let plain = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
     match sealing {

@@ -5,9 +5,9 @@
 //! length 2, little-endian | ciphertext of length - 16 bytes | tag 16
 //! ```
 //!
-//! This module takes and gives bytes; it knows neither frames nor sockets. A stream that is cut off
-//! between two records ends like a TCP stream. A protocol that relies on the end says so in a
-//! message.
+//! This module takes and returns bytes; it knows neither frames nor sockets. A stream that is cut
+//! off between two records ends like a TCP stream. A protocol that must recognise the real end
+//! announces it in a message.
 
 use super::handshake::broken;
 use bytes::{Buf, Bytes, BytesMut};
@@ -27,7 +27,7 @@ const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 pub(super) const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
 /// Bytes of records that are enough for a write: two full records exceed it.
 const BATCH_BYTES: usize = 96 << 10;
-/// Shorter pieces are combined, as a record for each would cost more.
+/// Shorter pieces are combined, because a record for each would cost more.
 const MIN_OWN_RECORD_BYTES: usize = 8 << 10;
 /// Least free room for data of a peer.
 const READ_BLOCK_BYTES: usize = 16 << 10;
@@ -63,10 +63,10 @@ impl Sealed {
     }
 
     /// The bytes to write next: the rest of earlier records, else new records with data from the
-    /// front of `out`. Empty if there is neither.
+    /// front of `out`. Empty if there is nothing to write.
     ///
     /// # Errors
-    /// None with a properly made session.
+    /// Noise fails to encrypt, which never happens in a properly made session.
     pub fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
         let mut outgoing = self.out.borrow_mut();
         if outgoing.at == outgoing.records.len() {

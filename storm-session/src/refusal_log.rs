@@ -22,13 +22,13 @@ pub struct RefusalLog {
 #[derive(Debug)]
 struct Logged {
     at: Duration,
-    /// Number of refusals since then that were not logged.
+    /// Number of refusals since the last line that were not logged.
     since: u64,
 }
 
 impl RefusalLog {
-    /// Notes a refused connection. `now` is the time since some fixed moment. Returns `None` if
-    /// nothing is to be logged, else the number of refusals since the last line.
+    /// Notes a refused connection. `now` is the time since some fixed moment. Returns the number of
+    /// refusals since the last line if a new line is due, else `None`.
     pub fn note(&mut self, from: IpAddr, reason: &'static str, now: Duration) -> Option<u64> {
         let place = self.place((from, reason), now);
         let Some(logged) = self.logged.get_mut(&place) else {

@@ -108,7 +108,7 @@ impl AsyncWrite for SealedStream {
         ready!(self.poll_send(context, &mut VecDeque::new()))?;
         let length = bytes.len().min(MAX_PLAIN_BYTES);
         let mut out = VecDeque::from([Bytes::copy_from_slice(&bytes[..length])]);
-        // The data fit a single record, so all are taken even if none leave now.
+        // The data fit in one record, so all of it is taken even if no byte is sent now.
         match self.poll_send(context, &mut out) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(length)),

@@ -35,7 +35,7 @@ impl Trust {
         self
     }
 
-    /// Encrypts between two loopback addresses as well. Both ends need the same setting.
+    /// Encrypts between two loopback addresses as well. The two ends need the same setting.
     #[must_use]
     pub fn encrypt_loopback(mut self) -> Trust {
         self.encrypt_loopback = true;

@@ -11,7 +11,7 @@ use storm_session::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The limit for every step here. Only a hang reaches it.
+/// The limit for every step of a test. Only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Length of an opening, an answer and a proof in bytes.
 const OPENING_BYTES: usize = 136;
@@ -60,7 +60,7 @@ async fn meet(trust: &Trust, key: &ClientKey) -> (Accepted, Result<(), ClientSes
     (manager, client.map(drop))
 }
 
-/// Both ends of a session.
+/// The two ends of a session.
 async fn session() -> (SealedStream, SealedStream) {
     let cluster = cluster();
     let (listener, address) = listen().await;

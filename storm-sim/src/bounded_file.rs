@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest scenario or profile in bytes. A longer file is not a scenario: it may be /dev/zero.
+/// The longest scenario or profile in bytes. A longer file is not a scenario; it may be /dev/zero.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// The contents of the file.

@@ -1,5 +1,5 @@
-//! The trace of a simulated machine in the JSON of Chrome and Perfetto. Each group of nodes has a
-//! track with the rows as slices. Each job has a track with its stages as slices. Faults are
+//! The trace of a simulated machine in the JSON format of Chrome and Perfetto. Each group of nodes
+//! has a track with the rows as slices. Each job has a track with its stages as slices. Faults are
 //! instants.
 //!
 //! The same run gives the same bytes.
@@ -13,11 +13,11 @@ use storm_nm::modelled::HostAct;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::JobId;
 
-/// Tracks of nodes at most: more are grouped.
+/// The most tracks of nodes. With more nodes, several share a track.
 const GROUPS: u32 = 32;
-/// Events kept at most: no viewer opens a larger trace.
+/// The most events kept: no viewer opens a larger trace.
 const EVENTS: usize = 2_000_000;
-/// The process of the tracks of jobs, and that of the tracks of nodes.
+/// The process ids of the tracks of jobs and of the tracks of nodes.
 const JOBS_PID: u32 = 1;
 const NODES_PID: u32 = 2;
 
@@ -26,7 +26,7 @@ const NODES_PID: u32 = 2;
 pub struct ChromeTrace {
     nodes: u32,
     group_size: u32,
-    /// JSON objects without the commas between them.
+    /// JSON objects, to be joined by commas.
     events: Vec<String>,
     rows: BTreeMap<u32, (u64, String, Instant)>,
     stages: BTreeMap<JobId, (&'static str, Instant)>,
@@ -174,7 +174,7 @@ impl ChromeTrace {
     }
 }
 
-/// Microseconds with the nanoseconds behind the point.
+/// Microseconds, with the nanoseconds as decimals.
 fn micros(ns: u64) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.

@@ -10,15 +10,14 @@ pub(crate) const CALLS: usize = 64;
 /// The user who makes all requests, owns all simulated jobs and administers the machine.
 pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
 
-/// Sends requests to the Machine Manager of one life of a machine.
+/// Sends requests to one incarnation of the Machine Manager.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) calls: async_channel::Sender<Call>,
 }
 
 impl Client {
-    /// The only reply to a request; `None` when the manager is gone before it
-    /// answers.
+    /// The only reply to a request; `None` if the manager ends before it answers.
     pub async fn ask(&self, request: ManagerRequest) -> Option<Reply> {
         let replies = reply_channel(BUFFER_BYTES);
         let call = Call { peer: USER, request, replies: replies.sink(1, false) };

@@ -1,5 +1,5 @@
-//! The manager's spool of a simulated machine: files that have a length and a
-//! name but no content of their own, read at the speed of the manager's disk.
+//! The spool of the manager of a simulated machine. Its files have a length and a name but no
+//! content of their own, and are read at the speed of the manager's disk.
 
 use crate::hosts::Hosts;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use storm_primitives::Runtime;
 use storm_rm::file_transfer::ChunkSource;
 use storm_rm::{ContentHash, Destination, FileSpec};
 
-/// Files of nothing but zeros. Clones share one chunk of them.
+/// Files that contain only zeros. Clones share one chunk of them.
 #[derive(Clone)]
 pub(crate) struct EmptyContents<R> {
     runtime: R,
@@ -27,7 +27,7 @@ impl<R: Runtime> EmptyContents<R> {
     }
 }
 
-/// The file of a simulated job: known by its name and length alone.
+/// The file of a simulated job. Only its name and length identify it.
 pub(crate) fn file(name: &str, size_bytes: u64) -> FileSpec {
     let hash = ContentHash::of(format!("{name} of {size_bytes} bytes").as_bytes());
     let destination = Destination::JobDirectory;

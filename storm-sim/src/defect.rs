@@ -1,5 +1,5 @@
-//! A wrong implementation, put into a simulated machine on purpose: it changes what the daemons do.
-//! The mutants that test the invariants are defects (`tests/all/mutants.rs`).
+//! A wrong implementation, put into a simulated machine on purpose. It changes how the daemons
+//! behave. The mutants that test the invariants are defects (`tests/all/mutants.rs`).
 //!
 //! Faults are different: they hit a correct implementation ([`crate::scenario`]).
 
@@ -12,13 +12,13 @@ use storm_rm::message::Strobe;
 /// The points at which a defect can change a daemon. Each method changes nothing
 /// unless a defect overrides it.
 pub trait Defect {
-    /// The switches that a node makes instead of `switch`.
+    /// The switches that a node performs instead of `switch`.
     fn switches(&self, node: NodeId, switch: Switch) -> Vec<Switch> {
         let _ = node;
         vec![switch]
     }
 
-    /// How often a node starts its ranks of a run when one launch is asked for.
+    /// How often a node starts its ranks of a run for one launch.
     fn launches(&self, node: NodeId, job: JobKey) -> u32 {
         let _ = (node, job);
         1
@@ -47,8 +47,8 @@ pub trait Defect {
         let _ = (job, event);
     }
 
-    /// The answer that the manager hears when it asks whether a run has ended on all
-    /// its nodes (Algorithm 8); `truth` is the right answer.
+    /// The answer that the manager receives when it asks whether a run has ended on all its nodes
+    /// (Algorithm 8); `truth` is the right answer.
     fn hears_ended(&self, truth: bool) -> bool {
         truth
     }
@@ -60,7 +60,7 @@ pub trait Defect {
     }
 }
 
-/// A context switch, as a node manager orders it of its host.
+/// A context switch that a node manager orders on its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The strobe that the node obeys, if any.

@@ -9,7 +9,7 @@ use storm_rm::message::Strobe;
 use storm_rm::{JobId, JobIncarnation};
 
 /// One event. Facts name a node by the number in its name, not by the number that the present
-/// manager gave it. Only [`Fact::Compared`] has the manager's numbers.
+/// manager has assigned. Only [`Fact::Compared`] has the manager's numbers.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
     /// The Machine Manager acknowledged a job.
@@ -21,21 +21,21 @@ pub enum Fact<'a> {
     /// COMPARE-AND-WRITE found that a run has ended on all its nodes (Algorithm
     /// 8): its processing elements are free.
     Terminated(JobIncarnation),
-    /// A COMPARE-AND-WRITE that would write is over.
+    /// A COMPARE-AND-WRITE with a write is complete.
     Compared(&'a Compared),
     /// A node stopped, or was cut off.
     NodeDown(NodeId),
-    /// A new life of a node began.
+    /// A new incarnation of a node began.
     NodeUp(NodeId),
     /// A node that was cut off, or had lost its node manager, has joined again with its jobs.
     NodeBack(NodeId),
     /// A fault hit a node or its link, or one ended.
     Inflicted(NodeId, NodeFault),
-    /// The node manager of a node ended; the node goes on with its ranks. Where they die
-    /// with the node manager, the node is down as well.
+    /// The node manager of a node ended, and the node continues with its ranks. If the ranks die
+    /// with the node manager, a `NodeDown` follows.
     NodeManagerDown(NodeId),
-    /// The node has been without a node manager for most of a lease: jobs that are to be queued
-    /// again may end.
+    /// The node has no node manager, and nobody has renewed its leases for most of a lease: jobs
+    /// that are to be queued again may end.
     NodeManagerLate(NodeId),
     /// The configuration was edited: the manager that starts next has read the edited file.
     Configured(&'a Configuration),
@@ -43,12 +43,11 @@ pub enum Fact<'a> {
     ManagerDown,
     /// A Machine Manager starts on the journal.
     ManagerUp,
-    /// The run is over: nothing more will happen, and nothing may be left.
+    /// The run is over: no further event will come, and nothing may be left.
     Over,
 }
 
-/// How a COMPARE-AND-WRITE with a write ended, as seen in the memory of the nodes
-/// that live.
+/// The result of a COMPARE-AND-WRITE with a write, as seen in the memory of the living nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// The address to write to.
@@ -66,7 +65,7 @@ pub struct Compared {
     pub living: NodeSet,
 }
 
-/// A strobe as a node obeyed it; for checks that compare nodes.
+/// The strobe that a node obeyed, for checks that compare nodes.
 pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
     match act {
         HostAct::Strobe(strobe) => Some(strobe),

@@ -1,7 +1,7 @@
 //! The experiments of the paper's section 4 on simulated machines. Each function runs one
 //! experiment and returns its measurements. The caller prints or compares them.
 //!
-//! The paper's values are not here; `reproduction` has them.
+//! The paper's values are in `reproduction`, not here.
 
 mod barrier;
 mod gang;

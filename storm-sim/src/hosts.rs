@@ -1,12 +1,12 @@
-//! How long the hosts of a machine take for their work.
+//! The times of the hosts of a machine.
 
 use std::time::Duration;
 use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
 use storm_qsnet_sim::HostModel;
 
-/// The times of a machine's hosts. If a fault slows a node, the caller multiplies the times of that
-/// node.
+/// The times of a machine's hosts. If a fault slows a node down, the caller multiplies the node's
+/// times.
 pub trait Hosts {
     /// The time in which the manager's host reads `bytes` bytes of a file.
     fn read(&self, bytes: u64) -> Duration;
@@ -21,17 +21,17 @@ pub trait Hosts {
     fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration;
 }
 
-/// Hosts of no particular kind, for tests. Each time is drawn evenly up to its bound:
-/// each seed gives another interleaving.
+/// Generic hosts for tests. Each time is drawn uniformly up to its bound, so each seed gives
+/// another interleaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainHosts {
     /// Reading or writing a MiB.
     pub per_mib: Duration,
-    /// From the order to start a rank to its first instruction, at most.
+    /// The longest time from the order to start a rank to its first instruction.
     pub exec: Duration,
-    /// From the end of a process until its manager knows it, at most.
+    /// The longest time from the end of a process until its manager knows it.
     pub exit: Duration,
-    /// Until a node manager takes up a heartbeat, at most.
+    /// The longest time until a node manager processes a heartbeat.
     pub attend: Duration,
     /// From the stop of one row to the start of the next.
     pub switch: Duration,

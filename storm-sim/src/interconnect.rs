@@ -1,9 +1,8 @@
-//! Messages between the ranks of modelled jobs. Each message takes its time on the
-//! way, whether or not the receiver is scheduled; a stopped receiver finds the
-//! message when it runs again.
+//! Messages between the ranks of modelled jobs. Each message takes its time on the way, whether or
+//! not the receiver is scheduled. A stopped receiver finds the message when it runs again.
 //!
-//! Messages do not contend with each other. The daemons' primitives do not come
-//! through here: they use the simulated network.
+//! Messages do not contend with each other. The daemons' primitives do not use this module; they
+//! use the simulated network.
 
 use futures_util::future::LocalBoxFuture;
 use std::cell::RefCell;
@@ -65,7 +64,7 @@ impl Interconnect {
         Interconnect { runtime, costs, state: Rc::default() }
     }
 
-    /// A run is over: messages that its ranks did not take are dropped.
+    /// A run is over: drops the messages that its ranks did not take.
     pub(crate) fn forget(&self, job: storm_rm::JobId) {
         let mut state = self.state.borrow_mut();
         state.boxes.retain(|(key, _, _), _| key.job != job);

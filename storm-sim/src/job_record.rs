@@ -1,11 +1,12 @@
-//! The life of one job as seen from outside: when it passed each stage.
+//! The life cycle of one job as seen from outside, with the time of each stage.
 
 use std::collections::BTreeMap;
 use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_primitives::Instant;
 use storm_rm::{JobIncarnation, ProcessClass, Rank, Row};
 
-/// When a job passed each stage; if it ran several times, in its last run.
+/// The times at which a job passed each stage. If it ran several times, they are those of its last
+/// run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobTimes {
     /// The name.
@@ -28,13 +29,13 @@ pub struct JobTimes {
     pub launched: Option<Instant>,
     /// All its ranks were seen to execute.
     pub started: Option<Instant>,
-    /// Where the time of its launch went, as the manager measured it.
+    /// The parts of its launch time, as the manager measured them.
     pub breakdown: Option<LaunchBreakdown>,
     /// COMPARE-AND-WRITE found it ended on all nodes.
     pub terminated: Option<Instant>,
-    /// Why its processes are being ended, once they are.
+    /// The reason why its processes are being ended, once they are.
     pub ending: Option<String>,
-    /// The end was durable, with how each rank ended.
+    /// The end was durable, including the end of each rank.
     pub ended: Option<Instant>,
     /// How it ended.
     pub state: Option<JobState>,
@@ -42,8 +43,8 @@ pub struct JobTimes {
     pub reason: Option<String>,
     /// How often the job was put back in the queue.
     pub requeued: u32,
-    /// The last class that flexible coscheduling gave each rank, for ranks whose class is not the
-    /// first any more.
+    /// The last class that flexible coscheduling gave each rank, for ranks that no longer have the
+    /// first class.
     pub classes: BTreeMap<Rank, ProcessClass>,
 }
 
@@ -87,7 +88,7 @@ impl JobTimes {
         }
     }
 
-    /// Where the job is, in words, while it has not ended.
+    /// A description of where the job is, while it has not ended.
     pub fn whereabouts(&self) -> String {
         let JobTimes { node_list, placed, started, ending, .. } = self;
         match (ending, started, placed) {

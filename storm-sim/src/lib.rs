@@ -1,5 +1,5 @@
-//! The whole machine in virtual time, under one seed: the Machine Manager's driver and the Node
-//! Managers as they run live, on modelled hosts and a simulated network, with modelled
+//! The whole machine in virtual time, under one seed. The Machine Manager's driver and the Node
+//! Managers run as they do live, on modelled hosts and a simulated network, with modelled
 //! applications.
 //!
 //! - [`Machine`] is a cluster in one thread. Its daemons are the live ones.
@@ -8,10 +8,10 @@
 //! - [`figures`] are the paper's experiments. [`reproduction`] compares their results, and those of
 //!   `storm-model`, with the paper's.
 //! - [`invariants`] are checked at every step; [`Report`] is the result of a run.
-//! - A [`Defect`] makes the daemons wrong, to show that the invariants find it.
+//! - A [`Defect`] makes the daemons wrong, to show that the invariants detect it.
 //!
-//! The crate does not model a network (a fabric of `storm-primitives` does), decide about jobs (the
-//! MM does), or print anything.
+//! The crate does not model a network (a fabric of `storm-primitives` does), does not schedule jobs
+//! (the MM does), and prints nothing.
 
 mod application;
 mod bounded_file;

@@ -16,8 +16,7 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_qsnet_sim::{BUILTIN_NAMES, Fidelity, Load, Machine, Profile, ProfileError};
 use thiserror::Error;
 
-/// The machine of no particular kind. Its delays are random: each seed shows tests
-/// another interleaving.
+/// A generic machine. Its delays are random, so each seed gives tests another interleaving.
 pub const PLAIN: &str = "plain";
 
 /// Bytes of a MiB.
@@ -25,8 +24,7 @@ const MIB: u64 = 1 << 20;
 /// Chunks and their number as in the paper (section 4.4.1), for the plain machine.
 const CHUNK_BYTES: u32 = 512 * 1024;
 const CHUNK_SLOTS: u32 = 2;
-/// Processing elements of a node unless the scenario says otherwise: those of an
-/// ES40 (section 4.1).
+/// Processing elements of a node unless the scenario sets them: those of an ES40 (section 4.1).
 const PES: u32 = 4;
 
 /// Why a name gives no profile.
@@ -59,7 +57,7 @@ pub enum NamedProfileError {
 }
 
 impl NamedProfileError {
-    /// What the user can try.
+    /// Advice for the user.
     pub fn hint(&self) -> String {
         match self {
             NamedProfileError::Unknown(_) => {

@@ -18,8 +18,8 @@ use storm_rm::{JobId, JobIncarnation, PartitionId};
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
-/// The most strobes whose skew is measured at the same time. Beyond it, the oldest is counted with
-/// the nodes that have obeyed it so far.
+/// The most strobes with skews that are measured at the same time. If there are more, the oldest is
+/// counted with the nodes that have obeyed it so far.
 const STROBES: usize = 64;
 
 /// The record of one machine.
@@ -53,7 +53,7 @@ struct Skew {
     nodes: u32,
 }
 
-/// The duties of a record besides remembering the jobs.
+/// The duties of a record in addition to remembering the jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordConfig {
     pub(crate) nodes: u32,
@@ -166,7 +166,7 @@ impl Record {
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until the state of a job changed, or something was violated.
+    /// Waits until the state of a job has changed, or an invariant was violated.
     pub(crate) async fn changed(&self) {
         let seen = self.news.get();
         poll_fn(|cx| {
@@ -246,7 +246,7 @@ impl State {
         let Some(times) = self.jobs.get_mut(&job) else { return };
         match kind {
             JobEventKind::Moved { row } => times.row = Some(*row),
-            // No scenario submits an array, and the others change nothing that is measured.
+            // No scenario submits an array, and the other events change nothing that is measured.
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::Held { .. }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_rm::{JobId, ProcessClass, Rank};
 
-/// The result of a run: the same for the same scenario and seed.
+/// The result of a run. It is the same for the same scenario and seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The seed.
@@ -25,7 +25,7 @@ pub struct Report {
     pub events: u64,
     /// The jobs, in order of their number.
     pub jobs: Vec<JobReport>,
-    /// Jobs of the scenario that were not submitted in the time that there was.
+    /// Jobs of the scenario that could not be submitted in time.
     pub not_submitted: usize,
     /// From the issue of a strobe to its switch on each node.
     pub strobe_to_switch: HistogramSummary,
@@ -57,14 +57,14 @@ pub struct JobReport {
     pub send_ms: Option<f64>,
     /// From the order to start until the manager knows the end: the execution time of Fig. 2.
     pub exec_ms: Option<f64>,
-    /// From its submission to its end as the manager first knew it.
+    /// From its submission to its end, when the manager first knew of it.
     pub response_ms: Option<f64>,
-    /// The response divided by the CPU time of a rank: how many times longer the job took than on a
-    /// machine for itself. Only completed jobs that computed have a slowdown.
+    /// The response time divided by the CPU time of a rank: how many times longer the job took than
+    /// on a machine of its own. Only completed jobs that computed have a slowdown.
     pub slowdown: Option<f64>,
     /// How often the job was put back in the queue.
     pub requeued: u32,
-    /// Where the time of the launch went, as the manager measured it.
+    /// The parts of the launch time, as the manager measured them.
     pub breakdown: Option<LaunchBreakdown>,
     /// The last class that flexible coscheduling gave each rank, in order of the ranks. Ranks that
     /// still have the first class (CS) are left out.
@@ -72,7 +72,7 @@ pub struct JobReport {
     pub classes: Vec<ProcessClass>,
 }
 
-/// A histogram in brief. Times are in microseconds.
+/// A summary of a histogram. Times are in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HistogramSummary {
     /// Samples.

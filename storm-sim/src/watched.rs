@@ -1,6 +1,5 @@
-//! The primitives of the simulated Machine Manager, watched. Each COMPARE-AND-WRITE
-//! that writes is noted in the record, with the memory of the nodes at the instant
-//! when it ends.
+//! The observed primitives of the simulated Machine Manager. Each COMPARE-AND-WRITE with a write is
+//! recorded, with the memory of the nodes at the instant when it ends.
 
 use crate::record::Record;
 use crate::{Compared, Defect, Fact};
@@ -21,7 +20,7 @@ pub(crate) struct Watched {
     inner: SimPrimitives,
     network: SimNetwork,
     record: Rc<Record>,
-    /// Where the flags of ended jobs lie.
+    /// The range of the flags of ended jobs.
     flags: Range<u64>,
     defect: Option<Rc<dyn Defect>>,
 }
@@ -53,15 +52,15 @@ impl Watched {
         Sight { lives, holders }
     }
 
-    /// The node on which the defect, if any, leaves a COMPARE-AND-WRITE unwritten, and the value
-    /// that is there now.
+    /// The node on which the defect leaves a COMPARE-AND-WRITE unwritten, if any, and its present
+    /// value.
     fn to_leave(&self, caw: &CompareAndWrite, addr: GlobalAddr) -> Option<(NodeId, u64)> {
         let node = self.defect.as_ref()?.leaves_unwritten(caw)?;
         let word = self.network.node(node).memory().load_word(addr).ok()?;
         Some((node, word))
     }
 
-    /// The answer as the manager hears it.
+    /// The answer as the manager receives it.
     fn as_heard(
         &self,
         caw: &CompareAndWrite,
@@ -88,7 +87,7 @@ impl Watched {
         }
         let Some(before) = before else { return };
         let after = self.look(&caw.set, addr, value);
-        // A new life begins with fresh memory.
+        // A new incarnation begins with fresh memory.
         let same_life = |node: &NodeId| before.lives.get(node) == after.lives.get(node);
         let changed = after.holders.difference(&before.holders);
         let compared = Compared {

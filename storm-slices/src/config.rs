@@ -12,7 +12,8 @@ pub struct BcsConfig {
     /// Bytes that each link carries in the point-to-point microphase of a slice, each way: its
     /// bandwidth times the length of that phase. Further bytes are carried over.
     pub link_bytes: u64,
-    /// Bytes of descriptors, and of grants, that a node may have for another in one slice.
+    /// The most bytes of descriptors, and of grants, that a node may send to another node in one
+    /// slice.
     pub descriptor_bytes: u64,
     /// Limit of a node's collectives under way at the same time. With 0, there are collectives
     /// within nodes only.
@@ -21,13 +22,13 @@ pub struct BcsConfig {
     pub collective_bytes: u64,
     /// Time that the strobe sender waits before it asks again whether a microphase is over.
     pub poll: Duration,
-    /// Longest rest of slices without news, in case that a notice of news was lost.
+    /// Longest rest without slices, in case a notice of news was lost.
     pub rest: Duration,
 }
 
 impl Default for BcsConfig {
-    /// Slices of 500 us. Each link carries as much as 131 MiB/s, the rate that STORM's paper
-    /// measured from host to host, carry in 300 us of it.
+    /// Slices of 500 us. A link carries in each slice what 300 us carry at 131 MiB/s, the rate from
+    /// host to host in STORM's paper.
     fn default() -> BcsConfig {
         BcsConfig {
             slice: Duration::from_micros(500),
@@ -41,8 +42,8 @@ impl Default for BcsConfig {
     }
 }
 
-/// Bytes of a collective in one slice that carry the longest collective which ranks leave to their
-/// nodes, with its heads. `storm-bcs` checks that the longest fits.
+/// Bytes of a collective in one slice that are enough for the longest collective that ranks leave
+/// to their nodes, with its headers. `storm-bcs` checks that the longest fits.
 pub const RANK_COLLECTIVE_BYTES: u64 = (16 << 10) + 256;
 
 /// A setting that cannot work.

@@ -3,10 +3,11 @@
 use storm_primitives::{NodeSet, PrimitiveError};
 use thiserror::Error;
 
-/// Why a slice did not end as it must.
+/// The reason why a slice did not end properly.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SliceError {
-    /// The slice ended with bytes on the way: a defect of this program or its network.
+    /// Bytes were still on the way when the slice ended: a defect of this program or of its
+    /// network.
     #[error("slice {slice} ended on {nodes} while bytes were on the way")]
     NotEmpty {
         /// The slice.

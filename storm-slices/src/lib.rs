@@ -1,10 +1,10 @@
 //! The slices of buffered coscheduling: their variables in global memory, and the strobes that
-//! lead the nodes through them.
+//! start the microphases on all nodes.
 //!
-//! The Machine Manager needs no more than these: [`Plan`] places the variables, [`Strobe`] is the
-//! command that begins a microphase, and [`StrobeSender`] leads nodes through the microphases of
-//! each slice. What the nodes do in a microphase, and with whose messages, is in `storm-bcs`.
-//! This crate knows no message of a rank, no daemon and no backend.
+//! The Machine Manager uses three types. [`Plan`] places the variables, [`Strobe`] is the command
+//! that begins a microphase, and [`StrobeSender`] leads nodes through the microphases of each
+//! slice. `storm-bcs` defines the work of a node in a microphase. This crate knows no message of a
+//! rank, no daemon and no backend.
 #![forbid(unsafe_code)]
 
 mod config;

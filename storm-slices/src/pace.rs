@@ -3,13 +3,15 @@
 use crate::Phase;
 use std::time::Duration;
 
-/// Duration of a microphase in which something moves, by microphase. The question whether it is
-/// over is not asked earlier: a negative answer costs as much as another, and delays the traffic.
+/// The duration of a microphase in which something moves, by microphase. The sender does not ask
+/// earlier whether the microphase is over. A negative answer costs as much as a positive one, and
+/// delays the traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace([Duration; Phase::ALL.len()]);
 
 impl Pace {
-    /// One question in this many should be answered no: the time is then as short as possible.
+    /// At most one question in this many should be answered no. The wait is then as short as
+    /// possible.
     const ASKED_IN_VAIN: u32 = 8;
 
     /// Time from a microphase's strobe to the first question.
@@ -17,8 +19,9 @@ impl Pace {
         self.0[phase as usize]
     }
 
-    /// Learns that a microphase was over at the time `over` after its strobe. `first` tells whether
-    /// the first question found it so. A time beyond `most` had another cause, and is cut.
+    /// Notes that a microphase was over at the time `over` after its strobe. `first` tells whether
+    /// the first question was already answered yes. A time beyond `most` had another cause, and is
+    /// cut to `most`.
     pub(crate) fn learn(&mut self, phase: Phase, over: Duration, first: bool, most: Duration) {
         let pace = &mut self.0[phase as usize];
         *pace =
@@ -36,7 +39,7 @@ mod tests {
         let (mut pace, phase) = (Pace::default(), Phase::PointToPoint);
         let us = Duration::from_micros;
         for _ in 0..200 {
-            // The microphase takes 40 us, and an answer 10.
+            // The microphase takes 40 us, and an answer takes 10 us.
             let (mut asked, mut first) = (pace.of(phase), true);
             while asked < us(40) {
                 (asked, first) = (asked + us(10), false);

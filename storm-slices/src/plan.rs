@@ -5,7 +5,7 @@ use storm_primitives::{
     EventId, GlobalAddr, GlobalMemory, LayoutBuilder, NodeId, Region, Var, VarArray,
 };
 
-/// Limit of rounds in the tree of nodes of a reduction: the number of nodes fits in this many bits.
+/// The most rounds in the tree of nodes of a reduction. The number of nodes fits in this many bits.
 pub const ROUNDS: u64 = 16;
 
 /// The addresses, which are the same on every node.
@@ -17,21 +17,21 @@ pub struct Plan {
     strobes: VarArray<u64>,
     /// Signalled with each strobe.
     pub strobed: EventId,
-    /// The last microphase that this node is done with, as a strobe's word.
+    /// The last microphase that this node has finished, as a strobe's word.
     pub phase_done: Var<u64>,
     /// The last microphase after which this node had nothing to do in the following one, or two: in
-    /// P2P after MSM, in BBM and RM after P2P. After the last microphase of a slice: nothing in the
-    /// next slice.
+    /// P2P after MSM, in BBM and RM after P2P. After the last microphase of a slice, it means
+    /// nothing to do in the next slice.
     pub skip: Var<u64>,
-    /// The last microphase after which this node had nothing to do in the rest of the slice, and
-    /// nothing on the way.
+    /// The last microphase after which this node had nothing to do in the rest of the slice, and no
+    /// bytes on the way.
     pub empty: Var<u64>,
-    /// By node, on the management node: the slice since which the node has news that needs a slice.
+    /// By node, on the management node: the first slice that the node needs for its news.
     pub news: VarArray<u64>,
     /// Signalled on the management node with each news.
     pub told: EventId,
-    /// The last slice that this node knows to have ended with an empty network everywhere. It knows
-    /// when the next slice begins.
+    /// The last slice that this node knows to have ended with an empty network everywhere. The node
+    /// learns it when the next slice begins.
     pub checkpoint: Var<u64>,
     /// Descriptors, by source node.
     descriptors: Region,
@@ -39,7 +39,7 @@ pub struct Plan {
     grants: Region,
     /// Landing buffer of the point-to-point microphase.
     landing: Region,
-    /// By slot: the communicator whose collective is carried out there, or 0.
+    /// By slot: the communicator that runs its collective in this slot, or 0.
     pub claimed: VarArray<u64>,
     /// By slot: landing buffer of a broadcast or of the result of a reduction.
     broadcast: Region,
@@ -91,7 +91,7 @@ impl Plan {
     }
 
     /// The last microphase after which a node reports that it had nothing to do in the rest of the
-    /// slice, and nothing on the way. A slice ends when all nodes report so.
+    /// slice, and no bytes on the way. A slice ends when all nodes report this.
     pub fn empty(&self) -> Var<u64> {
         self.empty
     }
@@ -106,8 +106,8 @@ impl Plan {
         &self.config
     }
 
-    /// The last slice that ended with an empty network on every node, as a node's memory has it:
-    /// the one before the slice under way.
+    /// The last slice that ended with an empty network on every node, according to a node's memory:
+    /// the slice before the one under way.
     pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
         memory.load(self.checkpoint)
     }

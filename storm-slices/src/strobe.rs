@@ -16,7 +16,7 @@ pub enum Phase {
     /// RM: reductions.
     Reduce,
     /// The node takes arrived bytes out of the network's buffers, and reports that none of its
-    /// bytes is on the way. In the paper the end of the slice implies it.
+    /// bytes is on the way. In the paper, the end of the slice implies it.
     SliceEnd,
 }
 

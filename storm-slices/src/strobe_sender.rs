@@ -1,10 +1,10 @@
 //! The Strobe Sender, on the management node: leads every node through the microphases of each
 //! slice.
 //!
-//! A microphase begins with a strobe, and is over when all nodes report so to a question. If nodes
-//! need not wait for their transfers ([`Primitives::precedes_own_stores`]), all possible questions
-//! follow the strobe at once. A microphase is then one journey to all nodes and back ([decision
-//! 0096](../../docs/decisions/0096-a-microphase-is-one-journey.md)).
+//! A microphase begins with a strobe. It is over when all nodes answer a question with yes. If
+//! nodes need not wait for their transfers ([`Primitives::precedes_own_stores`]), the sender issues
+//! all possible questions right behind the strobe. A microphase is then one journey to all nodes
+//! and back ([decision 0096](../../docs/decisions/0096-a-microphase-is-one-journey.md)).
 
 use crate::pace::Pace;
 use crate::{Phase, Plan, SliceError, Strobe};
@@ -25,15 +25,15 @@ pub struct Checkpoint {
     pub slice: u64,
     /// The nodes that took part.
     pub nodes: NodeSet,
-    /// Time from its first strobe until the network was known to be empty.
+    /// Time from the slice's first strobe until the network was known to be empty.
     pub took: Duration,
-    /// Time by which it ended after the next slice had to begin.
+    /// Time by which the slice ended after the next slice should have begun.
     pub late: Duration,
-    /// Nobody had anything for the slice.
+    /// No node had anything for the slice.
     pub empty: bool,
-    /// Nobody has anything for the next slice. No other is needed before a node has news, which
-    /// [`StrobeSender::rest`] waits for. Ranks hear of this slice's completions when the next would
-    /// begin.
+    /// No node needs the next slice. No further slice is needed until a node has news, which
+    /// [`StrobeSender::rest`] waits for. Ranks learn of this slice's completions when the next
+    /// slice would have begun.
     pub rests: bool,
 }
 
@@ -52,14 +52,14 @@ pub struct StrobeSender<P: Primitives> {
     pace: Pace,
     /// Nodes need not wait for their transfers: questions follow the strobe at once.
     at_once: bool,
-    /// A node has told of news for the slice under way.
+    /// A node has reported news for the slice under way.
     wanted: bool,
-    /// Nobody has anything for a slice after the one under way.
+    /// No node needs a slice after the one under way.
     rests: bool,
 }
 
 impl<P: Primitives> StrobeSender<P> {
-    /// A sender for these nodes, whose first slice begins now.
+    /// A sender for these nodes. The first slice begins now.
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
         let length = plan.config.slice;
@@ -78,7 +78,7 @@ impl<P: Primitives> StrobeSender<P> {
         }
     }
 
-    /// Sets the nodes and the length of slices from the next slice on. Numbers go on.
+    /// Sets the nodes and the length of slices from the next slice on. Slice numbers continue.
     pub fn lead(&mut self, nodes: NodeSet, length: Duration) {
         (self.nodes, self.length) = (nodes, length);
     }
@@ -88,9 +88,9 @@ impl<P: Primitives> StrobeSender<P> {
         self.due = next_edge(self.due, self.length, self.network.runtime().now());
     }
 
-    /// Rests after a slice after which nobody has anything for another. Waits until a node has news
-    /// since then, for [`BcsConfig::rest`](crate::BcsConfig::rest) at most. The next slice begins
-    /// at the next edge. A caller that stops waiting must call [`resume`](Self::resume).
+    /// Rests if the last slice left no node in need of another. Waits until a node has reported
+    /// news since then, at most for [`BcsConfig::rest`](crate::BcsConfig::rest). The next slice
+    /// begins at the next edge. A caller that stops waiting must call [`resume`](Self::resume).
     ///
     /// # Errors
     /// [`SliceError::Network`] when this node is cut off.
@@ -110,8 +110,8 @@ impl<P: Primitives> StrobeSender<P> {
     async fn news(&self) -> Result<(), SliceError> {
         let mut told = self.network.await_event(self.plan.told);
         poll_fn(|cx| {
-            // Another sender with its own nodes is woken by the same signals, and checks for
-            // itself.
+            // Another sender with its own nodes is woken by the same signals, and checks its own
+            // nodes.
             while let Poll::Ready(signal) = Pin::new(&mut told).poll(cx) {
                 if let Err(error) = signal {
                     return Poll::Ready(Err(SliceError::Network(error)));
@@ -122,23 +122,23 @@ impl<P: Primitives> StrobeSender<P> {
         .await
     }
 
-    /// Whether a node has told of news since the last slice.
+    /// Whether a node has reported news since the last slice.
     fn has_news(&self) -> bool {
         let since = |node: NodeId| self.network.memory().load(self.plan.news(node));
         self.nodes.iter().any(|node| since(node) >= self.slice)
     }
 
-    /// Waits for the next slice's time and carries it out. Nothing moves until the next call, so a
-    /// caller that keeps the state of the jobs does it between calls.
+    /// Waits until the next slice is due, and carries it out. Nothing moves until the next call, so
+    /// a caller that stores the state of the jobs stores it between calls.
     ///
     /// # Errors
-    /// [`SliceError::NobodyLeft`], [`SliceError::NotEmpty`]; [`SliceError::Network`] if this node is cut
-    /// off. Nodes that die are left out from then on.
+    /// [`SliceError::NobodyLeft`], [`SliceError::NotEmpty`]; [`SliceError::Network`] if this node
+    /// is cut off. Nodes that have died are left out from then on.
     pub async fn slice(&mut self) -> Result<Checkpoint, SliceError> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
-        // A network with this order may still have to wait for something else now and then.
+        // A network with this order may still have to wait for other operations sometimes.
         self.at_once |= self.network.precedes_own_stores();
         let began = runtime.now();
         let mut phase = self.microphase(Phase::DescriptorExchange).await?;
@@ -148,23 +148,23 @@ impl<P: Primitives> StrobeSender<P> {
             phase = self.microphase(now).await?;
         }
         self.wanted = !self.rests;
-        // Slices that overlap a late one are dropped: nodes skip them and do not catch up. Ranks
-        // compute between slices. After a late slice they have as long as it was late. A slightly
-        // late slice thus delays little, and if each takes much too long, half of the time is the
-        // ranks'.
+        // Slices that would overlap a late one are dropped: nodes skip them and do not catch up.
+        // Ranks compute between slices. After a late slice, they get as much time as the slice was
+        // late. So a slightly late slice delays little. If every slice takes much too long, the
+        // ranks still get half of the time.
         let end = self.due + self.length;
         let now = runtime.now();
         let (late, took) = (now.saturating_since(end), now - began);
-        // A slice that began late has left the ranks that time before it.
+        // A slice that began late has already given its delay to the ranks.
         self.due = if late.is_zero() { end } else { now + late.min(took) };
         let (slice, nodes) = (self.slice, self.nodes.clone());
         Ok(Checkpoint { slice, nodes, took, late, empty, rests: self.rests })
     }
 
     /// Strobes one microphase, waits until it is over everywhere, and returns the next microphase.
-    /// A microphase in which no node has anything to do is left out. `None` means that nothing is
-    /// to do in the rest of the slice, and nothing is on the way. Nodes hear so with the next
-    /// slice.
+    /// A microphase in which no node has anything to do is left out. `None` means that no node has
+    /// anything to do in the rest of the slice, and no bytes are on the way. Nodes learn this with
+    /// the next slice.
     async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, SliceError> {
         let strobe = Strobe { slice: self.slice, phase };
         let word = strobe.to_word();
@@ -188,8 +188,8 @@ impl<P: Primitives> StrobeSender<P> {
                     }
                     return Ok(Some(next));
                 }
-                // Either all nodes are done with the last microphase and bytes are on the way, or
-                // they became done after they were asked for both.
+                // Either all nodes have finished the last microphase and bytes are on the way, or
+                // they finished it after both questions.
                 Ok(Some((Question::Done, None))) => match self.ask(Question::Empty, word).await {
                     Ok(true) => return Ok(None),
                     Ok(false) => {
@@ -202,17 +202,18 @@ impl<P: Primitives> StrobeSender<P> {
                 Ok(None) => self.network.runtime().sleep(self.plan.config.poll).await,
                 Err(error) => {
                     self.leave_out(error)?;
-                    // The set had a dead node, so nobody was strobed.
+                    // The set contained a dead node, so no node was strobed.
                     along = self.strobe(strobe).await?;
                 }
             }
         }
     }
 
-    /// Asks the questions of a microphase; the first time not before it is likely to be over.
+    /// Asks the questions of a microphase. Waits with the first one until the microphase is likely
+    /// to be over.
     async fn ask_later(&mut self, strobe: Strobe, strobed: Instant, first: bool) -> Answer {
         let runtime = self.network.runtime().clone();
-        // If no node is known to have anything, there is nothing to wait for.
+        // If no node is known to have work, there is nothing to wait for.
         if first && (strobe.phase != Phase::DescriptorExchange || self.wanted) {
             runtime.sleep_until(strobed + self.pace.of(strobe.phase)).await;
         }
@@ -254,7 +255,7 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// Strobes all nodes, and waits until all are strobed: a question that overtook their work
+    /// Strobes all nodes, and waits until all are strobed. A question that overtook their work
     /// would be asked in vain. If their work is done when they are strobed, the questions behind
     /// the strobe are answered.
     async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, SliceError> {
@@ -265,7 +266,8 @@ impl<P: Primitives> StrobeSender<P> {
             let xfer = Xfer::new(nodes, addr, words).signal_remote(self.plan.strobed);
             let strobed = self.network.xfer_and_wait(xfer);
             let (strobed, answer) = if self.at_once {
-                // Both are issued when they are first polled, in this order.
+                // The strobe and the questions are issued when they are first polled, in this
+                // order.
                 let (strobed, answer) = join(strobed, self.all_at_once(strobe)).await;
                 (strobed, Some(answer))
             } else {
@@ -309,7 +311,7 @@ impl<P: Primitives> StrobeSender<P> {
 /// The first question that was answered with yes, if any, and the microphase that then follows.
 type Answer = Result<Option<(Question, Option<Phase>)>, PrimitiveError>;
 
-/// The questions to all nodes in a microphase, and so the words that nodes publish.
+/// The questions to all nodes in a microphase. Nodes publish a word for each question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// Is the node done with the microphase?
@@ -321,7 +323,7 @@ enum Question {
 }
 
 /// The questions of a microphase in order, each with the microphase that follows a yes. The
-/// question for collectives alone is asked if there were some.
+/// question about collectives alone is asked if there were collectives.
 fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Phase>)] {
     match phase {
         Phase::DescriptorExchange => {
@@ -348,9 +350,9 @@ fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Pha
     }
 }
 
-/// The decision of a yes. "Nobody has anything for the next slice" decides nothing by itself.
+/// The decision of a yes. "No node has anything for the next slice" decides nothing by itself.
 /// Together with a slice that ended empty, it means that no other slice is needed, and stands for
-/// both.
+/// both answers.
 fn taken(
     question: Question,
     next: Option<Phase>,
@@ -418,7 +420,7 @@ mod tests {
         assert_eq!(ended, Ok(Err(SliceError::NotEmpty { slice: 3, nodes })));
     }
 
-    /// A slice that took 510 us of 500 once delayed the next to 1500 us after it.
+    /// A slice that took 510 us instead of 500 us once delayed the next slice to 1500 us after it.
     #[test]
     fn a_slice_that_is_late_delays_the_next_by_as_much_and_no_more() {
         let (plan, simulation, network) = machine(1);
@@ -452,7 +454,7 @@ mod tests {
         assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
     }
 
-    /// The ranks once stood for as long again as the manager had stood.
+    /// Regression: ranks were stopped for as long again as the manager had been stopped.
     #[test]
     fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
         let (plan, simulation, network) = machine(1);
@@ -478,7 +480,7 @@ mod tests {
         assert_eq!(next_edge(at(1000), length, at(1501)), at(2000));
         assert_eq!(next_edge(at(1000), length, at(2000)), at(2000));
         assert_eq!(next_edge(at(1000), length, at(3999)), at(4000));
-        // Days of 500 us slices, and an edge in the future.
+        // Slices of 500 us over days, and an edge in the future.
         assert_eq!(
             next_edge(at(1000), length, at(86_400_000_000 * 40 + 1)),
             at(86_400_000_000 * 40 + 500)

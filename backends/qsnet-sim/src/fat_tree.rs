@@ -1,8 +1,8 @@
 //! A quaternary fat tree: the distances of packets (paper, section 4.4.2).
 //!
 //! Times are whole picoseconds, so that sums of many packets are exact. The path is the longest of
-//! the machine, as in the paper's model: the management node is at one corner of the floor, and a
-//! multicast is complete when the node at the other corner has it.
+//! the machine, as in the paper's model. The management node is at one corner of the floor. A
+//! multicast is complete when the node at the opposite corner has it.
 
 use storm_model::equations::eq4_diameter;
 use storm_model::{InputError, NodeCount, QsNet};
@@ -115,7 +115,7 @@ impl FatTree {
 }
 
 fn picos(ns: f64) -> u64 {
-    // Checked to be finite and not negative; the cast saturates.
+    // The value was checked to be finite and not negative; the cast saturates.
     (ns * 1e3).round() as u64
 }
 

@@ -3,8 +3,8 @@
 use crate::{Broadcast, Delivery, FatTree, PacketLevel};
 use serde::{Deserialize, Serialize};
 
-/// Packet by packet, or by the formula. Both give the same times (tests compare them to the
-/// picosecond); only their cost differs.
+/// Packet by packet, or by the formula. The two levels give the same times (tests compare them to
+/// the picosecond); only their cost differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {

@@ -1,7 +1,7 @@
 //! The times of a node: files, processes, and the daemons' own turn (paper, sections 4.2 and
 //! 4.4.1).
 //!
-//! All times are those of a node without faults; the caller multiplies by
+//! All times are those of a node without faults; the caller multiplies them by
 //! `SimNetwork::slow_percent`.
 
 use crate::{CpuLoader, Machine, Noise};
@@ -106,7 +106,8 @@ pub(crate) fn time_at(mib_s: Option<f64>, bytes: u64) -> Duration {
         .map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / BYTES_PER_MIB / rate))
 }
 
-/// Converts a value of a checked profile: not negative, and far from the largest duration.
+/// Converts a value of a checked profile. The value is not negative, and far below the largest
+/// duration.
 pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_secs_f64(us / 1e6)
 }

@@ -19,8 +19,8 @@
 //! - [`Load`]: processes that spin ([`CpuLoader`]) or send ([`NetworkLoader`]) on every processor
 //!   (section 4.2.2).
 //!
-//! Every parameter has a name, a unit, a range and a source, in a TOML profile. The profile is the
-//! analytic model's with an additional part, so that every value exists once.
+//! Every parameter has a name, a unit, a range and a source, in a TOML profile. A profile is one of
+//! the analytic model with an additional part, so every value exists once.
 //!
 //! This crate runs no daemon, keeps no clock and carries no byte.
 #![forbid(unsafe_code)]

@@ -116,10 +116,10 @@ impl Machine {
         Machine { load, ..self }
     }
 
-    /// The same machine with files of this file system and buffers in this place.
+    /// The same machine, reading files of this file system into buffers in this place.
     ///
     /// # Errors
-    /// The profile has no speeds for them.
+    /// The profile has no speeds for this file system or these buffers.
     pub fn reading(self, file: SourceFile, buffers: BufferPlace) -> Result<Machine, MachineError> {
         let machine = Machine { file, buffers, ..self };
         let name = machine.profile.machine.name.clone();
@@ -142,7 +142,7 @@ impl Machine {
         self.nodes
     }
 
-    /// The level of detail of its transfers.
+    /// The level of detail of this machine's transfers.
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity
     }

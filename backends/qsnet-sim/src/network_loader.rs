@@ -1,11 +1,11 @@
-//! The sending program of section 4.2.2. Every processor has a process that always has one message
-//! on its way to a partner on another node, and one on its way from it.
+//! The sending program of section 4.2.2. Every processor runs a process that exchanges messages
+//! with a partner on another node. One message is always on its way in each direction.
 //!
 //! The daemons are slower for three reasons.
 //!
 //! - A NIC carries out the transfers of its node one after the other. A daemon's transfer, even a
-//!   small one, waits for a message of every process, the first of them partly done. It also waits
-//!   for earlier transfers of daemons.
+//!   small one, waits for a message of every process; the first of these messages is partly sent.
+//!   It also waits for earlier transfers of daemons.
 //! - A node's I/O bus carries incoming and outgoing data, in turns of a packet. A message gets half
 //!   of the bus, because another message is arriving.
 //! - A packet of a multicast needs its turn on the source's bus. As the network is
@@ -84,7 +84,8 @@ impl NetworkLoader {
     }
 
     /// The mean, over time, of the largest number of incoming messages at any of `nodes` nodes.
-    /// Each of a node's n processes has one partner, whose NIC sends to it for 1/n of the time.
+    /// Each of a node's n processes has one partner. The partner's NIC sends to it for 1/n of the
+    /// time.
     fn most_coming(&self, nodes: u32) -> f64 {
         if nodes == 1 {
             return 1.0;
@@ -99,7 +100,7 @@ impl NetworkLoader {
         let mut mean = 0.0;
         for count in 0..partners {
             up_to += exactly(count);
-            // The largest number is at least one more, unless no node has more.
+            // The largest number is at least one more than at this node, unless no node has more.
             mean += 1.0 - up_to.min(1.0).powf(f64::from(nodes));
         }
         mean

@@ -6,7 +6,7 @@
 //! packet when it has sent this packet completely and the token is back.
 //!
 //! The walk costs a step for every switch and packet. [`Broadcast`](crate::Broadcast) computes the
-//! same times at once; tests compare the two.
+//! same times with a formula; tests compare the results.
 
 use crate::FatTree;
 use crate::fat_tree::ARITY;

@@ -59,8 +59,8 @@ impl QsNetFabric {
         })
     }
 
-    /// The times of a transfer on a network without load: until the NIC can start the next, and
-    /// until its last byte is at the last node.
+    /// The times of a transfer on a network without load. The first ends when the NIC can start the
+    /// next transfer, the second when the last byte is at the last node.
     pub fn transfer(&self, bytes: u64) -> (Duration, Duration) {
         let delivery = self.transfers.delivery(bytes);
         // The host feeds the NIC. If the host is slower than the network, it sets the pace of the

@@ -1,10 +1,10 @@
-//! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs, the
-//! management node at its root (paper, section 3: collectives in logarithmic time).
+//! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs. The
+//! management node is the root of the tree (paper, section 3: collectives in logarithmic time).
 //!
-//! As in the analytic model, every node receives a block completely before it sends it on, once to
-//! each of its children. All nodes of one level have the block at the same time: when the last
-//! child has it. A node's links are busy while it sends. Operations of nodes other than the root
-//! first climb to the root. Every level combines the answers of its children.
+//! As in the analytic model, a node receives a block completely before it sends the block to its
+//! children, one after the other. All nodes of a level count as having the block when the last of
+//! them has it. A node's links are busy while it sends. An operation of a node other than the root
+//! first climbs to the root. On the way back, every node combines the answers of its children.
 
 use crate::host_model::{micros, millis, time_at};
 use crate::qsnet_fabric::exponential;
@@ -34,7 +34,7 @@ pub struct TreeFabric {
     message_wait: Duration,
     detection: Duration,
     host: HostModel,
-    /// Until when the links of each node are busy.
+    /// The time until which the links of each node are busy.
     busy: RefCell<HashMap<NodeId, Instant>>,
 }
 

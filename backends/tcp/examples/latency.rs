@@ -1,14 +1,14 @@
-//! The times of the primitives over TCP on this host, with every node a process of its own.
+//! Measures the primitives over TCP on this host. Every node is a process of its own.
 //!
 //! ```text
 //! cargo run --release -p storm-backend-tcp --example latency -- \
 //!     [NODES] [FANOUT] [CHUNK_KIB] [SESSIONS]
 //! ```
 //!
-//! SESSIONS is `none`, `open` (authenticated, as on loopback) or `sealed` (encrypted as well, as
-//! between hosts). Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8 and
-//! all nodes, and of a COMPARE-AND-WRITE without and with a write. Prints the time of 12 MB in
-//! chunks of 512 KiB, four of them in flight at a time.
+//! SESSIONS is `none`, `open` (authenticated, as on loopback) or `sealed` (also encrypted, as
+//! between hosts). The program prints the median and the 99th percentile of a small XFER-AND-SIGNAL
+//! to 1, 8 and all nodes, and of a COMPARE-AND-WRITE with and without a write. It also prints the
+//! time of 12 MB in chunks of 512 KiB, four of them in flight at a time.
 
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use storm_primitives::{
 
 /// Small operations per figure.
 const ROUNDS: u32 = 2000;
-/// The binary of the paper's Figure 2.
+/// The size of the binary in the paper's Figure 2.
 const FILE_BYTES: u64 = 12_000_000;
 /// The part of a file that one XFER-AND-SIGNAL carries.
 const CHUNK_BYTES: u64 = 512 << 10;
@@ -153,7 +153,7 @@ async fn repeat<E: Error + 'static>(
     Ok(took)
 }
 
-/// Sends the file in chunks. Each slot of the buffer is reused when its chunk is everywhere.
+/// Sends the file in chunks. A slot of the buffer is reused when its chunk is on all nodes.
 async fn send_file(mm: &TcpPrimitives, plan: &Plan, set: &NodeSet) -> Result<(), Box<dyn Error>> {
     let data = bytes::Bytes::from(vec![7; FILE_BYTES as usize]);
     let mut flying = VecDeque::new();
@@ -201,7 +201,7 @@ struct Processes(Vec<Child>);
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // An error means that the process has ended by itself.
+            // An error means only that the process has ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use storm_primitives::Layout;
 use storm_session::Trust;
 
-/// How long a node tries to join unless configured otherwise.
+/// How long a node tries to join, unless configured otherwise.
 pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings of the root. Nodes get the settings that concern them in the
+/// Settings of the root. Nodes receive the settings that concern them in the
 /// [`Welcome`](crate::wire::Welcome).
 #[derive(Clone, Debug)]
 pub struct RootConfig {
@@ -35,15 +35,16 @@ pub struct RootConfig {
     /// The keys of the cluster. Default none: then neither side of a connection is
     /// authenticated, and `listen` must be a loopback address.
     pub trust: Option<Trust>,
-    /// Children per node of the tree. Default 4: on one busy host 2 to 16 are
-    /// alike within the noise (`examples/latency.rs`); over a network 4 keeps the
-    /// tree shallow and a parent's outgoing traffic at four times the file.
+    /// Children per node of the tree. Default 4. On one busy host, 2 to 16 differ by less than the
+    /// noise (`examples/latency.rs`). Over a network, 4 keeps the tree shallow, and a parent sends
+    /// a file only four times.
     pub fanout: u32,
-    /// Transfers up to this many bytes travel with their operation. Default 24 KiB: cheaper than a
-    /// second sweep down the tree. An MPI rank's pieces of at most 16 KiB fit in.
+    /// Transfers up to this many bytes travel with their operation. Default 24 KiB. A second sweep
+    /// down the tree would cost more, and a piece of an MPI rank, at most 16 KiB, fits.
     pub inline_limit_bytes: u32,
     /// Longer transfers travel in chunks of this many bytes. Default 1 MiB and 4 KiB, the most that
-    /// fits a frame: a chunk of a file is one piece, and the pieces fill the tree.
+    /// fits a frame. A chunk of a file is then a single piece, and the pieces of a file keep all
+    /// levels of the tree busy.
     pub chunk_bytes: u32,
     /// Bytes of large transfers in flight at a time, which a node may have to hold. Default 8 MiB.
     /// A longer transfer travels alone.
@@ -53,8 +54,8 @@ pub struct RootConfig {
     pub operation_window: u32,
     /// Unanswered requests per node. Default 256.
     pub request_window: u32,
-    /// When to ping a node: see [`Patience`]. Defaults 400 ms, 400 ms, 3 s, 1 s: a node that is cut
-    /// off is detected within a second.
+    /// When to ping a node: see [`Patience`]. The defaults are 400 ms, 400 ms, 3 s and 1 s. With
+    /// them, a node that is cut off is detected within a second.
     pub patience: Patience,
     /// The network that carries the lanes of the tree. Default none: TCP.
     pub fabric: Option<Rc<dyn Fabric>>,
@@ -106,7 +107,7 @@ pub(crate) fn name_of(fabric: Option<&Rc<dyn Fabric>>) -> &'static str {
     fabric.map_or(TCP, |fabric| fabric.name())
 }
 
-/// Checks the reach: without a key, only loopback addresses are allowed.
+/// Checks that an address needs no key: without a key, only loopback addresses are allowed.
 pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result<()> {
     if trust.is_some() || addr.ip().to_canonical().is_loopback() {
         return Ok(());
@@ -115,9 +116,9 @@ pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// Fits a frame with room to spare.
+/// Leaves room in a frame for the rest of the message.
 const MAX_INLINE_BYTES: u32 = 512 << 10;
-/// The most that fits a frame: an item of 1 MiB and its header are one piece.
+/// The most that fits a frame: an item of 1 MiB and its header travel as one piece.
 const MAX_CHUNK_BYTES: u32 = MAX_PAYLOAD_BYTES as u32;
 
 /// Builds a layout from the root's [`RootConfig::plan`].
@@ -165,25 +166,25 @@ pub struct NodeConfig {
     /// The keys of the cluster. Default none: then `root` and `listen` must be
     /// loopback addresses.
     pub trust: Option<Trust>,
-    /// Whether to keep trying when the root has another key. A node that was a member may be ahead
+    /// Whether to keep trying while the root has another key. A node that was a member may be ahead
     /// of a root that is about to get the new key. Default false: a wrong key should be reported
     /// soon.
     pub await_key: bool,
-    /// Whether to keep trying after any refusal. A node that was a member has jobs, and the cause
-    /// of the refusal may be mended. Default false.
+    /// Whether to keep trying after any refusal. A former member may have running jobs, and an
+    /// operator may remove the cause of the refusal. Default false.
     pub persist: bool,
-    /// Whether this node may switch to the network that the root uses. A refusal because of the
-    /// network is then reported at once. Default false.
+    /// Whether this node may switch to the network that the root uses. If so, a refusal because of
+    /// the network is reported at once. Default false.
     pub follows: bool,
-    /// Whether pieces of large transfers may come as references to memory of a parent
-    /// on this host ([`shared_memory`](crate::shared_memory)). Default true.
+    /// Whether pieces of large transfers may arrive as references to memory of a parent on the same
+    /// host ([`shared_memory`](crate::shared_memory)). Default true.
     pub by_reference: bool,
     /// The network that carries the lanes of the tree; the root must use the same. Default none:
     /// TCP.
     pub fabric: Option<Rc<dyn Fabric>>,
     /// How long to try to reach the root. Default 30 s: the root may be starting.
     pub join_timeout: Duration,
-    /// A root that is silent for this long is gone. Default 10 s: ten of its keepalives.
+    /// A root that is silent for this long counts as gone. Default 10 s: ten of its keepalives.
     pub root_timeout: Duration,
     /// Sees every frame.
     pub observer: Observer,

@@ -1,10 +1,10 @@
 //! Another network under the tree, which carries the frames of its lanes instead of TCP.
 //!
-//! A lane is always opened over TCP, where both sides prove their identity. Each side then sends
-//! the other, in that session, the offer of its end ([`Opening`]). From there on, frames go by the
-//! [`Carrier`]. The TCP connection only reports, by its end, that the other side is gone. Control
-//! links stay on TCP, because they tell who is alive. The order of operations, deaths and repairs
-//! are the same on every fabric.
+//! A lane is always opened over TCP, where both sides prove their identity. In this session, each
+//! side sends the other the offer of its end ([`Opening`]). From then on, the [`Carrier`] carries
+//! the frames. The TCP connection only reports, by its end, that the other side is gone. Control
+//! links stay on TCP, because they show which nodes are alive. Every fabric has the same order of
+//! operations, deaths and repairs.
 
 use crate::wire::Lane;
 use bytes::Bytes;
@@ -28,9 +28,9 @@ pub trait Fabric: fmt::Debug {
     /// The longest payload of a chunk that it carries, in bytes.
     fn max_chunk_bytes(&self) -> u32;
 
-    /// Places `data`, which is about to be sent to several children, where sending costs least.
-    /// Returns `data` itself or a copy. `for_many` means most of all members: a network that can
-    /// send to all at once uses it.
+    /// Places `data`, which is about to be sent to several children, in the memory from which
+    /// sending costs least. Returns `data` itself or a copy. If `for_many` is true, most members
+    /// get the data, and a network that can send to all at once does so.
     fn place(&self, data: Bytes, for_many: bool) -> Bytes;
 
     /// Makes this side's end of a lane.
@@ -49,26 +49,27 @@ pub enum End {
     Child,
 }
 
-/// One end of a lane before it is connected.
+/// A lane's end on this side, before it is connected.
 pub trait Opening {
     /// The data that the other end needs to connect. At most [`MAX_OFFER_BYTES`].
     fn offer(&self) -> Vec<u8>;
 
-    /// Connects to the other end, whose [`offer`](Self::offer) is `theirs`. The parent connects
-    /// first; the child connects second, and sends first.
+    /// Connects to the other end. `theirs` is its [`offer`](Self::offer). The parent connects
+    /// first. The child connects second, and sends first.
     ///
     /// # Errors
     /// If the two offers do not fit together.
     fn connect(self: Box<Self>, theirs: &[u8]) -> io::Result<Rc<dyn Carrier>>;
 }
 
-/// The longest offer: it travels in the first frame of a connection.
+/// The longest offer. It travels in the first frame of a connection.
 pub const MAX_OFFER_BYTES: usize = 1024;
 
-/// A connected lane: bytes in order, each way. Dropping it ends it.
+/// A connected lane: ordered bytes in both directions. Dropping it ends it.
 pub trait Carrier: fmt::Debug {
-    /// Sends as much from the front of `out` as possible now. True if that was all. On a bulk lane
-    /// `out` is a frame's head and payload, which go together or not at all.
+    /// Sends as much from the front of `out` as possible now. Returns true if all was sent. On a
+    /// bulk lane, `out` is the header and the payload of one frame, which are sent together or not
+    /// at all.
     ///
     /// # Errors
     /// If the lane has ended.
@@ -80,7 +81,7 @@ pub trait Carrier: fmt::Debug {
     /// If the lane has ended.
     fn writable(&self) -> LocalBoxFuture<'_, io::Result<()>>;
 
-    /// The poll function of [`read`](#method.read). One task at a time.
+    /// The poll function of [`read`](#method.read). Only one task may poll at a time.
     ///
     /// # Errors
     /// If the lane has ended.
@@ -89,13 +90,13 @@ pub trait Carrier: fmt::Debug {
     /// The task that waits in [`poll_read`](Self::poll_read) no longer waits.
     fn stop_reading(&self);
 
-    /// Ends the lane at once: from here on, data of the other side has no effect here.
+    /// Ends the lane at once: data that the other side sends later has no effect here.
     fn shutdown(&self);
 }
 
 impl<'a> dyn Carrier + 'a {
-    /// Reads at least one byte, on a bulk lane a whole frame. May be dropped and called again
-    /// without loss. One task at a time.
+    /// Reads at least one byte; on a bulk lane, a whole frame. The future may be dropped and the
+    /// method called again without loss. Only one task may read at a time.
     ///
     /// # Errors
     /// If the lane has ended.

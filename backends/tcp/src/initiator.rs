@@ -1,11 +1,11 @@
 //! The operations that this node has issued and that have no outcome yet.
 //!
-//! XFER-AND-SIGNAL never blocks. Requests beyond the root's window wait here with their data, for
-//! as long as the node issues faster than they complete.
+//! XFER-AND-SIGNAL never blocks. Requests beyond the root's window wait here with their data, until
+//! earlier ones are complete.
 //!
 //! Most requests get their place in the order as soon as they reach the root: they are *prompt*.
-//! The others wait at the root, either for their data to be everywhere or for a comparison.
-//! Requests behind them wait, too.
+//! The others wait at the root, either until their data is everywhere or for a comparison. Later
+//! requests wait behind them.
 
 use crate::wire::{Primitive, Request, RequestId};
 use bytes::Bytes;
@@ -74,19 +74,19 @@ impl Initiator {
         Some(issued)
     }
 
-    /// Whether every request without an outcome is prompt and fits the window. All of them are then
-    /// at the root, or on their way, once the queue has been sent.
+    /// Whether every request without an outcome is prompt and fits the window. If so, all of them
+    /// are at the root, or on their way, once the queue has been sent.
     pub(crate) fn is_prompt(&self) -> bool {
         self.slow.is_empty() && self.sent.len() + self.queue.len() <= self.window
     }
 
-    /// The last sent request that nothing holds up, if the root may not have placed it yet.
+    /// The last sent request that no other holds up, if the root may not have placed it yet.
     pub(crate) fn last_prompt(&self) -> Option<RequestId> {
         let end = self.slow.first().copied().unwrap_or(self.next);
         self.sent.range(..end).next_back().map(|(id, _)| *id)
     }
 
-    /// The data of a request whose transfer may begin.
+    /// The data of a request that may begin its transfer.
     pub(crate) fn data(&self, request: RequestId) -> Option<Bytes> {
         self.sent.get(&request).map(|(_, data)| data.clone())
     }
@@ -116,7 +116,7 @@ impl Initiator {
             Waiter::Event(Some(event)) => {
                 self.events.signal(event, outcome.map(|_| ()));
             }
-            // The task that asked may be gone.
+            // The task that waits for the answer may be gone.
             Waiter::Answer(answer) => drop(answer.send(outcome)),
         }
     }

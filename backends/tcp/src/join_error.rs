@@ -16,7 +16,7 @@ pub enum JoinError {
     /// The root and this node do not trust each other.
     #[error("there is no session with the Machine Manager")]
     Session(#[source] SessionError),
-    /// The peer does not answer as a root does.
+    /// The peer does not answer like a root.
     #[error(
         "the address does not answer as a Machine Manager of this cluster, or the manager is going \
          down"
@@ -38,7 +38,7 @@ impl From<SessionError> for JoinError {
     fn from(error: SessionError) -> JoinError {
         match error {
             SessionError::Io(error) => JoinError::Io(error),
-            // A root that goes down closes the session, too.
+            // A root that shuts down closes the session, too.
             SessionError::Closed => JoinError::NoAnswer,
             error => JoinError::Session(error),
         }

@@ -1,7 +1,7 @@
 //! The primitives on a self-repairing tree of TCP connections, for any Linux cluster.
 //!
 //! The management node is the [`Root`]. It gives every operation its place in one order and sends
-//! it down a tree of nodes, which combine the replies on the way back (paper, section 2.4.1, on
+//! it down a tree of nodes. The nodes combine the replies on the way back (paper, section 2.4.1, on
 //! networks without hardware multicast). A [`Node`] has a *control link* to the root, for its own
 //! requests, changes of the tree and direct pings. It has two lanes to its parent: the *express
 //! lane* for operations and replies, the *bulk lane* for the data of large transfers.
@@ -9,7 +9,7 @@
 //! The deciding parts are pure: [`sequencer`] (the order, at the root) and [`engine`] (one node of
 //! the tree) know no socket and no clock. The driver only carries frames between them.
 //!
-//! Another network than TCP may carry the lanes: [`fabric`].
+//! A network other than TCP may carry the lanes: [`fabric`].
 //!
 //! Members that hold a [`ClusterKey`] speak only to peers that prove that they hold it too:
 //! `storm_session`.

@@ -1,12 +1,14 @@
-//! Detects nodes that do not answer, by pings on the control links. No sockets, no clock.
+//! Detects nodes that do not answer, by pings on the control links. This module has no sockets and
+//! no clock.
 //!
-//! The root pings a node when an operation waits for a reply from its part of the tree, and
-//! otherwise now and then. Each node is asked directly, so that the children of a frozen node are
-//! not blamed for it.
+//! The root pings a node when an operation waits for a reply from its part of the tree, and now and
+//! then otherwise. It pings each node directly, so the children of a frozen node are not taken for
+//! dead.
 //!
-//! Two silences differ. If the node's host does not even acknowledge the ping, the host or the way
-//! to it is lost, and the root is soon certain. If the host does, the node's process is stopped, or
-//! gets no turn on an overloaded host, and it is given longer.
+//! The module distinguishes two kinds of silence. If the node's host does not acknowledge the ping,
+//! the host or the way to it is lost, and the root soon declares the node dead. If the host
+//! acknowledges it, the node's process is stopped or gets no processor on an overloaded host, and
+//! it gets more time.
 //!
 //! Time counts only while this process runs: after the root itself was stopped for a while, all
 //! nodes still have their full time to answer.
@@ -20,18 +22,18 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 pub struct Patience {
     /// The root pings the missing nodes of an operation that waits this long.
     pub stall_timeout: Duration,
-    /// A node is cut off as dead if it does not answer for this long, and its host does not
-    /// acknowledge the ping either.
+    /// A node is cut off as dead if it does not answer for this long and its host does not
+    /// acknowledge the ping.
     pub ping_timeout: Duration,
-    /// A node that does not answer for this long is dead even if its host is well. At least
-    /// `ping_timeout`; a smaller value counts as that.
+    /// A node that does not answer for this long is dead, even if its host is well. Values below
+    /// `ping_timeout` count as `ping_timeout`.
     pub hang_timeout: Duration,
-    /// How often a node is pinged that nobody waits for.
+    /// How often to ping a node on which no operation waits.
     pub keepalive: Duration,
 }
 
 impl Patience {
-    /// How often to look: a limit is overrun by an eighth at most.
+    /// How often to check: a limit is exceeded by an eighth at most.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.stall_timeout.min(self.ping_timeout).min(self.keepalive);
         (shortest / 8).max(Duration::from_millis(1))
@@ -52,12 +54,12 @@ pub(crate) struct Findings {
 pub(crate) struct Liveness {
     patience: Patience,
     last_look: Option<Instant>,
-    /// How long this process has been running, as far as its looks tell.
+    /// How long this process has been running, as far as its checks show.
     awake: Duration,
     nodes: BTreeMap<NodeId, Asked>,
 }
 
-/// A node's last ping, in time awake, and whether it was answered.
+/// A node's last ping, in the root's running time, and whether it was answered.
 #[derive(Debug)]
 struct Asked {
     at: Duration,
@@ -79,14 +81,14 @@ impl Liveness {
         self.nodes.remove(&node);
     }
 
-    /// The node has sent a message, of any kind.
+    /// The node has sent a message of any kind.
     pub(crate) fn heard(&mut self, node: NodeId) {
         if let Some(asked) = self.nodes.get_mut(&node) {
             asked.answered = true;
         }
     }
 
-    /// Looks at all nodes. Operations wait for `suspects`. `unacknowledged_for` tells how long a
+    /// Checks all nodes. Operations wait for `suspects`. `unacknowledged_for` tells how long a
     /// node's host has left sent data unacknowledged.
     pub(crate) fn look(
         &mut self,
@@ -101,8 +103,8 @@ impl Liveness {
         for (node, asked) in &mut self.nodes {
             let since = self.awake.saturating_sub(asked.at);
             if !asked.answered {
-                // A ping that was just sent is unacknowledged, too. A host is silent only if it was
-                // so at every look.
+                // A ping that was just sent is unacknowledged, too. A host counts as silent only if
+                // every check found it silent.
                 if unacknowledged_for(*node) <= passed {
                     asked.host_at = self.awake;
                 }
@@ -134,7 +136,7 @@ mod tests {
         keepalive: Duration::from_secs(1),
     };
 
-    /// Looks every 50 ms. The nodes up to `answering` answer; the hosts of the nodes from
+    /// Checks every 50 ms. The nodes up to `answering` answer; the hosts of the nodes from
     /// `unreached` on do not acknowledge.
     fn look_until(
         liveness: &mut Liveness,
@@ -178,7 +180,7 @@ mod tests {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
         for ms in (0..2900).step_by(50) {
-            // At one look of three, data is on its way and the last acknowledgement was long ago.
+            // At one check of three, data is on its way and the last acknowledgement is long past.
             let on_its_way = if ms % 150 == 0 { 900 } else { 0 };
             let now = Instant::ORIGIN + Duration::from_millis(ms);
             let findings =

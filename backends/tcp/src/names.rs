@@ -13,7 +13,7 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// Only the given names; the first is `n1`.
+    /// Only the given names. The first is `n1`.
     pub fn fixed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> NameTable {
         let ids: BTreeMap<String, NodeId> =
             names.into_iter().zip(1..).map(|(name, id)| (name.into(), NodeId(id))).collect();
@@ -27,13 +27,13 @@ impl NameTable {
         NameTable { max_nodes: ids.len() as u32, ids, open: false }
     }
 
-    /// Any name: the first unknown one that joins becomes `n1`, and so on up to
-    /// `max_nodes`. A name keeps its id for the life of the root.
+    /// Accepts any name: the first unknown one that joins becomes `n1`, and so on up to
+    /// `max_nodes`. A name keeps its id as long as the root runs.
     pub fn open(max_nodes: u32) -> NameTable {
         NameTable { ids: BTreeMap::new(), max_nodes, open: true }
     }
 
-    /// The name of a node, for people.
+    /// The name of a node, for messages to users.
     pub(crate) fn name(&self, node: NodeId) -> String {
         let named = self.ids.iter().find(|(_, id)| **id == node);
         let unnamed =

@@ -13,7 +13,7 @@ pub enum Direction {
     Receive,
 }
 
-/// The kind of link that a frame goes over, which limits the kinds of frame.
+/// The kind of link that carries a frame. It limits the kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// Between a node and the root: views, requests, outcomes, pings.
@@ -26,7 +26,7 @@ pub enum LinkKind {
     Bulk,
 }
 
-/// Called for each frame, before it is sent or processed. Costs a branch if there is none.
+/// Called for each frame, before it is sent or processed. Without a callback, it costs a branch.
 #[derive(Clone, Default)]
 pub struct Observer {
     callback: Option<Rc<Callback>>,
@@ -35,7 +35,7 @@ pub struct Observer {
 type Callback = dyn Fn(Direction, LinkKind, &[u8]);
 
 impl Observer {
-    /// Calls `callback` with each frame: for chunks sent, only its head.
+    /// Calls `callback` with each frame. For a chunk that is sent, `callback` gets only the header.
     pub fn new(callback: impl Fn(Direction, LinkKind, &[u8]) + 'static) -> Observer {
         Observer { callback: Some(Rc::new(callback)) }
     }

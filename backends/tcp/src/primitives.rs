@@ -14,8 +14,8 @@ use storm_primitives::{
 };
 use tokio::sync::oneshot;
 
-/// The primitives as one life of one node sees them. Clones share the life. It goes on without them
-/// until it is cut off or [shut down](Self::shut_down).
+/// The primitives as one incarnation of one node sees them. Clones share the incarnation. It
+/// continues after they are dropped, until it is cut off or [shut down](Self::shut_down).
 #[derive(Clone)]
 pub struct TcpPrimitives {
     core: Rc<Core>,
@@ -26,27 +26,27 @@ impl TcpPrimitives {
         TcpPrimitives { core }
     }
 
-    /// Which life of the node this is.
+    /// The incarnation of the node.
     pub fn incarnation(&self) -> Incarnation {
         self.core.incarnation
     }
 
-    /// Completes when this node is no longer part of the cluster: the root is gone or has cut it
-    /// off. All its operations have failed by then. Joining again starts a new life with new
-    /// memory.
+    /// Completes when this node is no longer part of the cluster, because the root is gone or has
+    /// cut it off. All operations of the node have failed by then. A node that joins again starts a
+    /// new incarnation with new memory.
     pub fn closed(&self) -> impl Future<Output = ()> + 'static {
         let core = self.core.clone();
         async move { core.ended().await }
     }
 
-    /// Leaves at once, as if the process had died. A node that calls this must end its work for the
-    /// cluster within [the time allowed](Membership::process_ended).
+    /// Leaves at once, as if the process had died. The caller must end its work for the cluster
+    /// within [the time allowed](Membership::process_ended).
     pub fn shut_down(&self) {
         self.core.finish_with_process();
     }
 
-    /// Bytes of data that wait for their operations to complete: data of this node's own
-    /// operations, and of large transfers passing through.
+    /// Bytes of data held for incomplete operations: of this node's own operations, and of large
+    /// transfers that it forwards.
     pub fn held_bytes(&self) -> u64 {
         let engine = self.core.engine.borrow();
         let passing = engine.staged_bytes() + engine.lent_bytes();
@@ -91,7 +91,7 @@ impl Primitives for TcpPrimitives {
         async move {
             let (answer, outcome) = oneshot::channel();
             core.issue(Primitive::Compare(caw), Bytes::new(), Waiter::Answer(answer));
-            // The sender is dropped without an answer only if the member ends.
+            // The sender is dropped without an answer only when the member ends.
             outcome.await.unwrap_or(Err(PrimitiveError::Disconnected))
         }
     }
@@ -119,7 +119,7 @@ impl Root {
     /// drives it. Dropping the root ends it.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// The address cannot be listened on.
     pub fn bind(config: crate::RootConfig) -> std::io::Result<Root> {
         let (core, local_addr) = crate::driver::root::bind(config)?;
         Ok(Root { handle: TcpPrimitives::new(core), local_addr })

@@ -1,7 +1,7 @@
 //! Real time and tokio tasks behind the [`Runtime`] trait.
 //!
-//! Timers do not use `tokio::time`, whose wheel turns once a millisecond. All sleepers share one
-//! timerfd, armed for the earliest of them.
+//! Timers do not use `tokio::time`, because its wheel turns only once a millisecond. All sleepers
+//! share one timerfd, armed for the earliest of them.
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -50,10 +50,10 @@ struct Timers {
 }
 
 impl TcpRuntime {
-    /// Must be called within a `LocalSet`; the timers live as long as the set.
+    /// Must be called within a `LocalSet`. The timers work until the set is dropped.
     ///
     /// # Errors
-    /// If the system has no timer left.
+    /// The system has no timer left.
     pub fn new() -> io::Result<TcpRuntime> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
@@ -105,11 +105,12 @@ fn now() -> Instant {
     Instant::ORIGIN + since.unwrap_or_default()
 }
 
-/// Wakes the sleepers whose time has come, each time the timer fires.
+/// Wakes the sleepers that are due, each time the timer fires.
 async fn drive(fd: Rc<AsyncFd<Timer>>, timers: Weak<RefCell<Timers>>) {
     loop {
         let Ok(mut guard) = fd.readable().await else { return };
-        // Reading the count of expirations makes the timer quiet; the count itself does not matter.
+        // Reading the number of expirations disarms the notification; the number itself is not
+        // needed.
         let _ = guard.get_inner().0.wait();
         guard.clear_ready();
         let Some(timers) = timers.upgrade() else { return };
@@ -127,11 +128,11 @@ impl Timers {
         due.into_values().collect()
     }
 
-    /// Arms the timer for the earliest sleeper, unless it is armed so already.
+    /// Arms the timer for the earliest sleeper, unless it is armed already.
     fn arm(&mut self) {
         let Some(((first, _), _)) = self.sleepers.first_key_value() else { return };
         if self.armed.is_some_and(|armed| armed <= *first) {
-            // At worst the timer fires early and is armed again.
+            // At worst the timer fires early, and is armed again.
             return;
         }
         let at = TimeSpec::from_duration(first.since_origin());
@@ -191,7 +192,8 @@ mod tests {
         let runtime = runtime.expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let clock = TcpRuntime::new().expect("a timer");
-            // Their order is not checked: it depends only on how often this thread runs.
+            // The test does not check the order of the sleepers: it depends on how often this
+            // thread runs.
             let sleep = async |ms: u64| {
                 let begun = clock.now();
                 clock.sleep(Duration::from_millis(ms)).await;

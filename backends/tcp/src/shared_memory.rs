@@ -1,13 +1,14 @@
 //! Pieces of large transfers between members on one host. The bytes stay in sealed memory, and the
-//! frame says where to find them.
+//! frame tells where they are.
 //!
 //! Loopback sockets copy a piece twice for every child and wake the child several times. A file in
 //! memory (`memfd_create(2)`) is written once, by the root. Every other member reads it and passes
 //! the reference on to its own children. The seals (`F_SEAL_WRITE`, `F_SEAL_SHRINK`) guarantee that
-//! nobody can change or truncate it, the owner included: all members read the same.
+//! no process can change or truncate the file, not even its owner. All members therefore read the
+//! same bytes.
 //!
-//! A local reference is not trusted. A reference that does not lead to a sealed file of the
-//! announced identity and length is refused, and the link goes on without references
+//! A member does not trust a local reference. It refuses a reference that does not lead to a sealed
+//! file of the announced identity and length, and the link continues without references
 //! ([`SharedMemoryError`]).
 
 use crate::wire::MAX_PAYLOAD_BYTES;
@@ -37,11 +38,11 @@ const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_SEAL);
-/// Without these seals, a member might pass on other bytes than it read.
+/// Without these seals, a member might pass on other bytes than it has read.
 const NEEDED_SEALS: SealFlag = SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_SHRINK);
 
 /// Identifies a host and its network namespace. Members with equal ids can open each other's files.
-/// A network namespace counts as a host, as it does on the network.
+/// A network namespace counts as a host of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostId {
     boot: String,
@@ -50,7 +51,7 @@ pub struct HostId {
 }
 
 impl HostId {
-    /// The id of this process's host; `None` if the system does not tell it.
+    /// The id of this process's host; `None` if the system does not provide it.
     pub fn own() -> Option<HostId> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let namespace =
@@ -101,9 +102,9 @@ pub enum SharedMemoryError {
 pub enum Outlook {
     /// The owner process is gone, and its bytes with it.
     OwnerGone,
-    /// The process has closed its descriptor: the reference came too late.
+    /// The process has closed its descriptor: the reference was used too late.
     Outdated,
-    /// This process cannot open memory of the owner.
+    /// This process has no access to memory of the owner.
     Closed,
 }
 
@@ -170,8 +171,8 @@ impl Piece {
         &self.bytes
     }
 
-    /// A reference by which another process of this host finds the bytes, valid while this piece or
-    /// a clone of it lives. `None` if sending is better.
+    /// A reference by which another process of this host finds the bytes. It is valid until this
+    /// piece and all its clones are dropped. `None` if sending is better.
     pub fn reference(&self) -> Option<Reference> {
         if self.bytes.len() < MIN_SHARED_BYTES {
             return None;
@@ -197,7 +198,7 @@ impl Piece {
         let Reference { process, descriptor, inode, len } = *reference;
         let cannot = |source| SharedMemoryError::Open { process, source };
         let other = || SharedMemoryError::Other { process };
-        // The descriptor may be something else by now; opening it must not block.
+        // The descriptor may refer to something else by now. Opening it must not block.
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
         let path = format!("/proc/{process}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -215,13 +216,14 @@ impl Piece {
     }
 }
 
-/// Maps all of a sealed file, without a copy. The pages are shared by all members, and each reader
-/// loads the bytes into its cache only once.
+/// Maps all of a sealed file, without a copy. All members share the pages, and each reader loads
+/// the bytes into its cache only once.
 fn map(file: &File) -> io::Result<Bytes> {
-    // SAFETY: the mapping is shared memory that nobody can write to or truncate any more, neither
-    // this process nor the file's maker. The file has `NEEDED_SEALS`, which cannot be taken back,
-    // and `F_SEAL_WRITE` is not given while a writable mapping exists (memfd_create(2), fcntl(2)).
-    // The bytes therefore do not change behind a `&[u8]`, and reading never raises SIGBUS.
+    // SAFETY: the mapping is shared memory that no process can write to or truncate any more,
+    // neither this process nor the file's maker. The file has `NEEDED_SEALS`, which cannot be taken
+    // back, and `F_SEAL_WRITE` is not given while a writable mapping exists (memfd_create(2),
+    // fcntl(2)). The bytes therefore do not change behind a `&[u8]`, and reading never raises
+    // SIGBUS.
     let mapping = unsafe { Mmap::map(file)? };
     Ok(Bytes::from_owner(mapping))
 }
@@ -271,7 +273,7 @@ mod tests {
         let reference = original.reference().expect("memory");
         let opened = Piece::open(&reference).expect("it is there");
         assert_eq!(opened.bytes(), original.bytes());
-        // The second passes it to a third after the first is gone.
+        // The second member passes it to a third after the first is gone.
         drop(original);
         let passed_on = Piece::open(&opened.reference().expect("memory")).expect("it is there");
         assert_eq!(passed_on.bytes(), opened.bytes());
@@ -302,7 +304,7 @@ mod tests {
             ..reference.clone()
         };
         assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
-        // A pipe without writes does not block the reader.
+        // A pipe that is never written to must not block the reader.
         let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
         let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
         assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));

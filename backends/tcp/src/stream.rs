@@ -1,4 +1,4 @@
-//! The byte stream under every link. All sockets are opened and accepted here, and become sessions
+//! The byte stream under every link. All sockets are opened and accepted here. They become sessions
 //! if the member holds a key.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,9 +13,9 @@ use storm_session::{self as session, Sealed, SessionError, Trust};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Slices given to one write: more gain nothing.
+/// The most slices for one write: more would gain nothing.
 const MAX_SLICES: usize = 32;
-/// Longer than the hello of a node without a key.
+/// Longer than the hello of a node that has no key.
 const MAX_DISCARDED_BYTES: usize = 4096;
 
 /// One connection.
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Opens a connection to `addr`, and a session if there is a key. Falls back to the previous
-    /// key if the other side has no other yet.
+    /// key if the other side does not have the new one yet.
     pub(crate) async fn connect(
         addr: SocketAddr,
         trust: Option<&Trust>,
@@ -48,20 +48,21 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes a session of an accepted connection. Nothing it carries is trusted before.
+    /// Makes a session of an accepted connection. Nothing that the connection carries is trusted
+    /// before.
     pub(crate) async fn authenticate(&mut self, trust: &Trust) -> Result<(), SessionError> {
         self.sealed = session::accept(&mut self.tcp, trust).await?;
         Ok(())
     }
 
-    /// Discards arrived bytes. Closing with unread bytes could cut off the last message to the
-    /// peer.
+    /// Discards bytes that have arrived. If the socket were closed with unread bytes, the last
+    /// message to the peer could be lost.
     pub(crate) fn discard_arrived(&self) {
         // An error means that nothing has arrived.
         let _ = self.tcp.try_read(&mut [0; MAX_DISCARDED_BYTES]);
     }
 
-    /// Tells a peer that opened the connection with a key that this cluster has none.
+    /// Replies to a peer that opened the connection with a key that this cluster has none.
     pub(crate) async fn refuse_keyed(&mut self) -> io::Result<()> {
         session::refuse_keyed(&mut self.tcp).await
     }
@@ -131,8 +132,8 @@ impl Stream {
         }
     }
 
-    /// Writes as much from the front of `out` as fits now. True if everything did. After a false,
-    /// call it again even if `out` is empty.
+    /// Writes as much from the front of `out` as fits now. Returns true if everything was written.
+    /// After a false, call it again even if `out` is empty.
     pub(crate) fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
         if let Some(sealed) = &self.sealed {
             return self.write_sealed(sealed, out);
@@ -173,7 +174,7 @@ impl Stream {
     }
 
     /// Waits for the end of a stream on which no more data is expected. Unexpected data counts as
-    /// its end, too.
+    /// the end, too.
     pub(crate) async fn ended(&self) {
         loop {
             if self.tcp.readable().await.is_err() {
@@ -191,9 +192,9 @@ impl Stream {
         self.tcp.writable().await
     }
 
-    /// How long the peer's host has acknowledged nothing although data waits for it; zero if none
-    /// waits. A host that acknowledges is well, and so is the way to it. The value tells nothing
-    /// about the reading process.
+    /// How long the peer's host has acknowledged nothing although data waits for it; zero if no
+    /// data waits. A host that acknowledges is well, and so is the way to it. The value tells
+    /// nothing about the process that reads.
     pub(crate) fn unacknowledged_for(&self) -> Duration {
         // SAFETY: all zeros is a value of this struct of integers.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
@@ -209,15 +210,15 @@ impl Stream {
                 &raw mut length,
             )
         };
-        // A socket that cannot be asked has ended; its reader notices.
+        // A socket without status has ended. Its reader notices the end.
         if result != 0 || info.tcpi_unacked == 0 {
             return Duration::ZERO;
         }
         Duration::from_millis(info.tcpi_last_ack_recv.into())
     }
 
-    /// Ends the stream so that the other side sees an error: it has not got everything that it
-    /// should have read.
+    /// Ends the stream so that the other side sees an error, because the other side has not
+    /// received everything.
     pub(crate) fn break_off(&self) {
         let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
         let length = size_of::<libc::sockaddr>() as libc::socklen_t;

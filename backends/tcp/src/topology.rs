@@ -1,8 +1,8 @@
 //! The tree: members in positions 0, 1, 2, ...; the parent of position `i` is position
 //! `(i - 1) / fanout`. Position 0 is the root.
 //!
-//! A node that joins takes the next position. When a node dies, the holder of the last position
-//! takes its place, so that a change moves few nodes.
+//! A node that joins takes the next position. When a node dies, the node in the last position takes
+//! its place. So a change moves few nodes.
 
 use crate::wire::{Member, View};
 use std::net::SocketAddr;
@@ -49,7 +49,8 @@ impl Topology {
         (at < self.positions.len()).then_some(at as u32)
     }
 
-    /// Takes over a view. False if it makes no sense: a hole, or a position beyond the end.
+    /// Takes over a view. Returns false if the view is inconsistent: it has a hole, or a position
+    /// beyond the end.
     pub fn apply(&mut self, view: &View) -> bool {
         let len = view.len as usize;
         self.positions.truncate(len);
@@ -63,13 +64,13 @@ impl Topology {
         self.positions.len() == len
     }
 
-    /// The parent of `node`; none for the root and for strangers.
+    /// The parent of `node`; `None` for the root and for nodes outside the tree.
     pub fn parent(&self, node: NodeId) -> Option<&Member> {
         let at = self.position(node)?;
         (at > 0).then(|| &self.positions[(at - 1) / self.fanout])
     }
 
-    /// The children of `node`, each with the set of itself and all nodes below.
+    /// The children of `node`, each with the set of itself and all nodes below it.
     pub fn children(&self, node: NodeId) -> Vec<(NodeId, NodeSet)> {
         let Some(at) = self.position(node) else { return Vec::new() };
         let first = at * self.fanout + 1;
@@ -86,7 +87,7 @@ impl Topology {
         self.positions.iter().position(|member| member.node == node)
     }
 
-    /// The node in position `at` and all nodes below: level by level, each a run.
+    /// The node in position `at` and all nodes below it: level by level, each a contiguous range.
     fn below(&self, at: usize) -> NodeSet {
         let mut nodes = NodeSet::new();
         let (mut first, mut last) = (at, at);

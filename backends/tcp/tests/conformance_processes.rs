@@ -1,12 +1,12 @@
-//! The whole conformance suite on clusters whose nodes are processes: killed, stopped at a chosen
-//! frame, frozen and started again.
+//! The whole conformance suite on clusters whose nodes are processes. They are killed, stopped at a
+//! chosen frame, frozen and started again.
 
 mod process_cluster;
 
 use process_cluster::ProcessFactory;
 
-/// Not a test of its own: the processes of a cluster run it. Without the factory's variables it
-/// does nothing but check that they are not set.
+/// Not a test of its own: the processes of a cluster run it. Without the factory's variables, it
+/// only checks that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
@@ -15,8 +15,8 @@ fn node_process() {
     }
 }
 
-/// Not a test of its own: starts the nodes of a cluster of two machines, on the second. Does
-/// nothing unless its variable is set.
+/// Not a test of its own: on the second machine, it starts the nodes of a cluster of two machines.
+/// Does nothing unless its variable is set.
 #[test]
 fn starter() {
     process_cluster::serve_if_starter();

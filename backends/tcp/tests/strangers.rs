@@ -1,4 +1,4 @@
-//! A peer without the cluster key, or a relay on the way: learns nothing, changes nothing, and
+//! A peer without the cluster key, or a relay on the way, learns nothing, changes nothing, and
 //! costs nothing.
 
 mod relay;
@@ -318,8 +318,8 @@ async fn say_and_end(addr: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// First messages of strangers: plain text, a handshake with a key of their own, a handshake that
-/// only names the right key, another version, and noise.
+/// First messages of unknown peers: plain text, a handshake with a key of their own, a handshake
+/// that only names the right key, another version, and noise.
 fn strange_openings(key: &ClusterKey) -> [Vec<u8>; 5] {
     let filled = |mut opening: Vec<u8>| {
         opening.resize(OPENING_BYTES, 0x5a);
@@ -385,7 +385,7 @@ fn silent_strangers_do_not_keep_a_node_out() {
         let mut silent = Vec::new();
         for number in 0..1200 {
             let mut stream = TcpStream::connect(root.local_addr()).await.expect("it listens");
-            // Some begin an opening and never finish it.
+            // Some connections begin an opening and never finish it.
             stream.write_all(&OPENING_HEAD[..number % 8]).await.expect("it has room");
             silent.push(stream);
         }

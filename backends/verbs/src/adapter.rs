@@ -7,7 +7,8 @@ use crate::poller::Poller;
 use crate::pool::Pool;
 use std::sync::Arc;
 
-/// Room for the head of a chunk in a block. The payload of a chunk in datagrams begins here.
+/// Room for the header of a chunk in a block. The payload of a chunk received in datagrams begins
+/// here.
 pub(crate) const PAYLOAD_AT: usize = 16 << 10;
 
 /// The adapter, as lanes and the multicast group use it.

@@ -10,27 +10,27 @@ pub struct VerbsConfig {
     pub device: Option<String>,
     /// The port, from 1. Default 1.
     pub port: u8,
-    /// The index of this member's address in the port's table of GIDs. Default none, which takes
-    /// the first that exists: the index of `address`, the index of the first RoCE version 2 address
-    /// over IPv4, or 0. InfiniBand has only index 0.
+    /// The index of this member's address in the port's table of GIDs. Default none: the first of
+    /// these that exists is taken. They are the index of `address`, the index of the first RoCE
+    /// version 2 address over IPv4, and 0. InfiniBand has only index 0.
     pub gid_index: Option<u8>,
-    /// The address by which the other members know this member; used with RoCE only.
+    /// The address by which the other members know this member. Used with RoCE only.
     pub address: Option<IpAddr>,
-    /// How long to poll for completions before going to sleep. Default zero: the daemons share
-    /// their processors with the jobs. With a core to spare, some tens of microseconds save a
-    /// wake-up per hop of the tree.
+    /// How long to poll for completions before sleeping. Default zero, because the daemons share
+    /// their processors with the jobs. If a core is free, some tens of microseconds save a wake-up
+    /// at each level of the tree.
     pub spin: Duration,
-    /// The longest payload of a chunk. Default 256 KiB: a block is locked memory, and each node has
-    /// `blocks_per_lane` of them waiting.
+    /// The longest payload of a chunk. Default 256 KiB. A block is locked memory, and each node
+    /// keeps `blocks_per_lane` of them ready.
     pub chunk_bytes: u32,
     /// The blocks that a node grants to its parent at a time. Default 4: one is arriving, one is
     /// being passed on, and two are being written to files.
     pub blocks_per_lane: u32,
-    /// Blocks that may be registered in all. Default 512, 136 MiB. Data stays in its block until
+    /// The most blocks that may be registered. Default 512, 136 MiB. Data stays in its block until
     /// the global memory is overwritten. When no block is left, data is copied.
     pub max_blocks: u32,
     /// For the root: whether it sends large transfers to all members at once. Default none. Other
-    /// members leave it at none, because they follow their parent.
+    /// members keep none and follow their parent.
     pub multicast: Option<Multicast>,
 }
 
@@ -40,8 +40,8 @@ pub enum Multicast {
     /// Down the tree.
     #[default]
     Off,
-    /// By multicast, as soon as at least two children of the root have heard it. A member that
-    /// hears nothing gets the data from its parent.
+    /// By multicast, as soon as at least two children of the root receive it. A member that
+    /// receives nothing gets the data from its parent.
     Auto,
     /// By multicast, even for a single child.
     On,

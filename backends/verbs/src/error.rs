@@ -1,11 +1,11 @@
-//! Errors of opening a lane, or of its end. Each message says where to look.
+//! Errors of opening a lane, or of its end. Each message tells the operator where to look.
 
 use std::io;
 use storm_primitives::NodeId;
 use storm_verbs::VerbsError;
 use thiserror::Error;
 
-/// Why a lane cannot be opened, or has ended.
+/// The reason why a lane cannot be opened, or has ended.
 #[derive(Debug, Error)]
 pub enum LaneError {
     /// A call failed on this side.
@@ -39,7 +39,7 @@ pub enum LaneError {
         /// The number.
         code: u32,
     },
-    /// A request failed because this side's port carries nothing.
+    /// A request failed because the link of this side's port is down.
     #[error(
         "the queue pair to {peer} is in its error state: {status} (status {code}), as port {port} \
          of {device} is {state}"

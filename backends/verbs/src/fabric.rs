@@ -1,4 +1,4 @@
-//! One member's access to its device, which all its lanes share.
+//! One member's device, which all its lanes share.
 
 use crate::VerbsError;
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR};
@@ -23,9 +23,8 @@ use storm_primitives::NodeId;
 use storm_verbs::port_address::{self, Wish};
 use tokio::task::AbortHandle;
 
-/// How often to check for stuck requests, and then for the port. If a network is removed under
-/// soft-RoCE, both the event and the requests under way may be lost: they neither complete nor
-/// fail.
+/// How often to check for stuck requests, and then the port. If a network is removed under
+/// soft-RoCE, the event may be lost, and the requests under way may neither complete nor fail.
 const LOOK: Duration = Duration::from_millis(500);
 /// The name of the network.
 const NAME: &str = "verbs";
@@ -33,15 +32,15 @@ const NAME: &str = "verbs";
 /// A device in use, for [`RootConfig::fabric`](storm_backend_tcp::RootConfig::fabric) and
 /// [`NodeConfig::fabric`](storm_backend_tcp::NodeConfig::fabric).
 ///
-/// If the device fails or is removed, all its lanes end. The next lane looks for a device again
-/// when it is opened, and registers memory with it.
+/// If the device fails or is removed, all its lanes end. The next lane opens a device again and
+/// registers memory with it.
 #[derive(Debug)]
 pub struct VerbsFabric {
     config: VerbsConfig,
     current: RefCell<Session>,
 }
 
-/// One life of a device.
+/// A device, from its opening to its failure or closing.
 #[derive(Debug)]
 struct Session {
     common: Rc<Common>,
@@ -62,7 +61,7 @@ pub(crate) struct Common {
 }
 
 impl VerbsFabric {
-    /// Opens the device and registers the first blocks, so that obstacles show before a cluster
+    /// Opens the device and registers the first blocks, so that errors appear before a cluster
     /// depends on it. Must be called within a `LocalSet`.
     ///
     /// # Errors
@@ -84,18 +83,18 @@ impl VerbsFabric {
         self.current.borrow().common.adapter.pool.blocks()
     }
 
-    /// The report on multicast; `None` if this member takes no part in it.
+    /// The report on multicast; `None` if this member takes no part in multicast.
     pub fn multicast(&self) -> Option<MulticastReport> {
         self.current.borrow().common.group().map(|group| group.report())
     }
 
-    /// Handles an event of the device. Events that the device itself reports are handled without
+    /// Handles an event of the device. Events that come from the device itself are handled without
     /// this call.
     pub fn happened(&self, event: &DeviceEvent) {
         self.current.borrow().common.happened(event);
     }
 
-    /// The part that lanes use, of a present device.
+    /// The shared part, with a device that is present.
     fn common(&self) -> Result<Rc<Common>, VerbsError> {
         let mut current = self.current.borrow_mut();
         if current.common.gone.get() {
@@ -164,7 +163,7 @@ impl Common {
         }
         *self.group.borrow_mut() = joined.clone();
         // The children must learn of the end, but the caller is in the middle of its own work. A
-        // task tells them.
+        // task informs them.
         let common = Rc::downgrade(self);
         tokio::task::spawn_local(async move {
             if let Some(common) = common.upgrade() {
@@ -183,7 +182,8 @@ impl Common {
                 self.device_gone();
             }
             EVENT_PORT_ERR => {
-                // A port that is soon back costs only retries; lanes end when theirs do.
+                // If the port is soon active again, it costs only retries. A lane ends when its own
+                // retries are exhausted.
                 tracing::error!(
                     device,
                     event = name,
@@ -200,7 +200,7 @@ impl Common {
         self.look_at_port()
     }
 
-    /// Looks at the port if requests are stuck. False if the port no longer exists.
+    /// Checks the port if requests are stuck. Returns false if the port no longer exists.
     fn look_at_port(&self) -> bool {
         if self.adapter.poller.is_any_stuck()
             && let Err(error) = self.adapter.device.port(self.adapter.port.number)

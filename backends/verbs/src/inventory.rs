@@ -26,7 +26,8 @@ pub struct PortReport {
     pub link_layer: &'static str,
     /// The current largest packet, in bytes.
     pub mtu_bytes: u32,
-    /// The addresses that `--backend verbs` can use: of RoCE version 2, or on InfiniBand.
+    /// The addresses that `--backend verbs` can use: RoCE version 2 addresses, or any on
+    /// InfiniBand.
     pub addresses: Vec<String>,
 }
 
@@ -43,7 +44,7 @@ fn report(name: &str) -> Result<DeviceReport, VerbsError> {
     Ok(DeviceReport { name: name.to_owned(), ports: ports(&device) })
 }
 
-/// Ports are numbered without holes: the first missing number ends the list.
+/// Ports are numbered without gaps: the first missing number ends the list.
 fn ports(device: &OpenDevice) -> Vec<PortReport> {
     let report = |port: Port| PortReport {
         addresses: port_address::usable(device, &port).iter().map(IpAddr::to_string).collect(),

@@ -1,11 +1,11 @@
-//! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and a parent's
-//! messages in a block instead of a frame.
+//! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and the
+//! messages that a parent writes to a block in place of a frame.
 
 use crate::multicast::address::GroupAddress;
 use crate::ring::Credit;
 use serde::{Deserialize, Serialize};
 
-/// Bits of the number in an immediate value; the kind is above them.
+/// The number in an immediate value has this many bits; the kind is above them.
 const NUMBER_BITS: u32 = 28;
 
 /// The meaning of a write.
@@ -101,13 +101,13 @@ pub(crate) enum Up {
         /// The destination, and its length in bytes.
         to: Place,
     },
-    /// Asks for a datagram of the group, to find out whether it can be heard.
+    /// Asks for a datagram of the group, to find out whether datagrams arrive.
     Probe,
-    /// The child hears the group.
+    /// The child receives the group's datagrams.
     Hears {
         /// The group's tag.
         tag: u64,
-        /// The number of the first chunk that it hears.
+        /// The number of the first chunk that it receives.
         from: u64,
     },
 }
@@ -134,7 +134,7 @@ impl Up {
         out
     }
 
-    /// `None` if the bytes have no meaning.
+    /// Decodes a message; `None` if the bytes have no meaning.
     pub(crate) fn decode(bytes: &[u8; Up::BYTES]) -> Option<Up> {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[4 * at + i]));
         let long = |low: usize, high: usize| u64::from(word(low)) | u64::from(word(high)) << 32;
@@ -155,7 +155,7 @@ impl Up {
 pub(crate) enum Announcement {
     /// The address of the cluster's group.
     Group(GroupAddress),
-    /// The next chunk has this number. Its payload goes to the group; its head follows.
+    /// The next chunk has this number. Its payload goes to the group. Its header follows.
     Chunk {
         /// The number.
         number: u64,
@@ -167,7 +167,7 @@ pub(crate) enum Announcement {
 impl Announcement {
     /// The encoded message.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Integers into memory that grows: this cannot fail.
+        // Serializing integers into memory that grows cannot fail.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! The offer of one end of a lane: its address, and where to write. It travels in the session in
+//! The offer of one end of a lane: its address, and where to write. It is sent in the session in
 //! which both sides have proved their identity.
 
 use crate::abi::Gid;
@@ -31,7 +31,7 @@ pub(crate) struct Offer {
     pub(crate) link_layer: u8,
     /// The largest packet, coded.
     pub(crate) mtu: u32,
-    /// The address of the lane's memory, which begins with the ring.
+    /// The address of the lane's memory. The ring is at its beginning.
     pub(crate) ring_addr: u64,
     /// The key to the rings.
     pub(crate) ring_rkey: u32,

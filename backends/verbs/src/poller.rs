@@ -1,13 +1,13 @@
-//! Takes the completions of all lanes of a member. It either sleeps on one channel until one of
-//! them has a completion, or polls for a while first.
+//! Processes the completions of all lanes of a member. It sleeps on one channel until one of them
+//! has a completion, or polls for a while first.
 //!
-//! The reader that began to wait last polls, in its own task: its message needs no hand-over and
-//! wakes no task. Now and then it polls for all others too, and gives way to the tasks that become
-//! ready. When it has found a message, it is expected to wait again soon. The driver polls only if
-//! no reader does so for a while.
+//! The reader that began to wait last polls, in its own task, so its message needs no hand-over and
+//! wakes no task. Now and then it also polls for all other lanes, and yields to the tasks that
+//! become ready. When it has found a message, it is expected to wait again soon. The driver polls
+//! only if no reader polls for a while.
 //!
-//! The runtime takes two system calls to look at sockets and timers, several times the cost of a
-//! completion in memory. Its turn therefore comes less often.
+//! The runtime needs two system calls to check sockets and timers, several times the cost of a
+//! completion in memory. It therefore checks them less often.
 
 use crate::VerbsError;
 use crate::guard::CompletionChannel;
@@ -25,29 +25,31 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// How long sockets, timers and other processes may wait for their turn while this member polls
-/// without finding anything: short compared with a wake-up, and longer than an answer takes.
+/// without finding anything. The time is short compared with a wake-up, and longer than an answer
+/// takes.
 const TURN: Duration = Duration::from_micros(50);
 /// How long sockets and timers may wait while one completion follows another.
 const SOCKETS: Duration = Duration::from_micros(200);
-/// How long a reader that found something may stay away before the driver polls in its place.
-/// Processing a message takes less, and no timer is finer.
+/// How long a reader that found something may stay away before the driver polls in its place. A
+/// reader processes a message faster, and no timer is finer.
 const ABSENCE: Duration = Duration::from_millis(1);
 
 /// The owner of a completion queue: a lane, or a member's part in the group.
 pub(crate) trait Polled: fmt::Debug {
-    /// A notification was taken: there is no other until the queue is armed again.
+    /// A notification was taken. No other follows until the queue is armed again.
     fn notified(&self);
 
-    /// Processes the completions present. Returns whether a waiting task can go on.
+    /// Processes the completions present. Returns whether a waiting task can continue.
     fn progress(&self) -> bool;
 
-    /// Does the same as `progress`, even if no completion has arrived: something else has changed.
+    /// Does the same as `progress`, even if no completion has arrived, because something else has
+    /// changed.
     fn revisit(&self) {
         self.progress();
     }
 
-    /// Arms the queue for the completions that are waited for. Returns whether something had come
-    /// already.
+    /// Arms the queue for the completions that its owner needs. Returns whether one had arrived
+    /// before.
     fn arm(&self) -> bool;
 
     /// Whether the oldest request under way is the same as at the last call.
@@ -71,7 +73,7 @@ struct Shared {
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Rc<Cell<bool>>,
-    /// The one that polls: the driver, a reader, or a reader expected back.
+    /// Who polls: the driver, a reader, or a reader that is expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
     /// A reader polled for `spin` and found nothing.
@@ -82,15 +84,15 @@ struct Shared {
     given_back: Notify,
 }
 
-/// The longest `spin`; longer settings are cut.
+/// The longest `spin`. Longer settings are reduced to it.
 const MAX_SPIN: Duration = Duration::from_secs(3600);
-/// The driver, as the one that polls.
+/// The value of `looker` for the driver.
 const DRIVER: u64 = 0;
-/// A reader has found something and will be back.
+/// The value of `looker` when a reader has found something and will be back.
 const AWAY: u64 = u64::MAX;
-/// Polls of the own lane between two polls of everything and readings of the clock.
+/// Polls of the reader's own lane between two polls of all lanes and readings of the clock.
 const LOOKS: u32 = 32;
-/// The polls before other tasks have their first turn: an answer that arrives meanwhile need not
+/// The polls before other tasks have their first turn. An answer that arrives meanwhile need not
 /// wait for them. On an adapter they take the microsecond or two that an answer takes.
 const FIRST_LOOKS: u32 = 160;
 
@@ -116,19 +118,19 @@ pub(crate) struct Looking {
     begins: Cell<u32>,
 }
 
-/// The time until which to poll without finding anything, and the time until which other tasks have
-/// no turn. `None` counts from the next reading of the clock.
+/// `quiet_at`: when to stop if nothing is found. `turn_at`: when other tasks get their turn. `None`
+/// counts from the next reading of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vain {
-    /// Tasks that became ready by the last read had a turn.
+    /// Whether tasks that became ready by the last read had a turn.
     gave_way: bool,
     quiet_at: Option<Instant>,
     turn_at: Option<Instant>,
 }
 
 impl Looking {
-    /// For a reader that begins to poll up to `begins_per_clock` times without reading the clock,
-    /// because its work in between is short.
+    /// For a reader that may begin to poll up to `begins_per_clock` times without reading the
+    /// clock, because its work in between is short.
     pub(crate) fn new(begins_per_clock: u32) -> Looking {
         let (own, vain, begins) = Default::default();
         Looking { own, vain, begins_per_clock, begins }
@@ -176,7 +178,7 @@ impl Poller {
         self.shared.last_name.get()
     }
 
-    /// Adds the owner of the queue `name`, whose completions are taken as long as it lives.
+    /// Adds the owner of the queue `name`. Its completions are processed until it is dropped.
     pub(crate) fn add(&self, name: usize, one: &Rc<dyn Polled>) {
         let mut polled = self.shared.polled.borrow_mut();
         polled.retain(|(_, one)| one.strong_count() > 0);
@@ -201,9 +203,9 @@ impl Poller {
         self.shared.looking.clone()
     }
 
-    /// Polls in place of the driver, in the task of a reader: its message needs no hand-over and
-    /// wakes no task. Returns whether it `has_come`. If false, the reader is woken like any other,
-    /// because another reader may poll for it.
+    /// Polls in place of the driver, in the task of a reader, so the reader's message needs no
+    /// hand-over and wakes no task. Returns whether it `has_come`. If false, another reader may
+    /// poll, and this reader must wait to be woken.
     pub(crate) fn poll_look(
         &self,
         looking: &Looking,
@@ -260,7 +262,7 @@ impl Poller {
         self.shared.each(|one| one.is_stuck())
     }
 
-    /// The device is gone, and so are all lanes.
+    /// The device is gone. Ends all lanes.
     pub(crate) fn device_gone(&self) {
         self.shared.device_gone();
     }
@@ -285,7 +287,7 @@ async fn drive(shared: Rc<Shared>, channel: AsyncFd<Arc<CompletionChannel>>) {
         drop(guard);
         if !shared.spin.is_zero() {
             shared.looking.set(true);
-            // Let the notified tasks run first: their messages are answered while this polls.
+            // Let the notified tasks run first. Their messages are answered while this task polls.
             tokio::task::yield_now().await;
             shared.drive_looking().await;
             shared.looking.set(false);
@@ -315,7 +317,7 @@ impl Shared {
         polled.iter().find(|(other, _)| *other == name)?.1.upgrade()
     }
 
-    /// Polls, or lets readers poll, until nothing came for `spin`.
+    /// Polls, or lets readers poll, until no completion arrived for `spin`.
     async fn drive_looking(&self) {
         loop {
             let vain = Cell::new(Vain { gave_way: true, ..Vain::default() });
@@ -338,14 +340,14 @@ impl Shared {
         }
     }
 
-    /// Returns polling to the driver, which may also stop.
+    /// Returns polling to the driver, which may stop polling.
     fn give_back(&self) {
         self.looker.set(DRIVER);
         self.given_back.notify_one();
     }
 
     /// Polls for completions until another reader or the driver takes over. `has_come` checks for
-    /// the caller's own message. Returns `Pending` to give way to other tasks, and goes on after
+    /// the caller's own message. Returns `Pending` to yield to other tasks, and continues after
     /// their turn.
     fn poll_look(
         &self,
@@ -375,7 +377,8 @@ impl Shared {
             }
             let mut until = vain.get();
             if !until.gave_way {
-                // Not earlier: an answer that is already here would then wait for the other tasks.
+                // Yield only now: an answer that has already arrived would otherwise wait for the
+                // other tasks.
                 vain.set(Vain { gave_way: true, ..until });
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -396,12 +399,12 @@ impl Shared {
         }
     }
 
-    /// Gives way to the tasks that are ready, if `any` is, and to sockets and timers when it is
+    /// Yields to the tasks that are ready, if `any` is true, and to sockets and timers when it is
     /// their turn. The caller is woken after them.
     fn give_turn(&self, any: bool, context: &mut Context<'_>) {
         let now = Instant::now();
         if any && now < self.sockets_at.get() {
-            // Wake only the ready tasks. Tokio's `yield_now` would first look at sockets and timers
+            // Wake only the ready tasks. Tokio's `yield_now` would first check sockets and timers
             // by a system call, and wake itself by another.
             return context.waker().wake_by_ref();
         }

@@ -1,9 +1,9 @@
-//! Registered blocks of one size. Pieces of large transfers arrive in them and stay while they wait
-//! for their place in the order. They are passed on to the children from there, and may become part
-//! of global memory without a copy.
+//! Registered blocks of one size. Pieces of large transfers arrive in blocks and stay there while
+//! they wait for their place in the order. They are passed on to the children from there, and may
+//! become part of global memory without a copy.
 //!
-//! A block has one owner at a time. A [`Block`] can be written, and given to another node to write
-//! to. [`Block::freeze`] turns it into [`Bytes`], after which nobody writes. When the bytes are
+//! A block has one owner at a time. A [`Block`] can be written, or given to another node to write
+//! to. [`Block::freeze`] turns it into [`Bytes`], which are never written. When the bytes are
 //! dropped, the block is used again. Memory is registered when first needed and stays registered,
 //! because registering costs more than a copy.
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks that are registered together: the first blocks of a lane.
 const BLOCKS_PER_REGION: usize = 4;
-/// Data shorter than this part of a block is not worth keeping the block.
+/// Data shorter than this fraction of a block is copied, and does not keep the block.
 const WORTH_KEEPING: usize = 4;
 
 /// Blocks of one member. Clones share them.
@@ -58,18 +58,18 @@ pub struct Block {
     place: Option<Place>,
 }
 
-/// A block that nobody writes to any more.
+/// A block that is not written any more.
 struct Frozen {
     block: Block,
     range: Range<usize>,
 }
 
-/// The role of a payload in the multicast group.
+/// The state of a payload in the multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Most members need it.
     ForMany,
-    /// The members have the data, or are about to get it, as a chunk of the group.
+    /// The members have received the data as a chunk of the group, or soon will.
     Sent {
         /// The group's tag.
         tag: u64,
@@ -79,7 +79,7 @@ pub enum Mark {
 }
 
 impl Pool {
-    /// A pool with its first blocks, so that obstacles show at once.
+    /// A pool with its first blocks, so that errors appear at once.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`].
@@ -105,7 +105,7 @@ impl Pool {
         self.shared.block_bytes
     }
 
-    /// Shorter data is copied out of its block, which is used again at once.
+    /// Data shorter than this is copied out of its block, and the block is reused at once.
     pub fn least_kept_bytes(&self) -> usize {
         self.shared.block_bytes.div_ceil(WORTH_KEEPING)
     }
@@ -129,7 +129,7 @@ impl Pool {
         Some(Block { pool: self.clone(), place: Some(place) })
     }
 
-    /// A block for a caller that cannot do without, if need be beyond the limit.
+    /// A block for a caller that must have one, if necessary beyond the limit.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`].
@@ -141,7 +141,7 @@ impl Pool {
         if inner.free.is_empty() {
             self.grow(&mut inner)?;
         }
-        // The pool has just grown and is still locked.
+        // The pool has just grown and is still locked, so a block is free.
         Ok(Block { pool: self.clone(), place: inner.free.pop() })
     }
 
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    /// Marks `payload`, which is the whole payload of a block, for as long as the block is in use.
+    /// Marks `payload`, the whole payload of a block, until the block is free again.
     pub fn mark(&self, payload: &Bytes, mark: Mark) {
         let start = payload.as_ptr() as u64;
         let mut inner = self.inner();
@@ -231,8 +231,8 @@ impl Block {
         self.pool.block_bytes()
     }
 
-    /// Its first `len` bytes as the source of a request. The block must be kept, and not written,
-    /// until the request is complete.
+    /// Its first `len` bytes as the source of a request. The caller must keep the block, and not
+    /// write to it, until the request is complete.
     ///
     /// # Panics
     /// If the block is shorter.
@@ -249,13 +249,14 @@ impl Block {
     pub fn write(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.capacity(), "in the block");
         if let Some(place) = &self.place {
-            // SAFETY: a slice of this place borrows the block, which is borrowed here for writing.
+            // SAFETY: a slice of this place borrows the block, and `&mut self` excludes such a
+            // borrow.
             unsafe { place.region.write(place.offset + at, data) };
         }
     }
 
-    /// The bytes of `range`, which nobody writes to any more. A node that was given the block has
-    /// said that it is done.
+    /// The bytes of `range`, which are not written any more. A node that was given the block has
+    /// reported that it is done.
     ///
     /// # Panics
     /// If the block is shorter.
@@ -285,9 +286,9 @@ impl AsRef<[u8]> for Frozen {
         let Some(place) = &self.block.place else { return &[] };
         let range = place.offset + self.range.start..place.offset + self.range.end;
         // SAFETY: the block belongs to this value alone, which does not write. A node that was
-        // given the block has announced that it is full, and gets it again only when it is a
-        // `Block` again. A member that writes nevertheless breaks the protocol, although it holds
-        // the cluster's key. No adapter can revoke a key for one write (memory windows can, for two
+        // given the block has reported that it is full, and may write again only after the next
+        // grant. A member that writes nevertheless breaks the protocol, although it holds the
+        // cluster's key. No adapter can revoke a key for one write (memory windows can, for two
         // more requests).
         unsafe { place.region.slice(range) }
     }

@@ -7,12 +7,12 @@
 //!
 //! A *short* message has a slot, given by its number, and may be found there without a completion
 //! ([`slot`](crate::slot)). Runs and short messages together never exceed [`MAX_MESSAGES`] without
-//! credit: a run uses up a receive request, a short message its slot.
+//! credit: a run uses up a receive request, and a short message uses its slot.
 
 use std::ops::Range;
 
-/// Length of a ring in bytes: operations are some tens of bytes, and inline data is at
-/// most a few KiB by default. A power of two.
+/// Length of a ring in bytes, a power of two. Operations have some tens of bytes, and inline data
+/// has at most a few KiB by default.
 pub(crate) const RING_BYTES: u64 = 64 << 10;
 /// The most messages without credit.
 pub(crate) const MAX_MESSAGES: u64 = 128;
@@ -47,7 +47,7 @@ pub(crate) struct ReceiveRing {
     credited: u64,
 }
 
-/// The other side claims more than it can have sent or taken.
+/// The other side claims more than it can have sent or processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
@@ -63,7 +63,7 @@ impl SendRing {
         self.messages
     }
 
-    /// The room for the next run. Empty if the run has to wait. The room never wraps around the end
+    /// The room for the next run. Empty if the run must wait. The room never wraps around the end
     /// of the ring.
     #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
@@ -94,7 +94,7 @@ impl SendRing {
         self.written
     }
 
-    /// The adapter has read all up to `end`.
+    /// The adapter has read everything up to `end`.
     pub(crate) fn completed(&mut self, end: u64) {
         self.completed = self.completed.max(end);
     }
@@ -159,8 +159,8 @@ impl ReceiveRing {
         self.taken_messages += 1;
     }
 
-    /// The credit to send now: due when half of the ring or of the messages is taken. Credits are
-    /// then few, and the sender never stalls.
+    /// The credit to send now. It is due when half of the ring or of the messages has been taken.
+    /// Credits are therefore few, and the sender never stalls.
     #[inline]
     pub(crate) fn credit_due(&self) -> Option<Credit> {
         let messages = self.taken_messages - self.credited_messages;
@@ -168,7 +168,7 @@ impl ReceiveRing {
         if bytes < RING_BYTES / 2 && messages < MAX_MESSAGES / 2 {
             return None;
         }
-        // Both numbers are bounded by the ring.
+        // The ring bounds both numbers.
         Some(Credit { bytes: bytes as u32, messages: messages as u32 })
     }
 
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         /// A stream of messages of any lengths, with credits and completions delayed for any time.
-        /// Nothing is overwritten, and when all have arrived there is room.
+        /// No message is overwritten too early, and when all have arrived there is room again.
         #[test]
         fn no_message_is_overwritten_and_none_is_stuck(
             steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),

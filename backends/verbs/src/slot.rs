@@ -1,18 +1,18 @@
 //! A short message in its slot: found by polling, without a completion.
 //!
-//! One RDMA WRITE writes a slot, and the receiver may see its parts in any order. In practice
-//! adapters place bytes in the order of addresses, but no specification promises it, and soft-RoCE
-//! copies in any order. The code therefore relies on no order. The head has a checksum of number
+//! One RDMA WRITE writes a slot, and the receiver may see its parts in any order. In practice,
+//! adapters write bytes in the order of addresses, but no specification promises it, and soft-RoCE
+//! copies in any order. The code therefore relies on no order. The header has a checksum of number
 //! and bytes. The receiver copies the bytes out, and accepts them if the checksum matches the copy.
 //!
-//! A partly old message passes with a probability of 2^-40 each time that a receiver sees one. No
-//! byte of a message ever lies where heads are, so message bytes cannot forge a head.
+//! A message that is still partly old passes the check with a probability of 2^-40. No byte of a
+//! message is ever at the place of a header, so message bytes cannot forge one.
 
 use crate::ring::{MAX_MESSAGES, RING_BYTES};
 
-/// Length of a slot in bytes: a message that fits inside a request, and its head.
+/// Length of a slot in bytes: a message that fits inside a request, and its header.
 pub(crate) const SLOT_BYTES: usize = 256;
-/// Length of the head in front of the message.
+/// Length of the header in front of the message.
 pub(crate) const HEAD_BYTES: usize = 8;
 /// The longest short message.
 pub(crate) const MAX_SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
@@ -21,11 +21,11 @@ pub(crate) const SLOTS_AT: usize = 2 * RING_BYTES as usize;
 /// Length of the memory of a lane.
 pub(crate) const REGION_BYTES: usize = SLOTS_AT + MAX_MESSAGES as usize * SLOT_BYTES;
 
-/// Bits of a head: the low bits of the message's number, its length, the checksum.
+/// Bits of a header: the low bits of the message's number, its length, the checksum.
 const NUMBER_BITS: u32 = 16;
 const LEN_BITS: u32 = 8;
 const CHECK_AT: u32 = NUMBER_BITS + LEN_BITS;
-/// 2^64 divided by the golden ratio: odd, with bits without a pattern.
+/// 2^64 divided by the golden ratio: odd, and its bits show no pattern.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The checksum of a message, word by word.
@@ -61,7 +61,7 @@ pub(crate) fn place(number: u64) -> usize {
     SLOTS_AT + (number % MAX_MESSAGES) as usize * SLOT_BYTES
 }
 
-/// The head of message `number`, whose length is 1 to [`MAX_SHORT_BYTES`].
+/// The header of message `number`, which has a length of 1 to [`MAX_SHORT_BYTES`].
 #[inline]
 pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     let mut check = Check::new(number, bytes.len());
@@ -76,7 +76,7 @@ pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
     check.bits() << CHECK_AT | (bytes.len() as u64) << NUMBER_BITS | number
 }
 
-/// The length of message `number`, if this head may be its own.
+/// The length of message `number`, if this header may belong to it.
 #[inline]
 pub(crate) fn announced(head: u64, number: u64) -> Option<usize> {
     let is_number = (head ^ number) & ((1 << NUMBER_BITS) - 1) == 0;
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         /// Words of a message arrive in any order over any earlier content of the slot. The message
-        /// is found only when all words are there, and is then the sent one.
+        /// is found only when all words are there. It then equals the sent message.
         #[test]
         fn a_message_is_found_only_when_complete(
             first: u64,

@@ -1,5 +1,5 @@
 //! The whole conformance suite on clusters whose nodes are processes and whose lanes are queue
-//! pairs: the same cases as over TCP. Needs an RDMA device; `.ci/verbs` has one.
+//! pairs: the same cases as over TCP. It needs an RDMA device; `.ci/verbs` provides one.
 
 #[path = "../../tcp/tests/process_cluster/mod.rs"]
 mod process_cluster;
@@ -21,8 +21,8 @@ const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
 /// How many microseconds members poll for completions before they sleep.
 const SPIN_VARIABLE: &str = "STORM_TEST_SPIN_US";
 
-/// Not a test by itself: the processes of a cluster run it. Without the factory's variables it only
-/// checks that they are not set.
+/// Not a test by itself: the processes of a cluster run it. Without the factory's variables, it
+/// only checks that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
@@ -40,8 +40,8 @@ fn node_process() {
     }
 }
 
-/// Not a test by itself: starts the second machine's nodes of a cluster of two machines. Does
-/// nothing unless its variable is set.
+/// Not a test by itself: on the second machine, it starts the nodes of a cluster of two machines.
+/// Does nothing unless its variable is set.
 #[test]
 fn starter() {
     process_cluster::serve_if_starter();

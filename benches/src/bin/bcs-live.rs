@@ -58,7 +58,7 @@ struct Case {
     one_s: Spread,
     /// Two jobs at once, until both have ended.
     both_s: Spread,
-    /// The time of both at once, divided by the time of one after the other.
+    /// The time of both jobs at once, divided by their time one after the other.
     ratio: f64,
     /// Slices in a second, while one job runs.
     slices_per_s: Option<Spread>,
@@ -281,7 +281,7 @@ fn start(cluster: &Cluster, name: &str, arguments: &[&str], options: &Options) -
     command.spawn().context("cannot start storm")
 }
 
-/// The first line that it said: its answer.
+/// The first line of its output: its answer.
 fn ended(job: Child) -> Result<String> {
     let output = job.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
-//! The ranks of `bcs-live`: the times of blocking messages and collectives as the ranks see them.
-//! Runs as two ranks or more, on one host, because their clocks are compared. Rank 0 prints JSON.
+//! The ranks of `bcs-live`. They measure blocking messages and collectives. Run them as two ranks
+//! or more on one host, because their clocks are compared. Rank 0 prints JSON.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -22,7 +22,7 @@ struct Options {
 /// The measured times, in microseconds.
 #[derive(Debug, Serialize)]
 struct Measured {
-    /// The time from a blocking send, at any time, until the receiver goes on.
+    /// The time from a blocking send, at any time, until the receiver continues.
     message: Times,
     /// The times of a message sent as soon as the previous one has arrived.
     at_once: Times,
@@ -70,7 +70,8 @@ fn main() -> Result<()> {
     Ok(world.finalize()?)
 }
 
-/// Messages there and back, each with the time of its sending. At rank 0: of both ways.
+/// Messages to the other rank and back, each with the time at which it was sent. Rank 0 returns the
+/// times of both ways.
 fn messages(world: &Communicator, options: &Options, pause_us: u64) -> Result<Times> {
     let (me, mut took) = (world.rank(), Vec::new());
     let mut dice = u64::from(me.0) + 1;
@@ -115,7 +116,7 @@ fn now_us() -> Result<f64> {
     Ok(Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?).as_secs_f64() * 1e6)
 }
 
-/// The next number of a linear congruential generator (Knuth's MMIX), its upper bits.
+/// The upper bits of the next number of a linear congruential generator (Knuth's MMIX).
 fn drawn(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33

@@ -1,6 +1,6 @@
-//! The cost and gain of buffered coscheduling on a simulated machine: slices by their work, a
-//! blocking ping-pong, stencils that block and that do not, and two jobs on the same processing
-//! elements. Virtual time: the same numbers on any host.
+//! The cost and gain of buffered coscheduling on a simulated machine. Measures slices by their
+//! work, a blocking ping-pong, stencils with and without blocking, and two jobs on the same
+//! processing elements. Times are virtual, so the numbers are the same on any host.
 
 use anyhow::Result;
 use clap::Parser;

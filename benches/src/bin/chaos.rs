@@ -1,6 +1,7 @@
 //! Kills, stops and restarts the daemons of a cluster at random while jobs are submitted and run.
-//! Checks the promises: no acknowledged job is lost, no job without `--requeue` runs twice, no job
-//! runs twice at a time, a COMPLETED job has done all its work, and nothing is left behind.
+//! Checks the promises to users. No acknowledged job is lost. No job without `--requeue` runs
+//! twice, and no job runs twice at a time. A COMPLETED job has done all its work. Nothing is left
+//! behind.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -109,7 +110,7 @@ fn run(options: &Options, seed: u64) -> Result<Outcome> {
     }
     faults.undo(&mut cluster, true)?;
     let mut violations = workload.judge(&cluster, PATIENCE)?;
-    // A node may have left by itself since.
+    // A node may have left the cluster meanwhile.
     cluster.revive()?;
     let left = cluster.down(DOWN_PATIENCE)?;
     violations.extend(left.into_iter().map(|what| format!("left behind: {what}")));

@@ -1,5 +1,6 @@
-//! Finds the best chunk size and number of slots for sending a program (paper, section 3.3: 2 slots
-//! of 512 KB on its machine): the time until all nodes have a program, over both settings.
+//! Finds the best chunk size and number of slots for sending a program. Measures the time until all
+//! nodes have a program, for each pair of settings (paper, section 3.3: 2 slots of 512 KB on its
+//! machine).
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;

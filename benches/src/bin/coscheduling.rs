@@ -1,16 +1,17 @@
-//! Other coscheduling compared with gang scheduling: two copies of a bulk-synchronous program at
-//! once on the same processors, for several lengths of computing between two barriers. Live on 2
-//! nodes of 1 processing element, which are processes of one host, and on simulated nodes.
+//! Other coscheduling compared with gang scheduling. Two copies of a bulk-synchronous program run
+//! at once on the same processors, for several lengths of computing between two barriers. They run
+//! live on 2 nodes of 1 processing element, which are processes of one host, and on simulated
+//! nodes.
 //!
-//! The slowdown is the time of both, as a multiple of their computing on one processor. Literature:
-//! 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost up to 10
-//! ms. Under local scheduling, ranks that always poll for messages are the slower the shorter they
-//! compute (`storm_sched::policies`).
+//! The slowdown is the time of both copies divided by their computing time on one processor.
+//! Literature: 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost
+//! up to 10 ms. Under local scheduling, ranks that always poll for messages are the slower the
+//! shorter they compute (`storm_sched::policies`).
 //!
-//! Then two jobs whose loads complement each other, under gang and under flexible coscheduling.
-//! Half of the ranks of each job compute twice as long as the others, and the two jobs have those
-//! ranks on opposite halves. Gang scheduling takes 4 parts of time for 3 parts of work, so the
-//! ideal gain is a quarter (Frachtenberg et al., IPDPS 2003).
+//! A second experiment runs two jobs whose loads complement each other, under gang and under
+//! flexible coscheduling. Half of the ranks of each job compute twice as long as the others, and
+//! the two jobs have those ranks on opposite halves. Gang scheduling takes 4 parts of time for 3
+//! parts of work, so the ideal gain is a quarter (Frachtenberg et al., IPDPS 2003).
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -93,7 +94,7 @@ impl std::fmt::Display for Way {
 /// Two bulk-synchronous jobs at once.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// The computing of a rank between two barriers; of the lighter ranks where they differ.
+    /// The computing time of a rank between two barriers; that of the lighter ranks if they differ.
     granularity_ms: f64,
     steps: u32,
     /// The work of half of the ranks as a multiple of the others'.
@@ -105,7 +106,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The computing of a processor for both jobs, at the ranks with the most work.
+    /// The computing time of a processor for both jobs, for the ranks with the most work.
     fn gang_ms(&self) -> f64 {
         let factor = self.imbalance * self.heterogeneity;
         2.0 * factor * f64::from(self.steps) * self.granularity_ms
@@ -199,7 +200,7 @@ fn slowdowns(options: &Options) -> Result<Vec<Case>> {
                     let way = way.clone();
                     cases.push(Case { where_: "live", way, granularity_ms, slowdown });
                 }
-                // Modelled ranks poll all the time unless the policy says otherwise.
+                // Modelled ranks always poll unless the policy defines another way to wait.
                 if options.simulated > 0 && (sched != "local" || wait.is_some()) {
                     let slowdown = simulated(options, sched, &pair)?;
                     let way = way.clone();

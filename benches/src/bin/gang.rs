@@ -1,7 +1,7 @@
-//! The cost of time-slicing, by the length of the slice (paper, section 4.4.2): two jobs at once
-//! under gang scheduling, compared with the same two one after the other. The 2 nodes have 1
-//! processing element each and are processes of one host. Also how soon after a strobe the nodes
-//! switch, and how far apart.
+//! The cost of time-slicing, by the length of the slice (paper, section 4.4.2). Compares two jobs
+//! at once under gang scheduling with the same two one after the other. The 2 nodes have 1
+//! processing element each and are processes of one host. Also measures how soon after a strobe the
+//! nodes switch, and how far apart.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -18,7 +18,7 @@ use storm_benches::switches::{Percentiles, Switches};
 
 /// Nodes, each of one processing element: a job is one process on each.
 const NODES: u32 = 2;
-/// Iterations that are timed to learn how many make a job of the wanted length.
+/// Iterations that are timed to find how many make a job of the wanted length.
 const CALIBRATION_ITERATIONS: u64 = 100_000_000;
 
 /// Slowdown under gang scheduling and times of its switches.
@@ -48,7 +48,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// The least cost of turns of this quantum, where it is known.
+    /// The least cost of taking turns with this quantum, if it is known.
     fn floor(&self, quantum_ms: f64, runs: u32) -> Result<Option<SwitchFloor>> {
         let quantum = Duration::from_secs_f64(quantum_ms / 1e3);
         let floor = || slowdown_percent(&self.argv, NODES as usize, quantum, runs);
@@ -79,7 +79,7 @@ struct Measured {
     in_turn_s: Spread,
     /// Seconds for two copies at once.
     at_once_s: Spread,
-    /// Percent that the second takes longer; of each pair of measurements.
+    /// By how many percent gang scheduling takes longer; over all pairs of measurements.
     slowdown_percent: Spread,
     /// The cost for processes that a bare loop freezes and thaws, without any manager. Only for
     /// spinning processes, which do not wait for others.
@@ -119,8 +119,8 @@ fn main() -> Result<()> {
             cases.push(Case { workload: workload.name, quantum_ms, outcome });
         }
     }
-    // Slurm's two jobs last several of its time slices, which are a hundred times as long. They
-    // have runs of their own afterwards.
+    // The time slices of Slurm are a hundred times as long, and its two jobs must last several of
+    // them. They have runs of their own afterwards.
     let peer = match options.measuring.peers {
         true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.measuring.runs)),
         false => None,

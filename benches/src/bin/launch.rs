@@ -1,7 +1,7 @@
 //! The time of a launch and its parts (paper, section 4.4.1): do-nothing programs of 0, 4 and 12 MB
-//! on 1 to 64 nodes of 4 processes. Compared with the time that the machine itself needs to write
-//! as many copies and to spawn as many processes, and with `--peers` with Slurm and Hydra.
-//! Everything is on one host: the results say nothing about a network.
+//! on 1 to 64 nodes of 4 processes. They are compared with the time that the machine itself needs
+//! to write as many copies and to spawn as many processes, and with `--peers` with Slurm and Hydra.
+//! Everything runs on one host, so the results do not describe a network.
 
 use anyhow::Result;
 use clap::Parser;
@@ -42,7 +42,7 @@ struct Case {
     first: Launch,
     /// The second launch, when every node has the program.
     again: Launch,
-    /// Launches left out of both because the cluster could not tell their parts.
+    /// Launches left out of `first` and `again`, because the cluster did not report their parts.
     without_breakdown: u32,
     /// Writing a copy for each node to tmpfs.
     floor_write_ms: Spread,
@@ -55,7 +55,7 @@ struct Case {
     peers: Vec<PeerLaunches>,
 }
 
-/// With `--peers`: the cases, and which peers have no figures.
+/// With `--peers`: the cases, and the peers without figures.
 #[derive(Debug, Serialize)]
 struct Compared {
     cases: Vec<Case>,
@@ -129,7 +129,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
         let program = payloads.make(size_mb * 1_000_000)?;
         write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
         spawn_ms.push(floor::spawn_and_reap(&program, processes)?.as_secs_f64() * 1e3);
-        // A cluster each, so that the copies of earlier runs are gone.
+        // Each case has a cluster of its own, so that the copies of earlier runs are gone.
         let mut cluster = Cluster::up(nodes, PES, &[])?;
         let mut commands_ms = [0.0; 2];
         for (samples, command_ms) in [&mut first, &mut again].into_iter().zip(&mut commands_ms) {

@@ -18,9 +18,9 @@ use storm_benches::throughput::StormJobs;
 /// Slurm's default slice in seconds. Nothing runs, so the value does not matter.
 const SLICE_S: u32 = 30;
 
-/// The pause between two looks at idle daemons, which free memory that only their start needed.
+/// The pause between two checks of idle daemons, which free memory that only their start needed.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
-/// The number of looks after which the memory counts as settled.
+/// The number of checks after which the memory counts as settled.
 const LOOKS_MAX: u32 = 10;
 
 /// Launches of a program on all elements. The first launch sends the program to the nodes.
@@ -65,7 +65,7 @@ struct Report {
     /// Slurm's, with `--peers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     slurm: Option<SlurmMemory>,
-    /// Peers that were to be measured and are not there.
+    /// Peers that should have been measured and are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     absent: Vec<Absent>,
 }

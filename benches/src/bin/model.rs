@@ -1,6 +1,6 @@
-//! Checks the model's predictions: by turns runs `storm model calibrate` on small clusters of this
-//! host and the `launch` benchmark on others, then compares `storm model predict` with the
-//! measurements. Everything is on one host: the results say nothing about a network.
+//! Checks the model's predictions. It alternates `storm model calibrate` on small clusters of this
+//! host with the `launch` benchmark on others, then compares `storm model predict` with the
+//! measurements. Everything runs on one host, so the results do not describe a network.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -75,7 +75,7 @@ struct Compared {
     launch: &'static str,
     measured_ms: Spread,
     predicted_ms: f64,
-    /// The prediction over the median of the measurements.
+    /// The prediction divided by the median of the measurements.
     ratio: f64,
 }
 

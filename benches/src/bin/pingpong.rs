@@ -43,7 +43,7 @@ struct Options {
 #[derive(Debug, Serialize)]
 struct Report {
     cases: Vec<Case>,
-    /// Libraries that were to be measured and are not there.
+    /// Libraries that should have been measured and are missing.
     absent: Vec<Absent>,
 }
 

@@ -1,5 +1,5 @@
-//! The times of XFER-AND-SIGNAL and COMPARE-AND-WRITE by size and node count, on TCP, on RDMA
-//! verbs, and on a simulated machine. Every node is a process of this host.
+//! The times of XFER-AND-SIGNAL and COMPARE-AND-WRITE by size and node count. They are measured on
+//! TCP, on RDMA verbs and on a simulated machine. Every node is a process of this host.
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};

@@ -1,5 +1,5 @@
-//! Events of jobs per second of a replay, for each policy on the KTH log and on a generated log.
-//! Also how the rate changes with the length of the queue, and the memory of a waiting job. An
+//! The speed of replays in events per second, for each policy on the KTH log and on a generated
+//! log. Also how the speed depends on the length of the queue, and the memory of a waiting job. An
 //! event is a submission or the end of a job.
 
 use anyhow::{Result, bail};
@@ -18,8 +18,8 @@ const KTH: &str = "swf/KTH-SP2-filtered.swf.gz";
 const LOAD: f64 = 0.7;
 /// A load under which hardly a job waits.
 const NO_QUEUE_LOAD: f64 = 0.1;
-/// A load under which the jobs wait all at once: they are submitted within a
-/// thousandth of the time that the machine needs for them.
+/// A load under which all jobs wait: they are submitted within a thousandth of the time that the
+/// machine needs for them.
 const QUEUE_LOAD: f64 = 1_000.0;
 
 /// Job events per second of replays.
@@ -61,7 +61,7 @@ struct Case {
     jobs: u64,
     /// Events in a second.
     events_per_s: Spread,
-    /// Events in a second of a processor, of the runs that were long enough.
+    /// Events per second of processor time, from the runs that were long enough.
     events_per_cpu_s: Spread,
     /// Memory in addition to the jobs, in KiB.
     memory_kib: Spread,
@@ -74,11 +74,11 @@ struct Case {
 struct Queued {
     policy: String,
     queue: u32,
-    /// Memory of the replay with the queue less that without, by job.
+    /// Memory of the replay with the queue minus the memory without it, per job.
     bytes_per_job: f64,
 }
 
-/// The growth of an event's cost with the queue: 1 if it does not depend on the length.
+/// The growth of an event's cost with the queue. It is 1 if the cost does not depend on the length.
 #[derive(Debug, Serialize)]
 struct Growth {
     policy: String,

@@ -1,4 +1,4 @@
-//! One-process jobs per second from submission to end, for each way to submit them, compared with
+//! One-process jobs per second from submission to end, for each way to submit them. Compared with
 //! spawning and reaping as many processes. All nodes are on one host.
 
 use anyhow::{Result, ensure};
@@ -50,7 +50,7 @@ struct Report {
     floor_per_s: Spread,
     cases: Vec<Case>,
     absent: Vec<Absent>,
-    /// Failures of runs. The jobs of a failed run are in no figure.
+    /// The errors of failed runs. The jobs of a failed run are in no figure.
     failures: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ struct Case {
     jobs_per_s: Spread,
     /// The latency of each command that submits or runs a job.
     latency: Option<Percentiles>,
-    /// storm's jobs per second over this system's, of each turn.
+    /// storm's jobs per second divided by this system's, for each turn.
     storm_over_this: Spread,
 }
 

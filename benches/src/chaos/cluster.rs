@@ -1,4 +1,4 @@
-//! The daemons, started as an administrator starts them, and restarted after they died.
+//! The daemons, started as an administrator would start them, and restarted after they died.
 
 use crate::cluster::program;
 use anyhow::{Context, Result, ensure};
@@ -230,7 +230,7 @@ impl Daemon {
         children.split_whitespace().next()?.parse().ok().map(Pid::from_raw)
     }
 
-    /// Sends it a signal. A daemon that has just ended is no error.
+    /// Sends it a signal. A daemon that has just ended is not an error.
     pub fn signal(&mut self, signal: Signal) {
         if let Some(pid) = self.pid() {
             let _ = kill(pid, signal);

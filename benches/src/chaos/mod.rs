@@ -1,8 +1,8 @@
 //! A cluster whose daemons are killed, stopped and restarted at random while it works, and the
-//! promises to its users.
+//! promises that it makes to its users.
 //!
-//! One seed decides everything random. The timing depends on the machine: the same seed does the
-//! same at other moments.
+//! One seed decides everything random. The timing depends on the machine, so the same seed does the
+//! same things at different moments.
 
 pub mod cluster;
 pub mod faults;

@@ -1,4 +1,5 @@
-//! The records of the ranks: when each process of a rank began, was at work, and ended.
+//! The records of the ranks: when each process of a rank began, when it was at work, and when it
+//! ended.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub fn read(dir: &Path) -> Result<BTreeMap<u64, Job>> {
         let text = fs::read_to_string(&path)?;
         let entry = jobs.entry(job).or_default();
         for line in text.lines() {
-            // A killed process may have written its last line in part.
+            // A killed process may have written its last line only partly.
             let _ = note(entry, rank, line);
         }
     }
@@ -101,7 +102,7 @@ impl Job {
         found
     }
 
-    /// Whether each of its ranks has come to its end.
+    /// Whether each of its ranks has reached its end.
     pub fn has_ended(&self) -> bool {
         let ended = self.ranks.values().filter(|runs| runs.iter().any(|run| run.ended));
         self.size > 0 && ended.count() == self.size as usize

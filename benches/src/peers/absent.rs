@@ -8,11 +8,11 @@ use serde::Serialize;
 pub struct Absent {
     /// The name.
     pub name: &'static str,
-    /// What was missing or failed.
+    /// The missing or failed part.
     pub not_measured: String,
 }
 
-/// The peer, or the reason why there is none, which is also printed at once.
+/// The peer, or the reason why it is missing. The reason is also printed at once.
 pub fn available<T>(name: &'static str, started: Result<T>) -> Result<T, Absent> {
     started.map_err(|error| {
         let absent = Absent { name, not_measured: format!("{error:#}") };

@@ -1,5 +1,5 @@
-//! MPICH's Hydra, which launches and does nothing else: no queue, no allocation, no copies. The
-//! remote shell that it is given stays on this host.
+//! MPICH's Hydra, which only launches: it has no queue, no allocation and no copies. Its remote
+//! shell stays on this host.
 
 use super::launching::LaunchPeer;
 use super::script;
@@ -111,7 +111,7 @@ impl LaunchPeer for Hydra {
         let program = self.copy_on(0);
         ensure!(program.is_file(), "nothing was copied to {}", program.display());
         let mut mpiexec = self.mpiexec(nodes, processes);
-        // All nodes execute one of the copies: Hydra gives every node the same path.
+        // All nodes execute the same copy, because Hydra gives every node the same path.
         mpiexec.arg(program);
         timed(mpiexec)
     }

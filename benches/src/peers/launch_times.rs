@@ -1,4 +1,4 @@
-//! The peers' launch times of a program, for benchmarks that vary something which only storm has.
+//! The peers' launch times of a program, for benchmarks that vary a setting that only storm has.
 
 use super::{Absent, LaunchPeer};
 use crate::payload::Payloads;

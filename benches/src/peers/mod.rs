@@ -1,7 +1,7 @@
 //! Other resource managers, measured in the same run where they are installed: Slurm and MPICH's
 //! Hydra, set up on this host by the scripts of `peers/`.
 //!
-//! Every table names a missing peer. Nothing here installs anything or touches the host's
+//! Every table names a missing peer. This module installs nothing and does not change the host's
 //! configuration.
 
 mod absent;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The pause between two looks at the file of ended jobs, which costs Slurm nothing.
+/// The pause between two checks of the file of ended jobs. A check costs Slurm nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// The pause between two queries to its controller whether all nodes are idle.
 const IDLE_PAUSE: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ impl Slurm {
         let dir = scripts.path().join("slurm");
         fs::create_dir(&dir)?;
         let log = scripts.path().join("up.log");
-        // The daemons outlive the command and would keep a pipe of ours open.
+        // The daemons outlive the command and would keep a pipe of this process open.
         let status = Command::new(script::slurm_up(scripts.path()))
             .arg(&dir)
             .args([nodes, cpus, slice_s].map(|number| number.to_string()))

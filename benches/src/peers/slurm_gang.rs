@@ -12,9 +12,9 @@ use std::time::Instant;
 const SMALLEST_SLICE_S: u32 = 5;
 /// A slice below the smallest, to record its answer, in seconds.
 const TOO_SMALL_SLICE_S: u32 = 1;
-/// The end of the first job, as a share of the whole, above which the jobs took turns. Jobs that
-/// take turns end close to each other. If they run one after the other, the first ends at half of
-/// the time.
+/// If the first job ends later than this share of the whole, the jobs took turns. Jobs that take
+/// turns end close to each other. If they run one after the other, the first ends at half of the
+/// time.
 const TOOK_TURNS: f64 = 0.7;
 
 /// The results.
@@ -28,7 +28,7 @@ pub struct SlurmGang {
     pub in_turn_s: Spread,
     /// Seconds for two copies at once.
     pub at_once_s: Spread,
-    /// Percent that the second takes longer; of each pair of measurements.
+    /// By how many percent gang scheduling takes longer; over all pairs of measurements.
     pub slowdown_percent: Spread,
     /// The answer to a slice of a second.
     pub of_one_second: String,
@@ -83,8 +83,8 @@ fn measure(nodes: u32, argv: &[String], runs: u32) -> Result<SlurmGang> {
     })
 }
 
-/// Submits a batch job. An `srun` outside a job would repeat a request that a suspended job could
-/// not serve, but only after a minute or more.
+/// Submits a batch job. A plain `srun` would repeat a request that a suspended job cannot serve,
+/// but only after a minute or more.
 fn submit(slurm: &Slurm, nodes: u32, argv: &[String]) -> Result<()> {
     let command: Vec<String> = argv.iter().map(|word| format!("'{word}'")).collect();
     let mut sbatch = slurm.command("sbatch");

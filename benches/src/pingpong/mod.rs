@@ -1,4 +1,4 @@
-//! Message-passing libraries side by side: the same program, compiled with each.
+//! Message-passing libraries side by side. The same program is compiled with each.
 
 use crate::peers::{Absent, available};
 use anyhow::{Context, Result, bail, ensure};
@@ -83,8 +83,8 @@ pub struct Point {
     pub us: f64,
 }
 
-/// Our library with each way to wait. With `peers`, also the installed others, and the reason why
-/// others are missing.
+/// Our library with each way to wait. With `peers`, also the other installed libraries, and the
+/// reasons why others are missing.
 ///
 /// # Errors
 /// The program for our library cannot be compiled.
@@ -165,7 +165,7 @@ impl Contestant {
                 let mut command = Command::new("mpiexec.mpich");
                 command.args(["-n", "2"]);
                 if way == Way::Tcp {
-                    // UCX and libfabric alike: whichever this MPICH was built with.
+                    // Settings for UCX and for libfabric: this MPICH may be built with either.
                     command.env("UCX_TLS", "tcp,self").env("FI_PROVIDER", "tcp");
                     command.env("MPIR_CVAR_NOLOCAL", "1");
                 }

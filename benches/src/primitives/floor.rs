@@ -1,13 +1,13 @@
-//! The least cost of one hop: two processes with one queue pair each, doing only what the promise
-//! of a lane needs.
+//! The least cost of one hop: two processes with one queue pair each, doing only what a lane's
+//! contract needs.
 //!
 //! A short message is one WRITE. The other side finds it by polling memory, and answers. A longer
 //! message is a WRITE WITH IMMEDIATE. The other side finds its completion, and posts a receive
 //! request for the next. A chunk goes to one of a few places, and the answer grants the place
 //! again.
 //!
-//! There is no runtime, no task, no copy, no ring, no checksum and no way to sleep. The calls are
-//! those of the backend.
+//! There is no runtime, task, copy, ring, checksum or way to sleep. The calls are those of the
+//! backend.
 
 use super::hop::OtherEnd;
 use super::round_trips::RoundTrips;
@@ -33,7 +33,7 @@ const RECEIVES: u32 = 64;
 const SENDS: u32 = 16;
 /// Data up to this length travels inside its request, as on a lane.
 const INLINE_BYTES: u32 = 220;
-/// Bytes in front of the payload of a chunk, as many as its head has.
+/// Bytes in front of the payload of a chunk, as long as its header.
 const HEAD_BYTES: usize = 24;
 /// Chunks under way, as many as blocks are granted.
 const PLACES: u64 = 4;
@@ -52,11 +52,11 @@ const LOOKS: u32 = 16;
 struct End {
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
-    /// Outgoing data lies in front, incoming data behind.
+    /// Outgoing data is in front, incoming data behind it.
     own: Arc<MemoryRegion>,
     into: Arc<MemoryRegion>,
     to: RemoteAddr,
-    /// Arrived writes that were not asked for yet.
+    /// Writes that have arrived and were not asked for yet.
     arrived: VecDeque<(u32, u32)>,
     /// Short messages that were sent, and that were found.
     sent: u32,
@@ -71,7 +71,7 @@ pub fn serve_if_other_end() -> Result<bool> {
     let Ok(place_bytes) = std::env::var(VARIABLE) else { return Ok(false) };
     let mut stdin = std::io::stdin().lock();
     let mut end = End::connect(place_bytes.parse()?, &mut stdin, &mut std::io::stdout())?;
-    // Until the starting side ends this process.
+    // Runs until the starting side ends this process.
     loop {
         match end.next_of_any()? {
             (SHORT, len) => end.write_short(len as usize)?,
@@ -114,7 +114,7 @@ fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
     Ok(figure("floor, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// Measures chunks. The time of a chunk lies between two grants of a place.
+/// Measures chunks. The time of a chunk is the time between two grants of a place.
 fn bandwidth(end: &mut End, bytes: usize, chunks: u32) -> Result<Figure> {
     let mut ns = Histogram::new(3)?;
     let (start, chunks) = (Instant::now(), u64::from(chunks));
@@ -182,7 +182,7 @@ impl End {
         Ok(End { pair, queue, own, into, to, arrived, sent: 0, found: 0 })
     }
 
-    /// Writes `bytes` to the other side's place of this number. The range begins with the head.
+    /// Writes `bytes` to the other side's place of this number. The range includes the header.
     fn write(&mut self, bytes: std::ops::Range<usize>, place: u64, what: u32) -> Result<()> {
         let place_bytes = (self.into.len() / PLACES as usize) as u64;
         let to = RemoteAddr { addr: self.to.addr + place * place_bytes, ..self.to };

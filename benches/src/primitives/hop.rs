@@ -1,5 +1,5 @@
 //! One hop on verbs: two processes and the lanes between them, without a tree, an order or
-//! operations. The same measurement as perftest's, but over the queue pairs of the backend.
+//! operations. It measures the same as perftest, but over the queue pairs of the backend.
 
 use super::live::{block_on, verbs};
 use super::round_trips::RoundTrips;
@@ -18,7 +18,7 @@ use storm_primitives::NodeId;
 
 /// How long the other end polls for completions, in microseconds, in its environment.
 const SPIN_VARIABLE: &str = "STORM_BENCH_HOP_SPIN_US";
-/// Bytes in front of the payload of a chunk, as many as its head has.
+/// Bytes in front of the payload of a chunk, as long as its header.
 const HEAD_BYTES: usize = 24;
 /// Round trips before those that count.
 const WARM_UP: u32 = 100;
@@ -60,8 +60,8 @@ pub fn serve_if_other_end() -> Result<bool> {
     }))
 }
 
-/// Measures the one-way time of messages of each size, half of a round trip. Measures the bandwidth
-/// of chunks of the length that transfers use.
+/// Measures the one-way time of messages of each size, half of a round trip. Then measures the
+/// bandwidth of chunks of the length that transfers use.
 ///
 /// # Errors
 /// If the device cannot be opened, or a lane ends.
@@ -103,7 +103,7 @@ async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> 
     Ok(figure("hop, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
-/// Measures chunks. The time of a chunk lies between two grants of a block.
+/// Measures chunks. The time of a chunk is the time between two grants of a block.
 async fn bandwidth(fabric: &dyn Fabric, lanes: &Lanes, chunks: u32) -> Result<Figure> {
     let data = Bytes::from(vec![7; fabric.max_chunk_bytes() as usize]);
     let payload = fabric.place(data, false);

@@ -19,7 +19,7 @@ use storm_primitives::{
 pub const MAX_BYTES: u64 = 4 << 20;
 /// Transfers on their way while bandwidth is measured.
 const IN_FLIGHT: usize = 4;
-/// Operations before those that count: connections, caches and blocks are then there.
+/// Operations before the measured ones. They set up connections, caches and blocks.
 const WARM_UP: u32 = 20;
 
 /// The longest time of an operation that succeeds: a minute.

@@ -46,8 +46,8 @@ impl Replayed {
         self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Submissions and ends per second of processor time, which other work of the machine affects
-    /// less. `None` if the kernel's account is too coarse for so short a time.
+    /// Submissions and ends per second of processor time, which other work on the machine affects
+    /// less than real time. `None` if the kernel's account is too coarse for so short a time.
     #[must_use]
     pub fn events_per_cpu_s(&self) -> Option<f64> {
         (self.cpu_s >= SHORTEST_CPU_S).then(|| self.job_events as f64 / self.cpu_s)

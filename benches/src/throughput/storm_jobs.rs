@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 const SLEEP: &str = "/bin/sleep";
 /// The pause between two queries whether all have ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-/// The longest wait for a cluster. One that takes longer is stuck.
+/// The longest wait for a cluster. A cluster that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests without an answer on the connection.
 const WINDOW: u32 = 128;

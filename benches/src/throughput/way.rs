@@ -95,7 +95,7 @@ impl Way {
         };
         let elapsed = since.elapsed();
         if self == Way::Followed {
-            // The jobs are counted with those of the next measurement otherwise.
+            // Otherwise the jobs would be counted with those of the next measurement.
             system.wait_ended(jobs)?;
         }
         Ok(Some(Sample { elapsed, jobs, latency }))

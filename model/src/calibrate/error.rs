@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why a calibration fails.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CalibrationError {
-    /// Fewer shapes than it takes to tell the parameters apart.
+    /// There are too few different shapes to tell the parameters apart.
     #[error("{samples} measurements of the {what} cannot tell its {parameters} parameters apart")]
     TooFew {
         /// The part of a launch.

@@ -8,13 +8,13 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
-/// A singular value below this part of the largest counts as none.
+/// A singular value below this fraction of the largest counts as zero.
 const RANK_TOLERANCE: f64 = 1e-9;
 
 /// One measurement: its value should be the sum of terms times parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation<const N: usize> {
-    /// The amount of each parameter in it.
+    /// The factor of each parameter in the sum.
     pub terms: [f64; N],
     /// The measured value.
     pub value: f64,
@@ -34,7 +34,8 @@ pub struct Parameter {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Whether the parameter was left out: the best fit would make it negative, and no time is.
+    /// Whether the parameter was left out: the best fit would make it negative, and no time is
+    /// negative.
     pub left_out: bool,
 }
 
@@ -62,7 +63,7 @@ struct Solution {
 /// the inverse of its value. A parameter that would be negative is left out.
 ///
 /// # Errors
-/// There are fewer observations than parameters, or they are too much alike.
+/// There are fewer observations than parameters, or the observations are too much alike.
 pub fn fit<const N: usize>(
     what: &'static str,
     parameters: [(&'static str, &'static str); N],
@@ -108,7 +109,7 @@ pub fn fit<const N: usize>(
     Ok(Fit { what, parameters: fitted, samples, worst_percent })
 }
 
-/// Least squares with the parameters of these numbers only.
+/// Least squares with only the parameters of these numbers.
 fn solve<const N: usize>(
     what: &'static str,
     observations: &[Observation<N>],
@@ -147,14 +148,14 @@ fn solve<const N: usize>(
     Ok(Solution { values: solution.component_div(&lengths), errors })
 }
 
-/// Standard errors on either side of the value that the confidence takes.
+/// How many standard errors the confidence interval extends to either side of the value.
 fn margin(free: usize) -> Option<f64> {
     let distribution = StudentsT::new(0.0, 1.0, free as f64).ok()?;
     Some(distribution.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)))
 }
 
 impl<const N: usize> Observation<N> {
-    /// The weight makes errors relative. An observation of 0 has only an absolute error.
+    /// The weight makes errors relative. An observation of 0 has an absolute error only.
     fn weight(&self) -> f64 {
         if self.value > 0.0 { 1.0 / self.value } else { 1.0 }
     }
@@ -167,7 +168,7 @@ impl<const N: usize> Observation<N> {
 }
 
 impl Fit {
-    /// A parameter in the form of a profile.
+    /// A parameter in the form that a profile has.
     pub(super) fn sourced(&self, index: usize, measured: &str) -> Sourced {
         let Parameter { value, low, high, left_out, .. } = self.parameters[index];
         let how = if left_out { "fitted as none" } else { "fitted" };

@@ -1,8 +1,8 @@
 //! Fitting the parameters of a cluster on one host to measured launches.
 //!
 //! The module measures nothing: samples come in, a profile with confidence intervals goes out. Each
-//! group of parameters is a linear model, fitted by least squares of *relative* errors: 10 % of a
-//! launch on 2 nodes count as much as 10 % of a launch on 64.
+//! group of parameters is a linear model, fitted by least squares of *relative* errors. So 10 % of
+//! a launch on 2 nodes count as much as 10 % of a launch on 64.
 
 mod error;
 mod least_squares;
@@ -35,11 +35,11 @@ pub struct Surroundings {
     pub chunk_bytes: u32,
     /// Slots of the remote queue.
     pub chunk_slots: u32,
-    /// The time and place of the measurements, for the sources.
+    /// The time and place of the measurements, for the sources in the profile.
     pub measured: String,
 }
 
-/// A fitted profile, and how well it fits.
+/// A fitted profile, with the quality of the fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     /// The machine; [`crate::predict`] takes it.
@@ -103,7 +103,8 @@ fn exec_of(sample: &LaunchSample) -> Observation<EXEC_TERMS> {
     Observation { terms: [1.0, processes, processes * processes / 1e3], value: sample.exec_ms }
 }
 
-/// A strobe gives two observations: when the first node had it, and when the last.
+/// A strobe gives two observations: the time until the first node had it, and the time until the
+/// last node had it.
 fn strobe_of(sample: &StrobeSample) -> [Observation<STROBE_TERMS>; 2] {
     let further = f64::from(sample.nodes) - 1.0;
     [
@@ -123,7 +124,7 @@ fn profile(
     let middle = |value: f64, what: &str| {
         Sourced::new(value, &format!("median of {what}, measured {measured}"))
     };
-    // The shares are of the cost of bytes, so a launch that sends nothing has none.
+    // The shares are fractions of the cost of bytes, so a launch that sends nothing has none.
     let sending = || shapes.iter().filter(|shape| shape.sent.get() > 0.0);
     let share = |part: fn(&LaunchSample) -> f64| {
         median(sending().map(|shape| (part(shape) / shape.transfer_ms()).clamp(0.0, 1.0)))

@@ -12,10 +12,10 @@ pub struct LaunchSample {
     pub nodes: u32,
     /// All of its processes.
     pub processes: u32,
-    /// The data sent; zero if every node had the program.
+    /// The data sent; zero if every node already had the program.
     #[serde(rename = "sent_mib")]
     pub sent: Mib,
-    /// Reading, in ms, with waiting for free slots.
+    /// Reading, in ms, including the wait for free slots.
     pub read_ms: f64,
     /// The time from the last chunk until every node had written, in ms.
     pub write_ms: f64,
@@ -74,7 +74,7 @@ impl StrobeSample {
 }
 
 /// One sample per shape, from the medians of each part. Other users of a machine disturb single
-/// launches, but not medians.
+/// launches, but hardly the median.
 pub(super) fn medians_by_shape(samples: &[LaunchSample]) -> Vec<LaunchSample> {
     let mut shapes: BTreeMap<(u32, u32, u64), Vec<&LaunchSample>> = BTreeMap::new();
     for sample in samples {
@@ -99,7 +99,7 @@ pub(super) fn medians_by_shape(samples: &[LaunchSample]) -> Vec<LaunchSample> {
         .collect()
 }
 
-/// The middle value, or the mean of the middle two; 0 of none.
+/// The middle value, or the mean of the middle two; 0 for no values.
 pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! The networks that the model knows, each with its parameters and its own way
-//! to move a binary and a message.
+//! The networks that the model knows. Each has its parameters and its own way to transfer a binary
+//! and a message.
 
 mod multicast;
 mod shared_host;
@@ -19,7 +19,7 @@ pub enum Network {
     Multicast(Multicast),
     /// Messages along a k-ary tree: TCP or verbs.
     Tree(Tree),
-    /// A tree whose nodes are all processes of one host, as `storm up` makes it: the work of all
+    /// A tree with all nodes as processes of one host, as `storm up` makes it. The work of all
     /// nodes adds up.
     SharedHost(Box<SharedHost>),
 }

@@ -1,18 +1,18 @@
-//! A cluster whose nodes are processes of one host, over the TCP tree.
+//! A cluster with all nodes as processes of one host, over the TCP tree.
 //!
-//! Nothing is parallel beyond the host's processors. The work of each node on each byte and each
-//! process adds up, and the shape of the tree does not matter. The parameters are therefore work,
-//! not delays. Calibration fits them to measured launches, for the processors of the host.
+//! Only the host's processors work in parallel. The work of each node on each byte and each process
+//! adds up, and the shape of the tree does not matter. The parameters are therefore work, not
+//! delays. Calibration fits them to measured launches, for the processors of the host.
 
 use crate::{Mib, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of a cluster on one host: times per unit of work, on all of the host's processors
-/// together.
+/// Parameters of a cluster on one host. They are times per unit of work, for all of the host's
+/// processors together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SharedHost {
-    /// Processors of the host, for which the other values hold.
+    /// Processors of the host. The other values hold for this number.
     pub processors: Sourced,
     /// The transfer of a file, or the check whether all nodes have it, for any size and number of
     /// nodes, in ms.
@@ -23,11 +23,11 @@ pub struct SharedHost {
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
     pub transfer_ms_per_node_mib: Sourced,
-    /// Transfer: the increase of the preceding parameter for every thousand other nodes, in ms:
-    /// nodes compete for processors and caches.
+    /// Transfer: the increase of the preceding parameter for every thousand other nodes, in ms,
+    /// because nodes compete for processors and caches.
     pub transfer_ms_per_node_mib_per_thousand: Sourced,
-    /// The part of a transfer that the manager counts as reading, from 0 to 1:
-    /// it waits for free slots there.
+    /// The part of a transfer that the manager counts as reading, from 0 to 1. It includes the wait
+    /// for free slots.
     pub read_share: Sourced,
     /// The part of a transfer after the last chunk was sent, from 0 to 1.
     pub write_share: Sourced,
@@ -39,7 +39,7 @@ pub struct SharedHost {
     pub exec_ms_per_process_per_thousand: Sourced,
     /// The time from the issue of a strobe until the first node has it, in us.
     pub message_us: Sourced,
-    /// A strobe: each further node, in us.
+    /// A strobe: the additional time for each further node, in us.
     pub message_us_per_node: Sourced,
 }
 

@@ -1,5 +1,5 @@
-//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the processor at either
-//! end, gap g between messages and G between bytes.
+//! A k-ary tree of messages in the LogGP model: latency L, overhead o of the processor at each end,
+//! gap g between messages and G between bytes.
 //!
 //! The management node is the root; the nodes hang below it. The hosts' work on the bytes is not
 //! modelled here.
@@ -102,13 +102,13 @@ impl Tree {
         tree_depth(nodes, fan_out) as f64 * (self.hop_us() + self.fan_us(nodes, fan_out))
     }
 
-    /// COMPARE-AND-WRITE: a sweep down and its combination up, in us.
+    /// COMPARE-AND-WRITE: a sweep down the tree and the combined answers up, in us.
     pub(crate) fn conditional_us(&self, nodes: NodeCount, fan_out: FanOut) -> f64 {
         2.0 * self.sweep_us(nodes, fan_out)
     }
 
-    /// A node's time to send a chunk to all of its children, in us: each takes
-    /// the gap, and every byte goes out once per child.
+    /// A node's time to send a chunk to all of its children, in us. Each child takes the gap, and
+    /// every byte is sent once per child.
     pub(crate) fn forward_us(&self, nodes: NodeCount, fan_out: FanOut, chunk_ms: f64) -> f64 {
         self.fan_us(nodes, fan_out)
             + self.overhead_us.value

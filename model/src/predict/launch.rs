@@ -10,8 +10,8 @@ pub struct Launch {
     pub read_ms: f64,
     /// Sending, in ms.
     pub send_ms: f64,
-    /// Writing, in ms: all of it on one node, or only the part after the last chunk, if the rest
-    /// was not measured.
+    /// Writing, in ms. If only the part after the last chunk was measured, it is that part;
+    /// otherwise, all writing of one node.
     pub write_ms: f64,
     /// T_transfer, the three together, in ms.
     pub transfer_ms: f64,
@@ -25,7 +25,7 @@ pub struct Launch {
     pub parts: Vec<Part>,
 }
 
-/// The time of one part while everything else waits for it.
+/// The time in which everything else waits for one part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// The bottleneck.

@@ -1,6 +1,6 @@
 //! The cost of a launch, a strobe and a COMPARE-AND-WRITE on a machine.
 //!
-//! The fan-out of a tree is given, or chosen for the shortest launch by trying all.
+//! The fan-out of a tree is given, or all are tried and the one with the shortest launch is chosen.
 
 mod launch;
 mod multicast;
@@ -68,7 +68,7 @@ pub fn predict(profile: &Profile, question: &Question) -> Result<Prediction, Inp
     })
 }
 
-/// The fan-out with the shortest launch, the smallest of several.
+/// The fan-out with the shortest launch; the smallest such fan-out if several are equal.
 fn fastest_fan_out(profile: &Profile, question: &Question) -> FanOut {
     let total_ms = |fan_out: &FanOut| launch_on(profile, question, Some(*fan_out)).total_ms;
     let best =

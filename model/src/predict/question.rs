@@ -6,7 +6,7 @@ use crate::{FanOut, InputError, Metres, Mib, Network, NodeCount, Profile};
 /// A job on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// Nodes of the machine. The job has all of them.
+    /// Nodes of the machine. The job runs on all of them.
     pub nodes: NodeCount,
     /// Processes of each.
     pub processes_per_node: u32,
@@ -18,7 +18,7 @@ pub struct Question {
     pub chunk_bytes: Option<u32>,
     /// Longest cable of a machine with hardware multicast; Equation 4 if none.
     pub cable: Option<Metres>,
-    /// The length of the time slice whose cost is asked for, in us.
+    /// The length, in us, of the time slice to cost.
     pub quantum_us: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A launch on a cluster whose nodes are processes of one host.
+//! A launch on a cluster with all nodes as processes of one host.
 
 use super::launch::gathered;
 use super::{Launch, Part, Question};
@@ -11,7 +11,7 @@ pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
     let manager_ms = network.manager_ms(question.size);
     let transfer_ms = messages_ms + manager_ms + bytes_ms;
     let exec_ms = network.exec_ms(question.processes());
-    // Asking whether the nodes have the program is neither read nor written.
+    // The check whether the nodes have the program counts as neither reading nor writing.
     let sent_ms = if question.size.get() > 0.0 { transfer_ms } else { 0.0 };
     let read_ms = sent_ms * network.read_share.value;
     let write_ms = sent_ms * network.write_share.value;

@@ -10,7 +10,7 @@ use crate::equations::eq1_launch_ms;
 use crate::profile::bandwidth;
 use crate::{FanOut, Limit, Mib, Profile, Sourced, Tree, tree_depth};
 
-/// The master's questions about free slots per round of slots
+/// The manager's questions about free slots per round of slots
 /// (`docs/decisions/0002-remote-queue.md`).
 const QUESTIONS_PER_ROUND: f64 = 4.0;
 
@@ -103,15 +103,15 @@ impl ChunkTimes {
         }
     }
 
-    /// The stage that the others wait for, and its time per chunk in ms.
+    /// The stage that limits the pipeline, and its time per chunk in ms.
     fn slowest(&self, profile: &Profile) -> (Limit, f64) {
         let send = if self.messages > self.forward - self.messages {
             Limit::Latency
         } else {
             Limit::Bandwidth
         };
-        // Each time the slots are filled once, the master asks four times whether chunks have
-        // arrived. The questions go out behind chunks, and never concern the newest ones.
+        // The master asks four times in each round of slots whether chunks have arrived. The
+        // questions travel behind chunks, and never concern the newest ones.
         let all = profile.protocol.chunk_slots.value;
         let fresh = (all / QUESTIONS_PER_ROUND).floor().max(1.0);
         let slots = (self.round + (fresh - 1.0) * self.forward) / (all - fresh).max(1.0);

@@ -2,8 +2,8 @@
 
 use super::{Profile, ProfileError};
 
-/// The names: the paper's two machines, three of today's kinds, and the emulated machine in which
-/// the verbs backend is tested.
+/// The names: the paper's two machines, three kinds of present machines, and the emulated machine
+/// on which the verbs backend is tested.
 pub const BUILTIN_NAMES: [&str; 6] =
     ["es40-qsnet", "ideal", "gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"];
 

@@ -11,7 +11,7 @@ pub enum ProfileError {
     /// No profile of this name is built in.
     #[error("there is no machine profile {0:?}")]
     Unknown(String),
-    /// The text is not TOML, or lacks the keys of a profile.
+    /// The text is not TOML, or lacks keys that every profile has.
     #[error("this is no machine profile")]
     Unreadable(#[from] Box<toml::de::Error>),
     /// A value is invalid.

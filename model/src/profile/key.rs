@@ -18,7 +18,7 @@ pub struct ProfileKey {
     pub absent: Absent,
 }
 
-/// The values that make sense under a key, both ends included.
+/// The valid values of a key, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyRange {
     /// The smallest.
@@ -41,7 +41,7 @@ pub enum Absent {
 }
 
 impl KeyRange {
-    /// For bandwidths, in MiB/s: a slow modem to 10 TiB/s.
+    /// For bandwidths, in MiB/s: from a slow modem to 10 TiB/s.
     pub const RATE: KeyRange = KeyRange::between(0.01, 1e7);
     /// For times in ms: up to 1,000 s.
     pub const MS: KeyRange = KeyRange::between(0.0, 1e6);

@@ -1,7 +1,7 @@
 //! Every parameter of the analytic model's part of a profile.
 //!
-//! The ranges are wide. They exclude values that can only be a mistake in the unit, and values that
-//! overflow arithmetic in nanoseconds.
+//! The ranges are wide. They exclude only values that must be a mistake in the unit, and values
+//! that overflow arithmetic in nanoseconds.
 
 use super::{Absent, KeyRange, ProfileKey};
 

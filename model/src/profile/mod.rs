@@ -3,7 +3,7 @@
 //!
 //! Profiles are TOML text. This module reads and writes the text; the caller reads and writes
 //! files. The same text can describe the machine to a simulator, with additional parameters under
-//! `simulation`. This module ignores those.
+//! `simulation`. This module ignores the additional parameters.
 
 mod builtin;
 mod error;
@@ -55,7 +55,7 @@ struct Text {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Host {
-    /// BW_read of the management node, in MiB/s; without it reading is free.
+    /// BW_read of the management node, in MiB/s. If absent, reading takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_mib_s: Option<Sourced>,
     /// The I/O bus while it broadcasts, in MiB/s.

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-/// The tables of these keys. Each key has a comment with its meaning, its unit, its range and the
-/// effect of leaving it out. A key without a value is a comment altogether.
+/// The TOML tables of these keys. Each key has a comment with its meaning, its unit, its range and
+/// the effect of leaving it out. A key without a value appears only as a comment.
 pub fn commented_tables(keys: &[ProfileKey], values: &[(&'static str, &Sourced)]) -> String {
     let value_of = |key: &ProfileKey| {
         values.iter().find(|(name, _)| *name == key.key).map(|(_, value)| *value)

@@ -1,4 +1,4 @@
-//! The values of a profile by key, for code that treats all alike: the checks, and the text.
+//! The values of a profile by key, for code that treats all values alike: the checks, and the text.
 
 use super::{Host, Profile, Protocol};
 use crate::{Multicast, Network, SharedHost, Sourced, Tree};

@@ -1,5 +1,5 @@
-//! Profiles with any numbers: reading either reports the fault, or gives a machine for which every
-//! question is answered.
+//! Profiles with arbitrary numbers. Reading a profile either reports the fault, or gives a machine
+//! for which every question has an answer.
 
 use proptest::prelude::*;
 use storm_model::{
@@ -7,13 +7,13 @@ use storm_model::{
     ProfileError, Question, builtin, predict, size,
 };
 
-/// Any number that somebody could write.
+/// Any number that a file can contain.
 fn anything() -> impl Strategy<Value = f64> {
     let odd = [0.0, -0.0, -1.0, 0.5, 4e9, 1e30, 1e300, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY];
     prop_oneof![any::<f64>(), prop::sample::select(odd.to_vec()), 0.0..1e4]
 }
 
-/// A number that makes sense, the ends of the range among them.
+/// A valid number, often an end of the range.
 fn sensible(range: KeyRange) -> impl Strategy<Value = f64> {
     let KeyRange { least, most, whole } = range;
     let low = least.max(1e-9).log10();
@@ -42,7 +42,7 @@ fn names() -> impl Strategy<Value = &'static str> {
     prop::sample::select(BUILTIN_NAMES.to_vec())
 }
 
-/// A machine whose every value is valid.
+/// A machine with only valid values.
 fn machines() -> impl Strategy<Value = Profile> {
     let ranges = |name: &'static str| {
         let profile = builtin(name).unwrap();
@@ -55,7 +55,7 @@ fn machines() -> impl Strategy<Value = Profile> {
     })
 }
 
-/// Launch and strobe are numbers, not negative.
+/// Asserts that launch and strobe are numbers, and not negative.
 fn assert_answers(profile: &Profile, nodes: u64) {
     let question =
         Question { processes_per_node: 4, ..Question::of(NodeCount::new(nodes).unwrap()) };

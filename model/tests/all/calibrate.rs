@@ -1,4 +1,4 @@
-//! Fitting: known parameters are recovered from their predictions, noise widens the intervals, and
+//! Fitting. Known parameters are recovered from their predictions, noise widens the intervals, and
 //! measurements that determine nothing are refused.
 
 use proptest::prelude::*;

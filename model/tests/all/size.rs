@@ -1,4 +1,5 @@
-//! Sizes: the answer meets the goal, one more node does not, and the named limit is the obstacle.
+//! Sizes. The answer meets the goal, a machine with one more node does not, and the named limit is
+//! the obstacle.
 
 use proptest::prelude::*;
 use storm_model::{
@@ -6,7 +7,7 @@ use storm_model::{
     predict, size,
 };
 
-/// Goals of the properties end here, so that brute force can try all.
+/// The largest size in the property tests. It is small enough for brute force to try all sizes.
 const MOST: u64 = 300;
 const FAN_OUTS: u32 = 300;
 
@@ -14,7 +15,7 @@ fn nodes(count: u64) -> NodeCount {
     NodeCount::new(count).unwrap()
 }
 
-/// The example: 12 MB within 150 ms, and 2 ms for under 2 %.
+/// An example: 12 MB within 150 ms, and time slices of 2 ms that cost less than 2 %.
 fn example() -> Goal {
     Goal {
         size: Mib::PAPER_BINARY,
@@ -28,7 +29,7 @@ fn example() -> Goal {
     }
 }
 
-/// Launch in ms and cost of the time slice in percent, asked for one by one.
+/// The launch in ms and the cost of the time slice in percent, from two separate questions.
 fn asked(
     profile: &Profile,
     goal: &Goal,

@@ -43,6 +43,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
     match effect {
         Durable::Journal(..) => {}
         Durable::Command(nodes, command) => shared.say(nodes, command),
+        Durable::Draft(nodes, draft) => shared.outbox.say(nodes, draft),
         Durable::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));

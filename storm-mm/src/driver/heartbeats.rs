@@ -11,7 +11,7 @@ use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_failed;
 use storm_rm::heartbeat::{HeartbeatError, begin_heartbeat, issue_heartbeat};
-use storm_rm::message::{Command, Heartbeat};
+use storm_rm::message::Heartbeat;
 use storm_rm::remote_queue::{EnqueueError, Sequence, Writer};
 
 /// Heartbeats in a row without an answer in the backend's time limit before the network counts as
@@ -100,10 +100,9 @@ async fn issue_next<P: Primitives, C: Contents + 'static>(
     }
     shared.time_to_act().await;
     let limit_bytes = shared.plan.config.heartbeat_bytes as usize;
-    let mut batch = shared.outbox.next_batch(limit_bytes).await;
+    let mut batch = shared.outbox.next_batch(limit_bytes, || shared.active_rows()).await;
     let probed = batch.take_probe();
     if !batch.is_empty() {
-        name_active_rows(shared, &mut batch);
         deliver(shared, line, batch).await?;
     }
     if !probed.is_empty() {
@@ -141,32 +140,6 @@ async fn probe<P: Primitives, C: Contents + 'static>(
     Ok(())
 }
 
-/// Enters the active rows into launches and resumptions. A launch waits for the journal, strobes do
-/// not, so another row may be active than when the launch was decided. Nodes believe the launch.
-fn name_active_rows<P: Primitives, C: Contents + 'static>(
-    shared: &Shared<P, C>,
-    batch: &mut Batch,
-) {
-    shared.pass_slices();
-    let core = shared.core();
-    for (_, command) in &mut batch.commands {
-        match command {
-            Command::LaunchJob(launch) => {
-                let row = core.active_row(launch.partition);
-                if launch.active_row != row {
-                    Rc::make_mut(launch).active_row = row;
-                }
-            }
-            Command::Resume { jobs, .. } => {
-                for job in jobs {
-                    job.active_row = core.active_row(job.partition);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Delivers a batch to the living among its nodes. A delivery that met a death is repeated to the
 /// survivors before anything else is sent. Each repetition has fewer nodes, or fewer commands, or
 /// counts as a timeout, so their number is bounded.
@@ -187,8 +160,7 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
             return Ok(());
         }
         let issued_ns = shared.now().as_nanos();
-        let commands = std::mem::take(&mut batch.commands);
-        let heartbeat = Heartbeat { number, issued_ns, commands };
+        let heartbeat = Heartbeat { number, issued_ns, commands: batch.commands() };
         let error =
             match issue_heartbeat(&shared.primitives, &mut line.queue, &to, &heartbeat).await {
                 Ok(()) => {
@@ -204,7 +176,6 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                 Err(HeartbeatError::Enqueue(EnqueueError::TooLarge { .. }))
                     if heartbeat.commands.len() > 1 =>
                 {
-                    batch.commands = heartbeat.commands;
                     shared.outbox.give_back(batch.second_half());
                     continue;
                 }
@@ -218,7 +189,6 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                     return Ok(());
                 }
             };
-        batch.commands = heartbeat.commands;
         match error {
             PrimitiveError::NodesDead { nodes } => batch.keep(&to.difference(&nodes)),
             PrimitiveError::TimedOut { .. } if timeouts < TIMEOUTS_MAX => timeouts += 1,

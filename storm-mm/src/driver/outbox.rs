@@ -2,6 +2,7 @@
 //! alive.
 
 use super::deaths::Deaths;
+use crate::{ActiveRows, Draft};
 use std::cell::{Cell, RefCell};
 use storm_primitives::{Bell, NodeSet};
 use storm_rm::PartitionId;
@@ -11,7 +12,7 @@ use storm_rm::message::{Command, Heartbeat, Slices};
 /// Filled by all tasks, emptied by the heartbeats.
 #[derive(Default)]
 pub(super) struct Outbox {
-    commands: RefCell<Vec<(NodeSet, Command)>>,
+    waiting: RefCell<Vec<(NodeSet, Waiting)>>,
     /// Nodes to be reached even without a command for them.
     probed: RefCell<NodeSet>,
     deaths: Deaths,
@@ -20,50 +21,99 @@ pub(super) struct Outbox {
     bell: Bell,
 }
 
+/// A command that waits for its heartbeat.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Waiting {
+    Command(Command),
+    Draft(Draft),
+}
+
+impl From<Command> for Waiting {
+    fn from(command: Command) -> Waiting {
+        Waiting::Command(command)
+    }
+}
+
+impl From<Draft> for Waiting {
+    fn from(draft: Draft) -> Waiting {
+        Waiting::Draft(draft)
+    }
+}
+
+impl Waiting {
+    /// The command, if it leaves while these rows are active.
+    fn leaving(&self, active: &ActiveRows) -> Command {
+        match self {
+            Waiting::Command(command) => command.clone(),
+            Waiting::Draft(draft) => draft.command(active),
+        }
+    }
+
+    /// The partition that a command strobes, if it is a strobe.
+    fn strobed(&self) -> Option<PartitionId> {
+        match self {
+            Waiting::Command(Command::Strobe(strobe)) => Some(strobe.partition),
+            Waiting::Command(Command::Slices(slices)) => Some(slices.strobe.partition),
+            Waiting::Command(_) | Waiting::Draft(_) => None,
+        }
+    }
+}
+
 /// The contents of one heartbeat.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub(super) commands: Vec<(NodeSet, Command)>,
+    waited: Vec<(NodeSet, Waiting)>,
     pub(super) probed: NodeSet,
+    /// The rows that were active when the batch left the outbox. Later strobes come in later
+    /// heartbeats.
+    active: ActiveRows,
 }
 
 impl Batch {
     /// All nodes that the batch goes to.
     pub(super) fn nodes(&self) -> NodeSet {
-        self.commands.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
+        self.waited.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
+    }
+
+    /// The commands. A launch and the answer to a join name the rows that were active when the
+    /// batch left the outbox.
+    pub(super) fn commands(&self) -> Vec<(NodeSet, Command)> {
+        let leaving =
+            |(nodes, one): &(NodeSet, Waiting)| (nodes.clone(), one.leaving(&self.active));
+        self.waited.iter().map(leaving).collect()
     }
 
     /// Removes all other nodes from the batch, and commands that have no node left.
     pub(super) fn keep(&mut self, nodes: &NodeSet) {
         self.probed = self.probed.intersection(nodes);
-        for (to, _) in &mut self.commands {
+        for (to, _) in &mut self.waited {
             *to = to.intersection(nodes);
         }
-        self.commands.retain(|(to, _)| !to.is_empty());
+        self.waited.retain(|(to, _)| !to.is_empty());
     }
 
     /// These nodes died after the batch was taken: its commands are not for their next lives.
     pub(super) fn nodes_died(&mut self, dead: &NodeSet) {
-        forget(&mut self.commands, dead);
+        forget(&mut self.waited, dead);
     }
 
     /// Takes the probe out of the batch if it reaches nodes that get no command: they are then
     /// probed by a heartbeat of their own.
     pub(super) fn take_probe(&mut self) -> NodeSet {
-        let told = self.commands.iter().fold(NodeSet::new(), |all, (nodes, _)| all.union(nodes));
+        let told = self.waited.iter().fold(NodeSet::new(), |all, (nodes, _)| all.union(nodes));
         if self.probed.is_subset(&told) {
             return NodeSet::new();
         }
         std::mem::take(&mut self.probed)
     }
 
-    /// Takes the later half of the commands.
-    pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Command)> {
-        self.commands.split_off(self.commands.len() / 2)
+    /// Takes the later half of the commands, which lack their active rows again.
+    pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Waiting)> {
+        self.waited.split_off(self.waited.len() / 2)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.commands.is_empty() && self.probed.is_empty()
+        self.waited.is_empty() && self.probed.is_empty()
     }
 }
 
@@ -71,25 +121,26 @@ impl Outbox {
     /// Sends a command with the next heartbeat, after the commands that wait already. The command
     /// just before is shared if it is the same for other nodes: every node reads all of a
     /// heartbeat, and thousands may join at once.
-    pub(super) fn say(&self, nodes: NodeSet, command: Command) {
+    pub(super) fn say(&self, nodes: NodeSet, command: impl Into<Waiting>) {
         if nodes.is_empty() {
             return;
         }
-        let mut commands = self.commands.borrow_mut();
-        match commands.last_mut() {
+        let command = command.into();
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.last_mut() {
             Some((others, last)) if *last == command && !others.intersects(&nodes) => {
                 *others = others.union(&nodes);
             }
-            _ => commands.push((nodes, command)),
+            _ => waiting.push((nodes, command)),
         }
         self.bell.ring();
     }
 
     /// Puts commands that did not fit into their heartbeat before all that wait.
-    pub(super) fn give_back(&self, mut rest: Vec<(NodeSet, Command)>) {
-        let mut commands = self.commands.borrow_mut();
-        rest.append(&mut commands);
-        *commands = rest;
+    pub(super) fn give_back(&self, mut rest: Vec<(NodeSet, Waiting)>) {
+        let mut waiting = self.waiting.borrow_mut();
+        rest.append(&mut waiting);
+        *waiting = rest;
         self.bell.ring();
     }
 
@@ -101,8 +152,8 @@ impl Outbox {
     /// strobe orders, since nothing would recall them.
     pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
         let partition = slices.strobe.partition;
-        self.commands.borrow_mut().retain_mut(|(others, command)| {
-            if strobed(command) == Some(partition) {
+        self.waiting.borrow_mut().retain_mut(|(others, command)| {
+            if command.strobed() == Some(partition) {
                 *others = others.difference(&nodes);
             }
             !others.is_empty()
@@ -122,7 +173,7 @@ impl Outbox {
     /// Nodes died: their entries in the queue of heartbeats are free, and the commands that waited
     /// for them were for the lives that are over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
-        forget(&mut self.commands.borrow_mut(), dead);
+        forget(&mut self.waiting.borrow_mut(), dead);
         self.deaths.note(dead);
     }
 
@@ -143,71 +194,66 @@ impl Outbox {
 
     /// Waits until there is something to send.
     pub(super) async fn news(&self) {
-        while self.commands.borrow().is_empty() && self.probed.borrow().is_empty() {
+        while self.waiting.borrow().is_empty() && self.probed.borrow().is_empty() {
             self.bell.heard().await;
         }
     }
 
     /// Waits for something to send. Returns as much as fits a heartbeat of `limit_bytes`, in order,
-    /// strobes first.
-    pub(super) async fn next_batch(&self, limit_bytes: usize) -> Batch {
-        loop {
-            let batch =
-                Batch { commands: self.take_fitting(limit_bytes), probed: self.probed.take() };
-            if !batch.is_empty() {
-                return batch;
-            }
-            self.bell.heard().await;
-        }
+    /// strobes first. `active` answers which rows are active, and may add strobes before.
+    pub(super) async fn next_batch(
+        &self,
+        limit_bytes: usize,
+        active: impl Fn() -> ActiveRows,
+    ) -> Batch {
+        self.news().await;
+        let active = match self.waiting.borrow().is_empty() {
+            true => ActiveRows::default(),
+            false => active(),
+        };
+        let waited = self.take_fitting(limit_bytes, &active);
+        Batch { waited, probed: self.probed.take(), active }
     }
 
     /// Takes a command that is too large by itself alone: issuing it fails, but the others are not
     /// lost with it.
-    fn take_fitting(&self, limit_bytes: usize) -> Vec<(NodeSet, Command)> {
-        let mut commands = self.commands.borrow_mut();
-        commands.sort_by_key(|(_, command)| strobed(command).is_none());
+    fn take_fitting(&self, limit_bytes: usize, active: &ActiveRows) -> Vec<(NodeSet, Waiting)> {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.sort_by_key(|(_, command)| command.strobed().is_none());
         let mut bytes: usize = 0;
         let mut fitting = 0;
-        for entry in commands.iter() {
-            let alone =
-                Heartbeat { number: u64::MAX, issued_ns: u64::MAX, commands: vec![entry.clone()] };
+        for (nodes, command) in waiting.iter() {
+            let commands = vec![(nodes.clone(), command.leaving(active))];
+            let alone = Heartbeat { number: u64::MAX, issued_ns: u64::MAX, commands };
             bytes = bytes.saturating_add(encoded_bytes(&alone).unwrap_or(limit_bytes));
             if bytes > limit_bytes && fitting > 0 {
                 break;
             }
             fitting += 1;
         }
-        commands.drain(..fitting).collect()
+        waiting.drain(..fitting).collect()
     }
 }
 
 /// Removes dead nodes from the commands. Only Shutdown stays, since their next lives must hear it
 /// too.
-fn forget(commands: &mut Vec<(NodeSet, Command)>, dead: &NodeSet) {
-    commands.retain_mut(|(nodes, command)| {
-        if *command != Command::Shutdown {
+fn forget(waiting: &mut Vec<(NodeSet, Waiting)>, dead: &NodeSet) {
+    waiting.retain_mut(|(nodes, command)| {
+        if !matches!(command, Waiting::Command(Command::Shutdown)) {
             *nodes = nodes.difference(dead);
         }
         !nodes.is_empty()
     });
 }
 
-/// The partition that a command strobes, if it is a strobe.
-fn strobed(command: &Command) -> Option<PartitionId> {
-    match command {
-        Command::Strobe(strobe) => Some(strobe.partition),
-        Command::Slices(slices) => Some(slices.strobe.partition),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Resumed;
     use futures_util::FutureExt;
     use storm_primitives::NodeId;
     use storm_rm::message::Strobe;
-    use storm_rm::{JobId, Row};
+    use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, Row, RowSet};
 
     const LIMIT_BYTES: usize = 1024;
 
@@ -222,7 +268,7 @@ mod tests {
     }
 
     fn next(outbox: &Outbox) -> Option<Batch> {
-        outbox.next_batch(LIMIT_BYTES).now_or_never()
+        outbox.next_batch(LIMIT_BYTES, ActiveRows::default).now_or_never()
     }
 
     #[test]
@@ -233,7 +279,7 @@ mod tests {
             outbox.say(node(id), destroy(1));
         }
         outbox.say(node(2), destroy(1));
-        let said = next(&outbox).unwrap().commands;
+        let said = next(&outbox).unwrap().commands();
         assert_eq!(said, [(NodeSet::compute(3), destroy(1)), (node(2), destroy(1))]);
     }
 
@@ -247,10 +293,46 @@ mod tests {
         outbox.say(all.clone(), destroy(2));
         outbox.strobe(all.clone(), strobe(1, 1));
         outbox.strobe(all.clone(), strobe(0, 2));
-        let said: Vec<Command> = next(&outbox).unwrap().commands.into_iter().map(|c| c.1).collect();
+        let said: Vec<Command> =
+            next(&outbox).unwrap().commands().into_iter().map(|c| c.1).collect();
         let strobes = [strobe(1, 1), strobe(0, 2)].map(|one| Command::Strobe(one.strobe));
         assert_eq!(said, [&strobes[..], &[destroy(1), destroy(2)]].concat());
         assert!(next(&outbox).is_none());
+    }
+
+    /// The row in which a job resumes on node 2.
+    fn resumed_row(batch: &Batch) -> Row {
+        let commands = batch.commands();
+        let (_, Command::Resume { jobs, .. }) = &commands[commands.len() - 1] else {
+            panic!("{commands:?}")
+        };
+        jobs[0].active_row
+    }
+
+    /// A launch or an answer to a join that did not leave would name a row of before.
+    #[test]
+    fn a_draft_names_the_row_that_is_active_when_it_leaves() {
+        let outbox = Outbox::default();
+        let in_row = |row| move || [Row(row)].into_iter().collect::<ActiveRows>();
+        let job = Resumed {
+            job: JobId(1),
+            incarnation: JobIncarnation(1),
+            slot: JobSlot(0),
+            partition: PartitionId(0),
+            rows: RowSet::single(Row(0)),
+            coscheduling: Coscheduling::Strobed,
+            hold_output: false,
+            input_known: false,
+        };
+        outbox.say(NodeSet::single(NodeId(1)), destroy(2));
+        let draft = Draft::Resume { jobs: vec![job], next_run: JobIncarnation(2), clients: None };
+        outbox.say(NodeSet::single(NodeId(2)), draft);
+        let mut batch = outbox.next_batch(LIMIT_BYTES, in_row(1)).now_or_never().unwrap();
+        assert_eq!(resumed_row(&batch), Row(1));
+        outbox.give_back(batch.second_half());
+        assert_eq!(batch.commands(), [(NodeSet::single(NodeId(1)), destroy(2))]);
+        let again = outbox.next_batch(LIMIT_BYTES, in_row(2)).now_or_never().unwrap();
+        assert_eq!(resumed_row(&again), Row(2));
     }
 
     #[test]
@@ -259,7 +341,7 @@ mod tests {
         let one = NodeSet::single(NodeId(2));
         outbox.strobe(NodeSet::compute(3), strobe(0, 1));
         outbox.strobe(one.clone(), Slices { following: vec![Row(1)], ..strobe(0, 2) });
-        let said = next(&outbox).unwrap().commands;
+        let said = next(&outbox).unwrap().commands();
         let [(recalled, recall), (told, order)] = &said[..] else { panic!("{said:?}") };
         assert_eq!(*recalled, NodeSet::compute(3).difference(&one));
         assert_eq!(*recall, Command::Strobe(strobe(0, 1).strobe));
@@ -277,7 +359,7 @@ mod tests {
             outbox.say(node.clone(), input(len));
         }
         for len in [600, 600, 5000, 10] {
-            assert_eq!(next(&outbox).unwrap().commands, [(node.clone(), input(len))]);
+            assert_eq!(next(&outbox).unwrap().commands(), [(node.clone(), input(len))]);
         }
     }
 
@@ -293,18 +375,18 @@ mod tests {
         jobs.iter().for_each(|job| outbox.say(all.clone(), destroy(*job)));
         let survivors: NodeSet = all.iter().filter(|node| node.0 % 400 != 0).collect();
         let (mut told, mut too_long) = (Vec::new(), 0);
-        while let Some(mut batch) = outbox.next_batch(LIMIT_BYTES).now_or_never() {
+        while let Some(mut batch) =
+            outbox.next_batch(LIMIT_BYTES, ActiveRows::default).now_or_never()
+        {
             batch.keep(&survivors);
-            let commands = batch.commands.clone();
-            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands };
+            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands: batch.commands() };
             if encoded_bytes(&heartbeat).expect("it can be encoded") > LIMIT_BYTES {
                 too_long += 1;
                 outbox.give_back(batch.second_half());
             }
-            let commands = batch.commands.clone();
-            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands };
+            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands: batch.commands() };
             assert!(encoded_bytes(&heartbeat).expect("it can be encoded") <= LIMIT_BYTES);
-            told.extend(batch.commands.into_iter().map(|(_, command)| command));
+            told.extend(batch.commands().into_iter().map(|(_, command)| command));
         }
         assert!(too_long > 0, "nothing was put to the test");
         assert!(told == jobs.into_iter().map(destroy).collect::<Vec<_>>());

@@ -88,7 +88,9 @@ impl Pending {
                 match item {
                     // A node that comes back must leave as well.
                     Item::Effect(Durable::Command(_, Command::Shutdown)) => {}
-                    Item::Effect(Durable::Command(nodes, _)) => *nodes = nodes.difference(dead),
+                    Item::Effect(Durable::Command(nodes, _) | Durable::Draft(nodes, _)) => {
+                        *nodes = nodes.difference(dead);
+                    }
                     Item::Effect(Durable::AwaitTermination(watch)) => {
                         watch.nodes = watch.nodes.difference(dead);
                     }

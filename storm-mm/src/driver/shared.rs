@@ -8,7 +8,7 @@ use super::runs::Runs;
 use super::slices::Slicing;
 use super::staging::Staging;
 use super::{Contents, DriverConfig, DriverError};
-use crate::{Core, Durable, Immediate};
+use crate::{ActiveRows, Core, Durable, Immediate};
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -87,6 +87,12 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         if self.ask(|core, now| core.pass_slices(now)) {
             self.act();
         }
+    }
+
+    /// The rows that are active now.
+    pub(super) fn active_rows(&self) -> ActiveRows {
+        self.pass_slices();
+        self.core().active_rows()
     }
 
     /// A slice of a partition ends.

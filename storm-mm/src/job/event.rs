@@ -1,6 +1,6 @@
 //! The events of a job, as the journal holds them.
 
-use super::cut::{Cut, MAX_LAUNCHES};
+use super::end_cause::EndCause;
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
+use storm_rm::{JobId, JobIncarnation, JobSpec, Row};
 use storm_sched::ReservationId;
 
 /// Something that happened to a job.
@@ -165,201 +165,6 @@ pub enum Hold {
     User,
     /// An administrator; only they release it.
     Admin,
-}
-
-/// Why a job is ended before its ranks have ended by themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EndCause {
-    /// A user asked for it.
-    Cancelled {
-        /// Which.
-        uid: u32,
-    },
-    /// A node died.
-    NodeLost {
-        /// Its name.
-        node: String,
-    },
-    /// A signal ended a rank; the others would wait for it.
-    RankKilled {
-        /// The rank.
-        rank: Rank,
-        /// The node it ran on.
-        node: String,
-        /// The signal.
-        signal: i32,
-    },
-    /// A rank called abort.
-    Aborted {
-        /// The rank.
-        rank: Rank,
-        /// The exit code it asked for.
-        exit_code: u8,
-    },
-    /// A rank could not be started.
-    LaunchFailed {
-        /// The failure and its reason.
-        reason: String,
-        /// The exit code, as a shell gives it: 126 or 127.
-        exit_code: u8,
-    },
-    /// Its files could not be brought to the nodes.
-    StagingFailed {
-        /// The failure and its reason.
-        reason: String,
-    },
-    /// The job has reached its time limit.
-    TimeLimit,
-    /// The Machine Manager that knew its processes is gone.
-    ManagerRestarted,
-    /// The cluster is going down.
-    Shutdown,
-    /// No partition takes the job any more: the configuration has changed, or the queue is full.
-    Unplaceable {
-        /// Why not.
-        reason: String,
-    },
-    /// A node could not continue its part of the job.
-    Unserviceable {
-        /// Which node and why.
-        reason: String,
-    },
-    /// The condition that it depends on can never be met, and it asked to be ended then.
-    DependencyNeverSatisfied {
-        /// The condition.
-        condition: String,
-    },
-    /// Another job gets its processing elements.
-    Preempted {
-        /// Which.
-        by: JobId,
-        /// Whether it is queued again.
-        requeue: bool,
-    },
-    /// A rank that had joined its peers through PMI exited without leaving them; they would
-    /// wait for it.
-    RankLeft {
-        /// The rank.
-        rank: Rank,
-        /// The node it ran on.
-        node: String,
-        /// Its exit code.
-        exit_code: u8,
-    },
-    /// Nodes that it ran on are not configured any more.
-    NodeRemoved {
-        /// Their names, folded.
-        node: String,
-    },
-    /// A Node Manager ended while the run began. The run is launched again, at most
-    /// [`MAX_LAUNCHES`] times in a row.
-    LaunchCut {
-        /// The name of the node.
-        node: String,
-        /// The work that was cut off.
-        cut: Cut,
-        /// How many launches in a row were cut off, this one included.
-        launches: u32,
-    },
-}
-
-impl EndCause {
-    /// The state that a job ended for this cause is in.
-    pub fn state(&self) -> JobState {
-        match self {
-            EndCause::Cancelled { .. }
-            | EndCause::Shutdown
-            | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
-            EndCause::NodeLost { .. }
-            | EndCause::NodeRemoved { .. }
-            | EndCause::LaunchCut { .. } => JobState::NodeFail,
-            EndCause::TimeLimit => JobState::Timeout,
-            EndCause::Preempted { .. } => JobState::Preempted,
-            EndCause::RankKilled { .. }
-            | EndCause::RankLeft { .. }
-            | EndCause::Aborted { .. }
-            | EndCause::LaunchFailed { .. }
-            | EndCause::StagingFailed { .. }
-            | EndCause::ManagerRestarted
-            | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. } => JobState::Failed,
-        }
-    }
-
-    /// The exit status that this cause gives the job; `None` if the status of its ranks counts.
-    pub fn exit_code(&self) -> Option<u8> {
-        const TERMINATED: u8 = 128 + 15;
-        match self {
-            EndCause::Cancelled { .. }
-            | EndCause::Shutdown
-            | EndCause::TimeLimit
-            | EndCause::Preempted { .. } => Some(TERMINATED),
-            EndCause::RankKilled { signal, .. } => {
-                Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
-            }
-            EndCause::LaunchFailed { exit_code, .. } => Some(*exit_code),
-            // The job has failed, so its status must not be 0.
-            EndCause::Aborted { exit_code, .. } | EndCause::RankLeft { exit_code, .. } => {
-                Some((*exit_code).max(1))
-            }
-            EndCause::NodeLost { .. }
-            | EndCause::NodeRemoved { .. }
-            | EndCause::LaunchCut { .. }
-            | EndCause::StagingFailed { .. }
-            | EndCause::ManagerRestarted
-            | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
-        }
-    }
-}
-
-impl std::fmt::Display for EndCause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
-            EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
-            EndCause::NodeRemoved { node } => {
-                write!(f, "node {node} is not in the configuration any more")
-            }
-            EndCause::LaunchCut { node, cut, launches } => {
-                cut.write(node, f)?;
-                match launches {
-                    0 | 1 => Ok(()),
-                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
-                }
-            }
-            EndCause::RankKilled { rank, node, signal } => {
-                write!(f, "rank {rank} on {node} was ended by signal {signal}")
-            }
-            EndCause::RankLeft { rank, node, exit_code } => write!(
-                f,
-                "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
-                 may wait for it"
-            ),
-            // An exit code of 256 also gives 0, as a status has only the last eight bits.
-            EndCause::Aborted { rank, exit_code: 0 } => write!(
-                f,
-                "rank {rank} aborted the job; the last byte of its exit code is 0, which counts as 1"
-            ),
-            EndCause::Aborted { rank, exit_code } => {
-                write!(f, "rank {rank} aborted the job with exit code {exit_code}")
-            }
-            EndCause::LaunchFailed { reason, .. }
-            | EndCause::StagingFailed { reason }
-            | EndCause::Unplaceable { reason }
-            | EndCause::Unserviceable { reason } => f.write_str(reason),
-            EndCause::TimeLimit => f.write_str("its time limit was reached"),
-            EndCause::ManagerRestarted => {
-                f.write_str("the Machine Manager was restarted while it ran")
-            }
-            EndCause::Shutdown => f.write_str("the cluster was shut down"),
-            EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
-            EndCause::DependencyNeverSatisfied { condition } => {
-                write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")
-            }
-        }
-    }
 }
 
 /// How a job ended.

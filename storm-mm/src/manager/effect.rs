@@ -1,5 +1,6 @@
 //! The effects that the core asks for.
 
+use super::Draft;
 use crate::api::{JobView, Reply};
 use crate::journal::Entry;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub enum Durable {
     Journal(Entry),
     /// Send this command to these nodes with the next heartbeat.
     Command(NodeSet, Command),
+    /// Send the command of this draft likewise; the active rows are entered when it leaves.
+    Draft(NodeSet, Draft),
     /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
     Stage(StageJob),
     /// The staging of this job is not wanted any more.

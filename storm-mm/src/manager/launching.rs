@@ -3,15 +3,15 @@
 //! execute.
 
 use super::dependencies::without_dependency;
-use super::live::{Launch, LiveJob};
+use super::live::{self, LiveJob};
 use super::partitions::Partition;
-use super::{ClusterTimer, Core, Durable, JobTimer, StageOutcome, Timer};
+use super::{ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer};
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::borrow::Cow;
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeSet};
-use storm_rm::message::{Command, LaunchJob};
+use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
 /// Exit status of a job whose ranks did not start in time: that of a shell for a program that
@@ -32,7 +32,7 @@ impl Core {
         outcome: Result<StageOutcome, String>,
     ) {
         let live = self.live.run_mut(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Staging) else { return };
+        let Some(live) = live.filter(|live| live.launch() == live::Launch::Staging) else { return };
         match outcome {
             Ok(stage) => {
                 live.staged(now, stage);
@@ -72,7 +72,7 @@ impl Core {
         let staged = self
             .live
             .of(partition)
-            .filter(|(_, live)| live.launch() == Launch::Staged)
+            .filter(|(_, live)| live.launch() == live::Launch::Staged)
             .filter(|(_, live)| live.rows() != RowSet::NONE);
         let waiting: Vec<JobId> =
             staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| job).collect();
@@ -95,9 +95,9 @@ impl Core {
         let Some(live) = self.live.get(job) else { return };
         let announcer = self.announcer(live.nodes());
         let partition = &self.partitions[live.partition()];
-        let (active_row, active) = (partition.active(), partition.runs(live.rows()));
+        let runs = partition.runs(live.rows());
         let record = &self.jobs[&job];
-        let launch = LaunchJob {
+        let draft = Draft::Launch(Rc::new(Launch {
             job,
             incarnation: live.incarnation(),
             slot: live.slot(),
@@ -109,18 +109,17 @@ impl Core {
             ranks: record.ranks.iter().cloned().collect(),
             partition: live.partition(),
             rows: live.rows(),
-            active_row,
             coscheduling: partition.coscheduling(),
             announcer,
             node_list: record.node_list.clone(),
             buffered: partition.policy().communication_slice().is_some(),
-        };
+        }));
         let Some(live) = self.live.get_mut(job) else { return };
-        live.launched(now, active);
+        live.launched(now, runs);
         let (watch, incarnation) = (live.watch(job), live.incarnation());
         let relaunched = nodes != *live.nodes();
         if !nodes.is_empty() {
-            self.effects.durable.push(Durable::Command(nodes, Command::LaunchJob(Rc::new(launch))));
+            self.effects.durable.push(Durable::Draft(nodes, draft));
         }
         if relaunched {
             // Its announcer may have reported to the former manager.
@@ -136,7 +135,9 @@ impl Core {
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let live = self.live.run(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
+            return;
+        };
         if live.nodes().len() == 1 {
             return self.started(now, job, incarnation);
         }
@@ -146,7 +147,9 @@ impl Core {
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let live = self.live.run_mut(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
+            return;
+        };
         let breakdown = live.started(now);
         if self.jobs[&job].phase != Phase::Starting {
             return;
@@ -193,7 +196,7 @@ impl Core {
     /// stopped for part of the time.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
-        if live.launch() != Launch::Launched {
+        if live.launch() != live::Launch::Launched {
             return;
         }
         let limit = self.config.launch_timeout;
@@ -216,7 +219,9 @@ impl Core {
         nodes: &NodeSet,
     ) {
         let live = self.live.run(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == Launch::Launched) else { return };
+        let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
+            return;
+        };
         if self.jobs[&job].phase != Phase::Starting {
             return;
         }

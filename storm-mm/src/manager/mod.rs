@@ -13,6 +13,7 @@ mod configuration;
 mod coscheduling;
 mod cut_launches;
 mod dependencies;
+mod draft;
 mod draining;
 mod effect;
 mod eligibility;
@@ -20,6 +21,7 @@ mod ending;
 mod fencing;
 mod holders;
 mod holding;
+mod job_rows;
 mod jobs;
 mod launching;
 mod listing;
@@ -45,7 +47,6 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
-mod slots;
 mod strobing;
 mod switching;
 mod unmet;
@@ -55,6 +56,7 @@ mod waited;
 #[cfg(test)]
 pub(crate) use model::{model_config, model_spec};
 
+pub use draft::{ActiveRows, Draft, Launch, Resumed};
 pub use effect::{
     ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
     Watch,

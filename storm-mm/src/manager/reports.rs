@@ -339,7 +339,7 @@ impl Core {
 fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {
-        ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal }),
+        ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal, with: None }),
         ExitStatus::Code(exit_code) if joined => Some(EndCause::RankLeft { rank, node, exit_code }),
         ExitStatus::Code(_) => None,
     }

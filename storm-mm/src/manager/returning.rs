@@ -7,13 +7,13 @@
 
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
-use super::{Core, Durable, JobTimer, Timer};
+use super::{Core, Draft, Durable, JobTimer, Resumed, Timer};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
-use storm_rm::message::{Command, ResumedJob};
+use storm_rm::message::Command;
 
 /// How long the client of a surviving job has to come back. After that, the job's output is passed
 /// on even if no client takes it.
@@ -48,8 +48,8 @@ impl Core {
         let jobs = kept.iter().filter_map(|job| self.resumed(*job, node)).collect();
         let next_run = self.live.next_run();
         let clients = self.config.clients;
-        let answer = Command::Resume { jobs, next_run, clients };
-        self.effects.durable.push(Durable::Command(NodeSet::single(node), answer));
+        let answer = Draft::Resume { jobs, next_run, clients };
+        self.effects.durable.push(Durable::Draft(NodeSet::single(node), answer));
         let mut left_here = BTreeSet::new();
         for job in &awaited {
             if let Some(live) = self.live.get_mut(*job)
@@ -97,15 +97,14 @@ impl Core {
         }
     }
 
-    fn resumed(&self, job: JobId, node: NodeId) -> Option<ResumedJob> {
+    fn resumed(&self, job: JobId, node: NodeId) -> Option<Resumed> {
         let live = self.live.get(job)?;
-        Some(ResumedJob {
+        Some(Resumed {
             job,
             incarnation: live.incarnation(),
             slot: live.slot(),
             partition: live.partition(),
             rows: live.rows(),
-            active_row: self.active_row(live.partition()),
             coscheduling: self.partitions[live.partition()].coscheduling(),
             hold_output: live.holds_output(),
             input_known: live.knows_input(node),

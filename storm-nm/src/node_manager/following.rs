@@ -26,7 +26,7 @@ impl OwnSlices {
     /// No slices, and a log of the last `records` switches.
     pub(super) fn new(records: usize) -> OwnSlices {
         OwnSlices {
-            order: RefCell::new(SliceOrder::recalling_always()),
+            order: RefCell::default(),
             log: RefCell::new(SwitchLog::new(records)),
             in_event: Cell::new(false),
         }

@@ -159,7 +159,6 @@ fn many_slices(world: &World) -> Command {
 
 /// Output, input, PMI requests and heartbeats that say nothing of rows come many times in a span.
 #[test]
-#[ignore = "the node manager recalls before every event (decision 0147)"]
 fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
     let put = Step::Put { key: "k".to_owned(), value: "v".to_owned() };
     let line = Step::Write(Stream::Stdout, Bytes::from_static(b"line\n"));
@@ -186,7 +185,6 @@ fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
             world.sleep(ms(2)).await;
         }
         let withdrawals = host.withdrawals() - begun.0;
-        println!("{withdrawals} withdrawals in {:?}", host.cpu_time(key(2), Rank(0)) * 2);
         assert!(world.output_of(0, Stream::Stdout).len() > 500, "ranks write");
         close(host.cpu_time(key(1), Rank(0)) - begun.1, host.cpu_time(key(2), Rank(0)), ms(2));
         assert_eq!(withdrawals, 0);

@@ -1,9 +1,9 @@
 //! Limits the memory of runs by the memory controller of cgroup v2, or else of v1.
 //!
-//! Each run has its own directory, below the pad's with v2, and beside it with v1. The waiting PLs
-//! are moved into it before they become the job, and it is removed when they are gone. Files in
-//! memory that the run leaves behind (tmpfs, /dev/shm) therefore count against no other run
-//! (`docs/decisions/0057-memory-of-each-run.md`).
+//! Each run has its own directory, below the pad's directory with v2, and next to it with v1. The
+//! waiting PLs are moved into it before they become the job. The directory is removed when they are
+//! gone. Files in memory that the run leaves behind (tmpfs, /dev/shm) therefore do not count
+//! against another run (`docs/decisions/0057-memory-of-each-run.md`).
 //!
 //! Without a controller there is no limit, and the reason is kept for messages.
 
@@ -40,7 +40,7 @@ pub(crate) enum MemoryControl {
 }
 
 impl MemoryControl {
-    /// Looks for a controller. `node` is the node's directory of cgroup v2, if it has one, and
+    /// Searches for a controller. `node` is the node's directory of cgroup v2, if it has one, and
     /// `name` is the name for a directory of v1.
     pub(crate) fn find(node: Option<&Path>, name: &str) -> Result<Self, MemoryUnlimited> {
         let v2 = match node {
@@ -61,7 +61,7 @@ impl MemoryControl {
     /// Limits these processes of a pad, and their descendants, to `bytes` in total.
     pub(crate) fn limit(&self, pad: PadId, bytes: u64, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);
-        // The directory of a former run goes, with the memory charged to it. If a dying process
+        // Removes the directory of a former run, with the memory charged to it. If a dying process
         // still holds the directory, it is used again.
         let _ = fs::remove_dir(&directory);
         if let Self::V2(node) = self {
@@ -74,8 +74,9 @@ impl MemoryControl {
         enter(&directory, processes)
     }
 
-    /// Ends a run. These `processes`, which had no part in it, go back to their place of birth, and
-    /// the directory is removed. A directory that is still held goes with the next run's.
+    /// Ends a run. These `processes` did not take part in it: they return to the directory in which
+    /// they were born, and the run's directory is removed. A directory that is still held is
+    /// removed with the next run's.
     pub(crate) fn forget(&self, pad: PadId, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);
         match self {
@@ -103,7 +104,7 @@ impl MemoryControl {
         let Self::V1(directory) = self else { return };
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-            // A directory that stays is taken over by the next daemon of this name.
+            // A directory that remains is taken over by the next daemon of this name.
             let _ = fs::remove_dir(entry.path());
         }
         let _ = fs::remove_dir(directory);
@@ -131,8 +132,8 @@ fn enter(directory: &Path, processes: &[ProcessId]) -> io::Result<()> {
     processes.iter().try_for_each(|process| write(&list, &process.0.to_string()))
 }
 
-/// Hands the controller down to the pads, which hand it on to their runs. The node's directory has
-/// no process of its own. The directory above may already hand the controller down.
+/// Enables the controller for the pads, which enable it for their runs. The node's directory has no
+/// process of its own. The controller may already be enabled in the directory above.
 fn enable_v2(node: &Path) -> io::Result<()> {
     if let Some(parent) = node.parent() {
         let _ = write(&parent.join("cgroup.subtree_control"), "+memory");

@@ -39,10 +39,10 @@ fn is_memory_v1(kind: &[u8], options: &[u8]) -> bool {
     kind == b"cgroup" && options.split(|&byte| byte == b',').any(|option| option == MEMORY)
 }
 
-/// Not by `procfs`: it refuses the whole list if one mount point is not UTF-8.
+/// Not with `procfs`: it rejects the whole list if one mount point is not UTF-8.
 ///
-/// Finds the first mount whose type and options are `wanted`. Returns its root inside the file
-/// system and its mount point.
+/// Finds the first mount with a type and options that are `wanted`. Returns its root inside the
+/// file system and its mount point.
 fn find_mount(
     mountinfo: &[u8],
     wanted: impl Fn(&[u8], &[u8]) -> bool,

@@ -1,8 +1,8 @@
-//! The cgroup directory of this node: it holds the pads' directories and proves the ownership of
-//! them.
+//! The cgroup directory of this node. It contains the pads' directories, and a lock on it proves
+//! that they belong to this node.
 //!
-//! The keeper holds a lock on the directory as long as it lives. The lock tells a directory in use
-//! from one that a crashed daemon left. A stale directory is emptied by force and taken over.
+//! The keeper holds a lock on the directory until it ends. The lock distinguishes a directory in
+//! use from one that a crashed daemon left. A stale directory is emptied by force and taken over.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,13 +23,13 @@ use crate::sys::{self, Forked};
 /// The first part of the names of the nodes' directories.
 pub(crate) const NAME: &str = "storm";
 
-/// The pause between two looks while other processes are ending.
+/// The pause between two checks while other processes are ending.
 const LOOK_AGAIN_MS: u16 = 2;
-/// A former keeper that is still cleaning up gets this many looks (4 s): killed processes with much
-/// memory take their time.
+/// Checks (4 s in all) for a former keeper that is still cleaning up: killed processes with much
+/// memory need time to end.
 const LOOKS_MAX: u32 = 2_000;
 
-/// Looks (some 200 ms) at the lock of a directory whose keeper is dead. Only children that the
+/// Checks (some 200 ms) of the lock of a directory whose keeper is dead. Only children that the
 /// keeper had just forked may still hold the lock, and they end by themselves.
 const LOOKS_FOR_ORPHAN_MAX: u32 = 100;
 
@@ -107,8 +107,7 @@ impl NodeCgroup {
         })
     }
 
-    /// Checks that freeze, kill and birth inside all work. Otherwise signals are the better
-    /// mechanism.
+    /// Checks that freeze, kill and birth inside all work. If one fails, signals are used instead.
     fn check(&self) -> Result<(), CgroupUnusable> {
         let result = check_features(&self.path);
         if result.is_err() {
@@ -138,9 +137,9 @@ pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the directories of dead keepers in clusters whose names begin with `cluster`, and kills
-/// the processes inside. Directories of another user stay. The function is for clusters that are
-/// never started again: in others, a node takes over its own directory.
+/// Removes the directories of dead keepers in clusters with names that begin with `cluster`, and
+/// kills the processes inside. Directories of another user stay. The function is for clusters that
+/// are never started again. In all other clusters, a node takes over its own directory.
 pub fn remove_abandoned(cluster: &str) {
     let Ok(parent) = super::own_directory() else { return };
     remove_abandoned_in(&parent, &format!("{NAME}-{cluster}"));
@@ -173,7 +172,7 @@ pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
 
 /// Checks whether cgroups can be used in `parent`: makes one, starts a process in it, removes it.
 pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
-    // Several threads may look at once.
+    // Several threads may check at once.
     static PROBES: AtomicU32 = AtomicU32::new(0);
     let probe = PROBES.fetch_add(1, Ordering::Relaxed);
     let path = parent.join(format!("storm-probe-{}-{probe}", std::process::id()));
@@ -198,7 +197,8 @@ fn check_in(path: &Path) -> Result<(), CgroupUnusable> {
     // SAFETY: the child calls only `_exit`, which is sound even if other threads hold locks.
     match unsafe { sys::fork_into(Some(directory.as_fd())) } {
         Ok(Forked::Child) => sys::exit_now(0),
-        // The kernel kills the child at birth if `cgroup.kill` was used on the caller's cgroup.
+        // The kernel kills the child at birth if `cgroup.kill` was ever used on the caller's
+        // cgroup.
         Ok(Forked::Parent(pid)) => match waitpid(Pid::from_raw(pid.0), None) {
             Ok(WaitStatus::Exited(_, 0)) => Ok(()),
             Ok(_) => Err(cannot(Errno(libc::ECANCELED))),
@@ -239,8 +239,8 @@ fn populated(path: &Path) -> io::Result<bool> {
     Ok(fs::read_to_string(path.join("cgroup.events"))?.contains("populated 1"))
 }
 
-/// Whether the locked directory still has this path. Its former owner may have removed it between
-/// the opening and the lock.
+/// Whether the locked directory still has this path. Its former owner may have removed it after the
+/// opening and before the lock.
 fn still_there(lock: &Flock<File>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (lock.metadata(), fs::metadata(path)) {
@@ -252,7 +252,7 @@ fn still_there(lock: &Flock<File>, path: &Path) -> bool {
 /// Gives other processes a moment to end.
 fn pause() {
     let none: &mut [PollFd<'_>] = &mut [];
-    // An early return only makes the next look come sooner.
+    // An early return only makes the next check come sooner.
     let _ = poll(none, PollTimeout::from(LOOK_AGAIN_MS));
 }
 
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A killed node manager used to leave such a directory for up to 25 s on an overrun host.
+    /// A killed node manager used to leave such a directory for up to 25 s on an overloaded host.
     #[test]
     fn a_directory_in_use_is_waited_for_only_while_somebody_wants_it() {
         let parent = tempfile::tempdir().expect("a directory");

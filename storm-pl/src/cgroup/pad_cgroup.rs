@@ -1,8 +1,8 @@
 //! The cgroup of one pad: its own directory, and a directory below it in which every process of the
 //! pad is born. A run with a memory limit has a third, also below ([`super::MemoryControl`]).
 //!
-//! The pad's own directory holds no process, as the kernel demands of directories that hand
-//! controllers down. It stops and resumes everything below it.
+//! The pad's own directory contains no process, because the kernel demands it of directories that
+//! enable controllers for others. It stops and resumes everything below it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -20,7 +20,7 @@ const RUN: &str = "run";
 /// The list of a directory's processes.
 pub(crate) const PROCESSES: &str = "cgroup.procs";
 
-/// How many processes are pinned by a descriptor at once.
+/// How many processes are pinned by descriptors at the same time.
 const PINNED_MAX: usize = 64;
 
 /// The cgroup of one pad. The files that the keeper uses stay open.
@@ -33,7 +33,7 @@ pub(crate) struct PadCgroup {
 }
 
 impl PadCgroup {
-    /// Makes the directories. After a failure none is left behind, so that a retry works.
+    /// Makes the directories. If it fails, no directory is left behind, so a retry works.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
         let made = Self::create_in(path);
@@ -64,8 +64,8 @@ impl PadCgroup {
         self.births.as_fd()
     }
 
-    /// Kills every process inside, frozen or not. Freezes the cgroup, so that no process forks away
-    /// meanwhile. The kill does not wait for a thaw.
+    /// Kills every process inside, frozen or not. Freezes the cgroup first, so that no process
+    /// escapes by forking. The kill does not wait for a thaw.
     ///
     /// `cgroup.kill` is not used: kernels since 6.14 count its uses. If the counts of the parent's
     /// cgroup and of the target differ, they kill every process that `CLONE_INTO_CGROUP` starts
@@ -74,7 +74,8 @@ impl PadCgroup {
         self.freeze.write_all_at(b"1", 0)?;
         for found in self.processes()?.chunks(PINNED_MAX) {
             let pinned: Vec<_> = found.iter().map(|&pid| sys::open_process(pid)).collect();
-            // A process that is still listed after it was pinned is the one that was found.
+            // If the process is still listed after it was pinned, the pinned process is the one
+            // that was found.
             let still = self.processes()?;
             for (pid, pinned) in found.iter().zip(&pinned) {
                 if let (Ok(pinned), true) = (pinned, still.contains(pid)) {
@@ -121,8 +122,8 @@ impl PadCgroup {
     }
 }
 
-/// Removes a pad's directory and those below it. A directory that is still held stays, and goes
-/// with the node's.
+/// Removes a pad's directory and those below it. A directory that is still held stays, and is
+/// removed with the node's.
 fn remove(path: &Path) {
     for directory in [PadCgroup::run_in(path), PadCgroup::births_in(path), path.to_owned()] {
         let _ = fs::remove_dir(directory);

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::ids::Errno;
 
-/// The reason why cgroup v2 cannot be used, in words for an operator.
+/// The reason why cgroup v2 cannot be used, as a text for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 pub enum CgroupUnusable {
     /// Cgroup v2 is not mounted anywhere that this process can see.

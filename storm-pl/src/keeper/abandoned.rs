@@ -1,5 +1,5 @@
-//! The usage of processes that nobody in their job waits for. The keeper is their nearest
-//! subreaper, so it reaps them and hears what each used. Live ones are looked up in `/proc`.
+//! The usage of processes that no process in their job waits for. The keeper is their nearest
+//! subreaper, so it reaps them and learns what each has used. `/proc` shows the usage of live ones.
 //!
 //! The usage of a child is unknown if its parent ignores SIGCHLD and the child ends before its job:
 //! the kernel reaps the child by itself. The cgroup of the pad still counts its CPU time.
@@ -51,8 +51,8 @@ impl Abandoned {
 /// A process as `/proc` shows it. The process may have ended without being reaped.
 pub(super) struct Glimpse {
     pub(super) session: ProcessId,
-    /// The process is about to be reaped. It has been told to end, or has already given back its
-    /// memory, which is the first step of an exit.
+    /// Whether the process is about to be reaped: it has a deadly signal pending, or has already
+    /// released its memory, which is the first step of an exit.
     pub(super) ends: bool,
     usage: Usage,
 }
@@ -63,7 +63,8 @@ impl Glimpse {
         let stat = process_tree::stat(process)?;
         // The times of children that the process has waited for are never negative.
         let waited = |ticks: i64| u64::try_from(ticks).unwrap_or(0);
-        // Three fields of a long text are read for each reaped process: `procfs` reads all of them.
+        // Only three fields of a long text are read for each reaped process. `procfs` would parse
+        // all of them.
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let peak_kib = peak_kib(&status);
         let usage = Usage {

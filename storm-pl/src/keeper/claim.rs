@@ -10,7 +10,7 @@ use crate::seqpacket::Seqpacket;
 /// The node's cgroup, or why there is none.
 pub(super) type Claim = (Option<NodeCgroup>, Result<std::path::PathBuf, CgroupUnusable>);
 
-/// Claims the node's cgroup, unless the set-up asks for signals only.
+/// Claims the node's cgroup, unless the set-up allows only signals.
 pub(super) fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Refusal> {
     if setup.signals_only {
         return Ok((None, Err(CgroupUnusable::SwitchedOff)));
@@ -23,7 +23,8 @@ pub(super) fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Re
         Ok(parent) => parent,
         Err(why) => return Ok((None, Err(why))),
     };
-    // The NM sends nothing before it hears of the start, so a readable socket means that it ended.
+    // The NM sends nothing before it knows of the start, so a readable socket means that the NM has
+    // ended.
     let is_there = || {
         let mut end = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
         poll(&mut end, PollTimeout::ZERO).unwrap_or(0) == 0

@@ -1,4 +1,4 @@
-//! The socket at which the next Node Manager of a node finds the keeper of the last one.
+//! The socket at which the next Node Manager of a node finds the keeper of the previous one.
 //!
 //! Keeper and Node Manager may be of different versions. The first message of each side therefore
 //! never changes its form: [`MAGIC`], a version and a process, four bytes each, little-endian.
@@ -136,10 +136,10 @@ pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
     }
 }
 
-/// The process that listens at this door, if any. The keeper is told nothing and goes on.
+/// The process that listens at this door, if any. The keeper does not notice, and continues.
 ///
 /// # Errors
-/// The connection fails, or too many wait at the door.
+/// The connection fails, or too many callers wait at the door.
 pub fn keeper_at(door: &Path) -> io::Result<Option<ProcessId>> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
@@ -154,7 +154,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// The name of a socket has at most 107 bytes, so a longer path is named from its directory.
+/// The name of a socket has at most 107 bytes. A longer path is opened relative to its directory.
 fn with_short_name<T>(path: &Path, act: impl FnOnce(&UnixAddr) -> io::Result<T>) -> io::Result<T> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,7 +1,8 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! The keeper has one thread and blocks whenever nothing happens. It ends when the NM tells it to.
-//! It also ends when the NM is gone and no next NM takes over a kept job. All processes die then.
+//! The keeper has one thread and blocks whenever nothing happens. It ends when the NM sends the
+//! command. It also ends when the NM is gone and no next NM takes over a kept job. All of its
+//! processes then die.
 
 mod exits;
 mod leases;
@@ -39,21 +40,22 @@ use crate::title::set_title;
 use orphan::Survivor;
 use pad_keeper::PadKeeper;
 
-/// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
-/// processes that leave their cgroup a moment after their parent heard of their death.
+/// How soon a draining pad is checked again. Deaths wake the keeper anyway. The timer is for
+/// processes that leave their cgroup a moment after the death of their parent was reported.
 const LOOK_AGAIN_MS: u16 = 2;
-/// After this many looks (some 10 s) the NM hears that a pad does not become clean.
+/// After this many checks (some 10 s), the keeper reports to the NM that a pad does not become
+/// clean.
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
-/// How many processes that report names at most.
+/// The most processes that this report names.
 const STUCK_NAMED_MAX: usize = 16;
 /// How many reports may wait to be sent together, each with the socket of a PL.
 const UNTOLD_MAX: usize = 5;
 /// How often an ending keeper looks (some 4 s) before it leaves processes that it cannot kill.
 const LAST_LOOKS_MAX: u32 = 2_000;
-/// How many of those looks spare the processes that write files.
+/// How many of these checks spare the processes that write files.
 const WRITERS_LOOKS_MAX: u32 = 1_000;
 
-/// Runs a keeper on `control` for as long as [`crate::KeeperConfig`] says.
+/// Runs a keeper on `control`, for as long as [`crate::KeeperConfig`] permits.
 pub(crate) fn run_keeper(control: OwnedFd) {
     let Ok(control) = settle(control) else { return };
     let mut buffer = vec![0; MESSAGE_MAX_BYTES];
@@ -62,7 +64,7 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     // A stopped keeper resumes when its NM dies, to end ranks that may run elsewhere by now.
     let _ = sys::set_parent_death_signal(libc::SIGCONT);
     // Separates the jobs from the session and the terminal of the NM. The call fails only for the
-    // leader of a process group, which a fresh child is not.
+    // leader of a process group, and a fresh child never leads one.
     let _ = nix::unistd::setsid();
     set_title(&format!("storm: keeper {}", setup.node));
     let (node, cgroup) = match claim_node(&setup, &control) {
@@ -72,12 +74,12 @@ pub(crate) fn run_keeper(control: OwnedFd) {
             return;
         }
     };
-    // A keeper without a door cannot be found, and ends with its NM.
+    // A keeper without a door cannot be found, so it ends with its NM.
     let survivor =
         setup.survival.and_then(|survival| Survivor::open(&survival, cgroup.clone()).ok());
     let started = Report::Started { cgroup, survives: survivor.is_some() };
     if protocol::send(&control, &started, &[], Wait::Block).is_err() {
-        // The NM died before it heard of the cgroup, which nobody else knows of.
+        // The NM died before it knew of the cgroup, and no other process knows of it.
         if let Some(node) = &node {
             let _ = kill_and_remove(node.path());
         }
@@ -92,7 +94,7 @@ pub(crate) fn run_keeper(control: OwnedFd) {
         Ok(mut keeper) => {
             keeper.survivor = survivor;
             keeper.run();
-            // Before the node is given up, since the next keeper waits for it.
+            // Done before the node is released, because the next keeper waits for the release.
             if let Some(leftovers) = setup.leftovers {
                 leftovers.remove();
             }
@@ -130,7 +132,7 @@ struct Sizes {
     descriptors_max: u64,
 }
 
-/// A report, and the descriptor that is sent with it.
+/// A report, and a descriptor to send with it.
 type News = (Report, Option<OwnedFd>);
 
 struct KeeperProcess {
@@ -141,25 +143,25 @@ struct KeeperProcess {
     kind: Kind,
     pads: BTreeMap<PadId, Pad>,
     leases: Leases,
-    /// Pads with an expired lease of which the NM has not been told.
+    /// Pads with an expired lease that was not reported to the NM yet.
     leases_over: Vec<PadId>,
     children: HashMap<i32, Child>,
-    /// Ends of PLs of which the NM has not been told.
+    /// Ends of PLs that were not reported to the NM yet.
     exits: Vec<HeldExit>,
     buffer: Vec<u8>,
     /// Commands that were read before their turn.
     early: VecDeque<(Command, Vec<OwnedFd>)>,
-    /// Set when a pad's keeper died: the orphans of its pad have to be found and killed.
+    /// Set when a pad's keeper died: the orphans of its pad must be found and killed.
     orphans: bool,
     /// Jobs that are kept for the next NM.
     kept: KeptJobs,
-    /// How this process goes on without an NM, if it does.
+    /// How this process continues without an NM, if it does.
     survivor: Option<Survivor>,
-    /// The keepers of pads that go on without an NM, as this keeper does.
+    /// The keepers of pads that continue without an NM, as this keeper does.
     pad_keepers: BTreeMap<PadId, PadKeeper>,
-    /// Set in the keeper of a pad when the node's keeper has said that the NM is gone.
+    /// Set in the keeper of a pad when the node's keeper has reported the loss of the NM.
     orphaned: bool,
-    /// Set while the last commands of a dead NM are taken.
+    /// Set while the last commands of a dead NM are read.
     hears_last: bool,
     /// Set by SIGTERM: the keeper ends as soon as there is no NM.
     asked_to_end: bool,
@@ -251,7 +253,7 @@ impl KeeperProcess {
         self.reap();
     }
 
-    /// Executes one command. Returns false if none was there.
+    /// Executes one command. Returns false if there was none.
     fn take_command(&mut self) -> bool {
         let next = self.early.pop_front().or_else(|| self.receive());
         let Some((command, came)) = next else { return false };
@@ -286,7 +288,7 @@ impl KeeperProcess {
             Command::Adopt => self.adopt(came),
             Command::End => self.ended = true,
             Command::Ping => self.report(&Report::Pong, &[]),
-            // A second set-up is a bug of the NM, and a guess would make it worse.
+            // A second set-up is a bug of the NM, and no guess would be safe.
             Command::Setup(_) => self.ended = true,
         }
         true
@@ -322,8 +324,8 @@ impl KeeperProcess {
         self.fill(id, pls, Vec::new());
     }
 
-    /// Makes PLs until the pad has `pls`. The NM hears of several at once, after the `untold`
-    /// reports: it is woken once, and not between any two forks.
+    /// Makes PLs until the pad has `pls`. Reports several at once to the NM, after the `untold`
+    /// reports. So the NM wakes once, and not between two forks.
     fn fill(&mut self, id: PadId, pls: u16, mut untold: Vec<News>) {
         for index in 0..self.sizes.capacity {
             let Some(pad) = self.pads.get_mut(&id) else { break };
@@ -353,7 +355,7 @@ impl KeeperProcess {
         self.tell(&mut untold);
     }
 
-    /// Removes the remains of a job that is over, then fills the pad to `draining.fill` PLs.
+    /// Removes the remains of a job that has ended, then fills the pad to `draining.fill` PLs.
     fn release(&mut self, id: PadId, running: &[PlIndex], mut draining: Draining) {
         // A pad that could not be made is tried again.
         let Some(pad) = self.pads.get(&id) else {
@@ -413,7 +415,7 @@ impl KeeperProcess {
     /// Removes a clean pad that the NM has forgotten.
     fn remove(&mut self, id: PadId) {
         let pad = self.pads.remove(&id);
-        // A directory that something still holds is removed with the node's.
+        // A directory that a process still holds is removed with the node's.
         if let Some(cgroup) = pad.and_then(|pad| pad.cgroup) {
             cgroup.remove();
         }
@@ -450,7 +452,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Reports the end of a placement that failed. A successful process has reported itself.
+    /// Reports the end of a placement that failed. A process that succeeds reports by itself.
     fn place_ended(&mut self, id: PlaceId, status: ExitStatus) {
         if !status.success() {
             let failure = PlaceFailure { step: PlaceStep::Killed, errno: Errno(libc::ECANCELED) };
@@ -458,7 +460,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Kills the processes that a dead keeper of a pad left: they are children of this keeper now.
+    /// Kills the processes that a dead keeper of a pad left. They are children of this keeper now.
     fn look_for_orphans(&mut self) {
         if !self.orphans {
             return;

@@ -1,5 +1,5 @@
-//! Everything that a keeper keeps of a job for the next Node Manager: the files that the last one
-//! left, the streams of each rank, and how ranks ended meanwhile.
+//! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
+//! Manager, the streams of each rank, and the ends of ranks in the meantime.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeptId(pub u64);
 
-/// How a keeper goes on when its Node Manager is gone.
+/// How a keeper continues when its Node Manager is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
     /// The socket at which the next Node Manager finds the keeper. The directory exists and belongs
@@ -25,8 +25,8 @@ pub struct Survival {
     pub bound: Duration,
 }
 
-/// The streams of a rank that are kept beside its command socket. Their descriptors travel in the
-/// order of the fields.
+/// The streams of a rank that are kept in addition to its command socket. Their descriptors travel
+/// in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keeps {
     pub(crate) stdin: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Keeps {
 }
 
 impl Keeps {
-    /// The number of those descriptors, with the command socket.
+    /// The number of these descriptors, including the command socket.
     fn descriptors(self) -> usize {
         let Self { stdin, stdout, stderr, pmi } = self;
         1 + [stdin, stdout, stderr, pmi].into_iter().filter(|kept| *kept).count()
@@ -81,7 +81,7 @@ pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
     /// Keeps more of a job. If descriptors did not arrive because this process has too many, the
-    /// job is not kept: it would be a job without its streams.
+    /// job is not kept, because it would lack its streams.
     pub(super) fn keep(
         &mut self,
         id: KeptId,

@@ -1,8 +1,9 @@
-//! The times until which the processes of pads may run without word from the NM. The module knows
-//! no process and no clock.
+//! The times until which the processes of pads may run without a message from the NM. The module
+//! knows no process and no clock.
 //!
 //! An NM that is stopped, or gets no processor, cannot end processes whose job may already run
-//! elsewhere. The NM therefore sets a time in advance, and extends it while they may go on.
+//! elsewhere. The NM therefore sets a time in advance, and extends it while the processes may
+//! continue.
 
 use std::collections::BTreeMap;
 

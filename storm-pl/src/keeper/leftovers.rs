@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files and directories of a directory, chosen by a prefix that nobody else's names have.
+/// Files and directories in a directory, chosen by a prefix that no other program's names have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftovers {
     /// The directory.
@@ -27,7 +27,7 @@ impl Leftovers {
             if self.prefix.is_empty() || !ours {
                 continue;
             }
-            // A keeper has nobody left to tell of a failure.
+            // A keeper has no process to which it could report a failure.
             let _ = match entry.file_type() {
                 Ok(kind) if kind.is_dir() => match lock(&entry.path()) {
                     Some(_lock) => remove_tree(&entry.path()),

@@ -1,8 +1,9 @@
-//! Gives back memory that only the start needed, before anything is forked that would have it too.
+//! Returns memory to the system that only the start needed. It runs before the keeper forks,
+//! because children would have the memory too.
 //!
-//! Each page that is in memory costs every PL twice: its entry is copied at the fork, and taken
-//! down by `execve`. A keeper that was forked from a daemon has that one's freed blocks and the
-//! deep end of its stack.
+//! Each page in memory costs every PL twice: its entry is copied at the fork, and removed by
+//! `execve`. A keeper that was forked from a daemon has the daemon's freed blocks and the deep end
+//! of its stack.
 
 use std::fs;
 
@@ -11,17 +12,17 @@ const STACK: &str = "[stack]";
 /// Bytes that are left alone below the present frame, for the functions called from here.
 const MARGIN_BYTES: usize = 16 << 10;
 
-/// Gives the free parts of the stack and of the heap back to the system.
+/// Returns the free parts of the stack and of the heap to the system.
 pub(super) fn give_back() {
     give_back_stack();
     give_back_heap();
 }
 
-/// Gives the free parts of the heap back to the system (malloc_trim(3)). Does nothing with a C
-/// library that does so by itself.
+/// Returns the free parts of the heap to the system (malloc_trim(3)). Does nothing with a C library
+/// that does it by itself.
 pub fn give_back_heap() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: touches only memory that nobody has allocated.
+    // SAFETY: the call touches only memory that is not allocated.
     unsafe {
         libc::malloc_trim(0)
     };
@@ -53,7 +54,7 @@ fn page_bytes() -> Option<usize> {
 
 /// The start and the end of the stack.
 ///
-/// Not by `procfs`, which allocates for every mapping: this runs to have less in memory.
+/// Not with `procfs`, which allocates for every mapping: this function runs to reduce memory.
 fn stack() -> Option<(usize, usize)> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with(STACK))?;

@@ -8,8 +8,8 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
 
-/// A PL that failed to launch exits at once. If it has not after this many looks (some 200 ms), it
-/// is killed.
+/// A PL that failed to launch exits at once. If it has not exited after this many checks (some 200
+/// ms), it is killed.
 const LOOKS_FOR_AWAITED_MAX: u32 = 100;
 
 /// A place for one job.
@@ -34,7 +34,8 @@ pub(super) struct Pad {
 pub(super) struct Draining {
     /// The number of the latest request to clean the pad.
     pub(super) ticket: u32,
-    /// Every process has to go. Otherwise the waiting PLs stay, and only the former job's go.
+    /// Whether every process must end. Otherwise the waiting PLs stay, and only the former job's
+    /// processes end.
     pub(super) everything: bool,
     /// The clean pad is filled until it has this many PLs.
     pub(super) fill: u16,
@@ -97,7 +98,7 @@ impl Pad {
 
     /// Kills processes of a condemned pad that were born during the last kill and escaped it.
     pub(super) fn look_at_condemned(&mut self) {
-        // Draining a pad does the same, and more.
+        // Draining a pad does at least the same.
         let left = self.draining.is_none()
             && self.strays().is_none_or(|strays| {
                 let pls = self.pls.iter().flatten();
@@ -112,8 +113,8 @@ impl Pad {
     /// Kills everything in the pad.
     pub(super) fn kill_everything(&self) {
         match &self.cgroup {
-            // A missing file means that the pad was removed, with nothing left to kill. The drain
-            // looks again in any case.
+            // A missing file means that the pad was removed and there is nothing left to kill. The
+            // drain checks again in any case.
             Some(cgroup) => drop(cgroup.kill()),
             None => drop(process_tree::kill_descendants(own_id(), &[])),
         }
@@ -124,7 +125,7 @@ impl Pad {
         self.condemned || self.draining.as_ref().is_some_and(|draining| draining.everything)
     }
 
-    /// Takes one more look at a draining pad, which may have become clean.
+    /// Checks a draining pad once more. It may have become clean.
     pub(super) fn look(&mut self) -> Option<Clean> {
         let strays = self.strays();
         let draining = self.draining.as_mut()?;
@@ -145,15 +146,15 @@ impl Pad {
             return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
-            // A stray may be forking. Nothing escapes a kill of the whole pad, which takes the
-            // waiting PLs along; strays are rare.
+            // A stray may be forking. Only a kill of the whole pad is certain to catch it. It also
+            // kills the waiting PLs, but strays are rare.
             draining.everything = true;
             self.kill_everything();
         }
         None
     }
 
-    /// Looks taken since the job was over.
+    /// The number of checks since the end of the job.
     pub(super) fn looks(&self) -> u32 {
         self.draining.as_ref().map_or(0, |draining| draining.looks)
     }

@@ -1,7 +1,7 @@
 //! Copies a file to a path as a user: the `DEST` half of `--bcast FILE:DEST`.
 //!
-//! The source belongs to the daemon and is opened before the privileges are dropped; everything
-//! at the destination happens with the user's rights. The file appears whole or not at all.
+//! The source belongs to the daemon and is opened before the privileges are dropped. Everything at
+//! the destination happens with the user's rights. The file appears completely or not at all.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -15,7 +15,8 @@ use thiserror::Error;
 use crate::credentials::{Credentials, become_user};
 use crate::ids::Errno;
 
-/// Attempts to find a free temporary name. Names contain the process id, so a second is rare.
+/// Attempts to find a free temporary name. Names contain the process id, so a second attempt is
+/// rare.
 const TEMPORARY_NAMES_MAX: u32 = 16;
 
 /// A file to place.
@@ -27,7 +28,7 @@ pub struct PlaceSpec {
     pub destination: PathBuf,
     /// Its permissions, exactly (no mask is applied).
     pub mode: u32,
-    /// Replace what is there; otherwise an existing file is an error.
+    /// Whether to replace an existing file. If false, an existing file is an error.
     pub replace: bool,
     /// The user who writes the file and owns it.
     pub credentials: Credentials,
@@ -91,7 +92,7 @@ pub(super) fn place(spec: &PlaceSpec) -> Result<(), PlaceFailure> {
     let (temporary, file) = create_temporary(directory).map_err(at(PlaceStep::Create))?;
     let result = fill_and_name(spec, &source, &file, &temporary);
     if result.is_err() {
-        // The caller hears of the failure above. A failed removal adds nothing.
+        // The caller learns of the failure above. A failed removal adds nothing.
         let _ = fs::remove_file(&temporary);
     }
     result.map_err(|(step, error)| at(step)(error))

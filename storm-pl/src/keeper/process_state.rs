@@ -1,4 +1,4 @@
-//! How a fresh keeper prepares its process: the open descriptors and the handling of signals.
+//! Prepares the process of a fresh keeper: the open descriptors and the handling of signals.
 
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -16,7 +16,7 @@ pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
 /// Tells a pad's own keeper that the node's keeper died.
 pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
-/// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
+/// Leaves open only the control socket and standard error, which may carry the message of a panic.
 pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     // Moved away from the numbers that are about to be overwritten.
     let parked = fcntl(control.as_fd(), FcntlArg::F_DUPFD(CONTROL_DESCRIPTOR + 1))?;
@@ -34,13 +34,12 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
         return Err(Errno::last());
     }
     sys::close_from(CONTROL_DESCRIPTOR + 1)?;
-    // SAFETY: put there just above; nothing else owns it.
+    // SAFETY: it was put there just above, and nothing else owns it.
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
 /// Signals that a keeper ignores but a program does not expect to find ignored. The first three
-/// come from a terminal, and the NM decides about them. SIGPIPE comes from an unread standard
-/// error.
+/// come from a terminal; the NM decides how to react. SIGPIPE comes from an unread standard error.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 

@@ -1,4 +1,4 @@
-//! Turns the PL into the application in place, step by step. Each step that can fail has a name.
+//! Turns the PL into the application in place. Each step that can fail has a name.
 //!
 //! The order matters. Limits and affinity need the daemon's privileges. Steps that touch the user's
 //! files come after the privileges are dropped. The parent-death signal is set after the change of
@@ -103,7 +103,8 @@ fn change_user(request: &Request<'_>) -> Result<(), LaunchFailure> {
     Ok(())
 }
 
-/// Gives pipes that root has made to the user, who could not open them as `/dev/stderr` otherwise.
+/// Gives the user the pipes that root has made. Otherwise the user could not open them as
+/// `/dev/stderr`.
 fn give_pipes(rank: &RankHead, user: &Credentials) {
     let streams = [rank.stdin, rank.stdout, rank.stderr];
     for (descriptor, kind) in (0..).zip(streams) {

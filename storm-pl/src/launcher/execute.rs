@@ -17,8 +17,8 @@ use crate::original::stands_in_for;
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// The interpreter of a script that names none.
 const SHELL: &CStr = c"/bin/sh";
-/// How many bytes are read to tell a text from a program. Every ELF header contains a NUL, and
-/// other data contain characters that no text has.
+/// How many bytes are read to distinguish a text from a program. Every ELF header contains a NUL.
+/// Other data contain characters that no text has.
 const HEAD_BYTES: usize = 256;
 
 /// Executes the program. Returns only after a failure.
@@ -28,7 +28,7 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     if request.head.pmi {
         env.push(pmi.as_ptr());
     }
-    // A `PMI_FD` of the job's would name a descriptor of the submitter.
+    // A `PMI_FD` in the job's environment would name a descriptor of the submitter.
     let others = request.env.iter().filter(|variable| !variable.to_bytes().starts_with(b"PMI_FD="));
     env.extend(others.map(|variable| variable.as_ptr()));
     env.push(ptr::null());
@@ -41,7 +41,8 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     for path in candidates(request) {
         let errno = try_one(&path, &request.args, &env);
         match errno.0 {
-            // The file is not in this directory: go on, but remember a file without permission.
+            // The file is not in this directory. Try the next one, but remember a file without
+            // permission.
             libc::ENOENT if !exists(&path) => {}
             libc::ENOTDIR => {}
             libc::EACCES => worst = errno,
@@ -91,8 +92,8 @@ fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
     raw_execve(SHELL, &argv, env)
 }
 
-/// Whether the file is no text, such as a program of another architecture. The shell would take it
-/// for a script full of mistakes.
+/// Whether the file is not a text, for example a program of another architecture. The shell would
+/// read it as a script full of mistakes.
 fn is_binary(path: &CStr) -> bool {
     let mut head = [0; HEAD_BYTES];
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));

@@ -1,4 +1,4 @@
-//! The PL itself: the code of each pre-forked process until it is the application.
+//! The PL: the code of each pre-forked process until it becomes the application.
 
 mod application_state;
 mod become_application;

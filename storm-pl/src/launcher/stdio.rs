@@ -1,4 +1,4 @@
-//! Opens the files that the rank asked for as its streams, as the user. Its pipes came with the
+//! Opens, as the user, the files that the rank asked for as its streams. Its pipes came with the
 //! launch. All other streams are already `/dev/null`.
 
 use std::ffi::CStr;
@@ -43,7 +43,7 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
     };
     let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
     match kind {
-        // The file is only opened to find errors: it exists now, and the rank has its pipe.
+        // The file is opened only to find errors. It exists from now on, and the rank has its pipe.
         StreamKind::Lines if is_regular(&file)? => return Ok(()),
         StreamKind::Lines => {}
         StreamKind::Truncate => empty_if_unused(&file)?,
@@ -60,7 +60,7 @@ fn empty_if_unused(file: &OwnedFd) -> Result<(), Errno> {
     if !is_regular(file)? {
         return Ok(());
     }
-    // On a file system without locks other writers are unknown.
+    // On a file system without locks, other writers cannot be detected.
     let in_use = lock(file, libc::LOCK_EX) == Err(Errno(libc::EWOULDBLOCK));
     let emptied = if in_use { Ok(()) } else { ftruncate(file, 0) };
     say_used(file);

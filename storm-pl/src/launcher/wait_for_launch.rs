@@ -1,9 +1,9 @@
-//! A PL before its launch: it settles on fixed descriptors, then waits for one message, which
-//! brings the streams of the rank along.
+//! A PL before its launch. It moves to fixed descriptors, then waits for one message, which also
+//! carries the streams of the rank.
 //!
-//! All work that needs no knowledge of the job is done here, off the critical path. The code runs
-//! in a child of the single-threaded keeper, so it may allocate. It never returns, and leaves only
-//! by `execve` or `_exit` (see [`crate::sys::fork_into`]).
+//! All work that needs no knowledge of the job is done here, before the launch. The code runs in a
+//! child of the single-threaded keeper, so it may allocate. It never returns, and leaves only by
+//! `execve` or `_exit` (see [`crate::sys::fork_into`]).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -23,13 +23,13 @@ use crate::sys;
 
 /// The number of the command socket, which `execve` closes.
 const COMMAND_DESCRIPTOR: RawFd = 4;
-/// The numbers of standard output, standard error and the PMI socket. Before the launch all are
-/// copies of standard input, which is `/dev/null` (`keeper::process_state`). The descriptors of a
-/// launch therefore never arrive with a number that they are to be copied to.
+/// The numbers of standard output, standard error and the PMI socket. Before the launch, all are
+/// copies of standard input, which is `/dev/null` (`keeper::process_state`). So no descriptor of a
+/// launch arrives with a number to which another must be copied.
 const EMPTY_DESCRIPTORS: [RawFd; 3] = [libc::STDOUT_FILENO, libc::STDERR_FILENO, PMI_DESCRIPTOR];
 /// Sizes of the blocks of a launch: the message, the table of its strings, the environment.
 const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
-/// Exit code of a PL that could not become its application. The NM hears the reason separately.
+/// Exit code of a PL that could not become its application. The NM gets the reason separately.
 const FAILED_EXIT_CODE: i32 = 127;
 
 /// Waits for the launch message and becomes the application, or exits when the NM is gone. The
@@ -47,7 +47,7 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
         Ok(len) => {
             let failure = launch(&command, len, keeper);
             let bytes = postcard::to_stdvec(&failure).unwrap_or_default();
-            // If the message cannot be sent either, the NM gets only the exit code.
+            // If the message cannot be sent, the NM only gets the exit code.
             let _ = command.send(&[IoSlice::new(&bytes)], &[], Wait::Block);
             sys::exit_now(FAILED_EXIT_CODE)
         }
@@ -56,9 +56,8 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
 }
 
 /// Prepares the heap for a launch. The first larger block makes glibc join the freed small ones,
-/// whose pages are then copied on write, and the block itself is in new pages. Both are done here
-/// in advance, for the needs of most launches. A launch with a larger environment waits for its
-/// further pages.
+/// whose pages are then copied on write, and the block itself is in new pages. Doing both here in
+/// advance covers most launches. A launch with a larger environment waits for its further pages.
 fn touch_heap() {
     let blocks = HEAP_BLOCKS.map(|len| vec![1_u8; len]);
     std::hint::black_box(&blocks);

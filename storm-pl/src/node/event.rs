@@ -30,22 +30,23 @@ use crate::seqpacket::{Seqpacket, Wait};
 
 /// Descriptors asked about at once.
 const READY_MAX: usize = 64;
-/// Messages taken from one socket before the others get their turn.
+/// Messages read from one socket before other sockets get their turn.
 const MESSAGES_PER_TURN_MAX: usize = 64;
 
 /// A keeper that ends gives the killed processes some 4 s to die.
 const END_TIMEOUT_MS: u16 = 5_000;
-/// More reports than one pad can have on their way: bounds the wait for its keeper's end.
+/// More reports than one pad can have on their way. It bounds the wait for the end of the pad's
+/// keeper.
 const LAST_MESSAGES_MAX: usize = 16 * 1024;
 
 /// News from the keeper and its PLs.
 ///
-/// For each launch comes either `LaunchFailed`, or `Launched` and later `Exited`. A process that
-/// is killed between its launch and its first instruction counts as launched.
+/// Each launch causes either `LaunchFailed`, or `Launched` and later `Exited`. A process that is
+/// killed after its launch and before its first instruction counts as launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The pad has as many waiting PLs as it was made for. Follows [`KeeperHandle::make_pads`] or
-    /// [`KeeperHandle::make_pad`], and comes again after `PadClean`.
+    /// [`KeeperHandle::make_pad`], and is repeated after `PadClean`.
     Ready {
         /// Which pad.
         pad: PadId,
@@ -66,7 +67,7 @@ pub enum Event {
         /// Which PL.
         pl: PlIndex,
     },
-    /// The application never executed. Nothing else will be said about this launch.
+    /// The application never executed. No further event follows for this launch.
     LaunchFailed {
         /// Which pad.
         pad: PadId,
@@ -97,7 +98,7 @@ pub enum Event {
         /// How it ended.
         status: ExitStatus,
     },
-    /// No process of the former job is left in the pad, which is not frozen either.
+    /// No process of the former job is left in the pad, and the pad is not frozen.
     PadClean {
         /// Which pad.
         pad: PadId,
@@ -116,9 +117,10 @@ pub enum Event {
         /// Which pad.
         pad: PadId,
     },
-    /// The pad's own keeper (on a node without cgroup v2) died, with every process in the pad.
+    /// The pad's own keeper (on a node without cgroup v2) died, and with it every process in the
+    /// pad.
     PadLost {
-        /// Which pad; it will not come back.
+        /// The pad, which is lost for good.
         pad: PadId,
     },
     /// A placement ended.
@@ -128,16 +130,16 @@ pub enum Event {
         /// Whether the file is there.
         result: Result<(), PlaceFailure>,
     },
-    /// The keeper did not get a part of the job that a later daemon needs. The job ends with this
-    /// daemon.
+    /// The keeper did not receive a part of the job that a later daemon needs. The job ends with
+    /// this daemon.
     NotKept {
         /// Which job.
         job: KeptId,
         /// Why.
         errno: Errno,
     },
-    /// A keeper has been sent all commands that waited for room: no pad, or one pad less, is
-    /// [behind](crate::KeeperHandle::is_behind).
+    /// A keeper has been sent all commands that waited for room: one pad, or the last one, is no
+    /// longer [behind](crate::KeeperHandle::is_behind).
     ToldAll,
     /// The keeper ended with every process of every pad. The last event.
     KeeperGone {
@@ -292,7 +294,7 @@ impl KeeperEvents {
         let mut pads = lock(&self.pads);
         pads.gone = true;
         let expected = pads.ending;
-        // `End` and our closed ends also end a keeper that still lives after a bad message.
+        // `End` and our closed ends also end a keeper that still runs after a bad message.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         let _ = pads.control.finish();
         pads.outbox = Outbox::default();
@@ -305,8 +307,8 @@ impl KeeperEvents {
         if !expected {
             tracing::error!(keeper = pads.keeper.0, %why, "the keeper of this node is gone");
         }
-        // The keeper has closed its sockets, so it has ended or is about to. Another part of the
-        // program may have reaped it already, which does no harm.
+        // The keeper has closed its sockets, so it has ended or is about to. If another part of the
+        // program has already reaped it, there is no harm.
         match &pads.former {
             None => drop(waitpid(Pid::from_raw(pads.keeper.0), None)),
             Some(process) => {

@@ -1,4 +1,4 @@
-//! What a former daemon of the node has left: its keeper, with pads and ranks.
+//! The remains of a former daemon of the node: its keeper, with pads and ranks.
 
 use std::os::fd::OwnedFd;
 
@@ -16,7 +16,7 @@ pub(super) struct Former {
     pub(super) pads: Vec<FormerPad>,
 }
 
-/// A pad in which a job goes on, or has ended with a result that the keeper keeps.
+/// A pad in which a job continues, or has ended with a result that the keeper keeps.
 #[derive(Debug)]
 pub(super) struct FormerPad {
     pub(super) pad: PadId,

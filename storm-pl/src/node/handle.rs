@@ -1,6 +1,6 @@
 //! Commands of the NM to its keeper and, for launches, straight to the PLs.
 //!
-//! No command waits: each is one message into a local socket, and its outcome is an event.
+//! No command blocks. Each is one message into a local socket, and its outcome is an event.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +25,7 @@ use crate::shortage::Shortage;
 use crate::switch::Freezer;
 
 /// How often the descriptors of a rank are sent again (some 20 ms) while too many of this user's
-/// are in flight. Their receivers may still wait for a processor.
+/// descriptors are in flight. Their receivers may still wait for a processor.
 const SEND_TRIES_MAX: u32 = 20;
 const SEND_AGAIN_MS: u16 = 1;
 
@@ -40,11 +40,11 @@ pub struct Launching {
     pub lines: LineEnds,
     /// Copies that keep the streams open.
     pub own: OwnEnds,
-    /// Whether the keeper has, or will have, the next daemon's part of the rank.
+    /// Whether the keeper has received, or will receive, the next daemon's part of the rank.
     pub kept: io::Result<()>,
 }
 
-/// Why a launch was not even started.
+/// The reason why a launch was not even started.
 #[derive(Debug, Error)]
 pub enum LaunchError {
     /// There is no such PL.
@@ -134,8 +134,9 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
-    /// Leaves these files of a job with the keeper, for the next daemon ([`Keeper::take_over`]):
-    /// they tell it what it has to know of the job. Call it before the ranks are launched.
+    /// Gives the keeper these files of a job for the next daemon ([`Keeper::take_over`]). They
+    /// contain everything that the next daemon must know of the job. Call it before the ranks are
+    /// launched.
     ///
     /// [`Keeper::take_over`]: crate::Keeper::take_over
     ///
@@ -149,8 +150,8 @@ impl KeeperHandle {
         pads.line(pad).send(command, files)
     }
 
-    /// Whether commands wait for the pad's keeper: until [`ToldAll`](crate::Event::ToldAll), a later
-    /// daemon may not find all ranks of a kept job.
+    /// Whether commands wait for the pad's keeper. Until [`ToldAll`](crate::Event::ToldAll), a
+    /// later daemon may not find all ranks of a kept job.
     #[must_use]
     pub fn is_behind(&self, pad: PadId) -> bool {
         lock(&self.pads).line(pad).is_behind()
@@ -162,18 +163,18 @@ impl KeeperHandle {
         say(&mut lock(&self.pads), job, Command::CloseInput { job, pl });
     }
 
-    /// Forgets a job that is over: nothing of it is kept any more.
+    /// Forgets a job that is over. The keeper then keeps nothing of it.
     pub fn forget_kept(&self, job: KeptId) {
         let mut pads = lock(&self.pads);
         say(&mut pads, job, Command::Forget { job });
         pads.kept.remove(&job);
     }
 
-    /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
+    /// Makes a waiting PL become `rank` of the job, by one message straight to the PL.
     ///
     /// # Errors
-    /// The PL does not wait, or has just died, or there are no descriptors for its streams. A
-    /// waiting PL waits on after an error. Later failures are events.
+    /// The PL does not wait, or has just died, or there are no descriptors for its streams. After
+    /// an error, a waiting PL continues to wait. Later failures are events.
     pub fn launch(
         &self,
         pad: PadId,
@@ -184,8 +185,8 @@ impl KeeperHandle {
         self.launch_kept(pad, pl, spec, rank, None)
     }
 
-    /// Launches like [`launch`](Self::launch), but first leaves the streams of the rank with the
-    /// keeper, as those of a rank of the job `kept`.
+    /// Launches like [`launch`](Self::launch), but first gives the keeper the streams of the rank,
+    /// as a rank of the job `kept`.
     ///
     /// # Errors
     /// The errors of `launch`.
@@ -242,7 +243,8 @@ impl KeeperHandle {
         protocol::send_soon(&lock(&self.pads).control, &command, &[socket])
     }
 
-    /// Whether this process has plenty of descriptors left beside so many `descriptors`.
+    /// Whether this process would still have plenty of descriptors after opening `descriptors`
+    /// more.
     #[must_use]
     pub fn has_plenty_beside(&self, descriptors: u32) -> bool {
         let pads = lock(&self.pads);
@@ -251,8 +253,8 @@ impl KeeperHandle {
         next.is_ok_and(|next| pads.limit.is_far_beyond(next, descriptors))
     }
 
-    /// Whether the pad was given back and is not clean yet. [`Event::Ready`] is about the time of
-    /// its report: the pad may have been given back again since.
+    /// Whether the pad was given back and is not clean yet. [`Event::Ready`] describes the time of
+    /// its report; the pad may have been given back again since.
     ///
     /// [`Event::Ready`]: crate::Event::Ready
     #[must_use]
@@ -294,7 +296,7 @@ impl KeeperHandle {
     }
 
     /// Cleans the pad like [`release`](Self::release), but does not fill it. A later `release`
-    /// fills it, at a time when nobody else needs the processors.
+    /// fills it, at a time when no job needs the processors.
     ///
     /// # Errors
     /// The keeper is gone or does not read.
@@ -341,7 +343,7 @@ impl KeeperHandle {
         let Some(control) = &state.control else {
             return pads.line_to_node().say(Command::Discard { pad });
         };
-        // Otherwise a process that is just being forked would keep the socket in the set.
+        // Otherwise a process that is being forked would keep the socket in the set.
         let _ = pads.epoll.delete(control);
         control.finish()
     }
@@ -388,7 +390,7 @@ impl KeeperHandle {
 
     /// Makes the keeper kill every process in these pads at `until`, stopped or not, even if this
     /// process is gone by then. A later call for the same pads replaces the time, and giving a pad
-    /// back ends its lease. [`Event::LeaseOver`] tells of each expired lease; the pad must then
+    /// back ends its lease. [`Event::LeaseOver`] reports each expired lease. The pad must then
     /// still be given back.
     ///
     /// [`Event::LeaseOver`]: crate::Event::LeaseOver
@@ -412,9 +414,9 @@ impl KeeperHandle {
         said
     }
 
-    /// Asks the keeper for a sign of life. A keeper that has not answered the last `unanswered_max`
-    /// pings is stopped or hangs, and is killed with all its processes.
-    /// [`crate::Event::KeeperGone`] tells when. Answers are read with the events.
+    /// Pings the keeper. A keeper that has not answered the last `unanswered_max` pings is stopped
+    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// Answers are read with the events.
     pub fn ping(&self, unanswered_max: u32) {
         let mut pads = lock(&self.pads);
         if pads.unanswered >= unanswered_max {
@@ -439,8 +441,8 @@ impl KeeperHandle {
     pub fn shutdown(&self) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         pads.ending = true;
-        // Without this command the keeper would keep the jobs that were left with it. A keeper that
-        // does not read is killed.
+        // Without this command, the keeper would keep the jobs that were left with it. A keeper
+        // that does not read is killed instead.
         let _ = protocol::send(&pads.control, &Command::End, &[], Wait::No);
         pads.control.finish()
     }
@@ -490,7 +492,7 @@ fn send_launch(
     }
 }
 
-/// Names the limit that an error is about, for the end of a message.
+/// Names the limit behind an error, for the end of a message.
 fn limit(error: &io::Error) -> String {
     Shortage::of(Errno::of(error)).map_or_else(String::new, |shortage| format!(" ({shortage})"))
 }

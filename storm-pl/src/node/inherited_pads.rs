@@ -1,4 +1,4 @@
-//! Pads in which jobs of a former daemon go on. They become pads of this daemon.
+//! Pads in which jobs of a former daemon continue. They become pads of this daemon.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::node::source::Source;
 use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
 
 impl Pads {
-    /// Takes over the pads in which jobs of a former daemon go on.
+    /// Takes over the pads in which jobs of a former daemon continue.
     pub(super) fn take_over(&mut self, former: Former) -> io::Result<()> {
         let Former { process, next_pad, pads } = former;
         (self.former, self.made) = (Some(process), next_pad.0.into());
@@ -23,7 +23,7 @@ impl Pads {
         let last = pls.iter().map(|(pl, _)| pl.0.saturating_add(1)).max().unwrap_or(0);
         let mut state = Pad::new(self.capacity.max(last), size);
         state.filling = false;
-        // A former limit is unknown. Lifting a limit that does not exist does nothing.
+        // A former limit is unknown. Removing a limit that does not exist does nothing.
         state.limited = true;
         let freezer = match (own, &self.cgroup) {
             (Some(OwnKeeper { control, pid, jobs, is_vacant }), _) => {

@@ -22,10 +22,10 @@ use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 
-/// A keeper reports its start after a millisecond, or after the 4 s that it gives a former keeper
-/// to clean up.
+/// A keeper reports its start after a millisecond, or after the 4 s in which it waits for a former
+/// keeper to clean up.
 const START_TIMEOUT_MS: u16 = 15_000;
-/// The NM has a descriptor for every waiting PL: more than this is a mistake.
+/// The NM has a descriptor for every waiting PL, so a larger number is a mistake.
 const CAPACITY_MAX: u16 = 4_096;
 
 /// The longest name of a cluster or a node: both are in the name of a directory (NAME_MAX).
@@ -70,11 +70,11 @@ pub struct KeeperConfig {
     pub cgroup_parent: Option<PathBuf>,
     /// Switch by signals even if cgroup v2 could be used.
     pub signals_only: bool,
-    /// Files that the keeper removes when it ends, after all processes of jobs. The keeper can do
-    /// so because it outlives a daemon that is killed.
+    /// Files that the keeper removes when it ends, after all processes of jobs have ended. The
+    /// keeper does it because it outlives a daemon that is killed.
     pub leftovers: Option<Leftovers>,
-    /// How the keeper goes on without this process, with the jobs that were left with it
-    /// ([`KeeperHandle::keep`](crate::KeeperHandle::keep)). If `None`, it does not.
+    /// How the keeper continues without this process, with the jobs that were left with it
+    /// ([`KeeperHandle::keep`](crate::KeeperHandle::keep)). If `None`, it ends with this process.
     pub survival: Option<Survival>,
     /// How to make the process.
     pub start: StartMethod,
@@ -160,7 +160,7 @@ impl Keeper {
         Ok(Self { control, pid, capacity, cgroup, memory, survives, former: None })
     }
 
-    /// Whether the keeper goes on without this process, with the jobs that are left with it.
+    /// Whether the keeper continues without this process, with the jobs that are left with it.
     #[must_use]
     pub fn survives(&self) -> bool {
         self.survives
@@ -278,7 +278,7 @@ mod tests {
     /// The environment variable that makes this test's second run act as the keeper.
     const AS_KEEPER: &str = "STORM_TEST_AS_KEEPER";
 
-    /// The keeper's directory used to stay for ever.
+    /// The keeper's directory was once never removed.
     #[test]
     fn a_keeper_whose_manager_died_before_it_was_up_leaves_no_cgroup() {
         if env::var_os(AS_KEEPER).is_some() {

@@ -1,4 +1,4 @@
-//! The ways to the keepers of the pads.
+//! The connections to the keepers of the pads.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The NM's side of the keeper: starting it, commanding it, hearing from it.
+//! The NM's side of the keeper: starts it, sends commands, and receives its reports.
 
 mod event;
 mod former;

@@ -1,7 +1,8 @@
-//! Commands about kept jobs: they reach a keeper in order, however long it does not read.
+//! Commands about kept jobs. They reach a keeper in order, even if it does not read for a long
+//! time.
 //!
 //! A keeper that gets no processor while a large job starts leaves its socket full. The caller does
-//! not wait for it: commands wait here, and are sent as soon as the keeper has read some.
+//! not wait for it. Commands wait here, and are sent as soon as the keeper has read some.
 
 use std::collections::VecDeque;
 use std::io;
@@ -78,7 +79,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Leaves the streams of a rank that is about to be launched with the keeper.
+    /// Gives the keeper the streams of a rank that is about to be launched.
     ///
     /// # Errors
     /// The keeper is gone, or this process has no more descriptors. The job then ends with this
@@ -97,7 +98,7 @@ impl<'a> Line<'a> {
         self.send(Command::Keep { job, pad, files: 0, ranks: vec![(pl, keeps)] }, &descriptors)
     }
 
-    /// Sends a command after those that wait. If there is no room for it, it waits as well.
+    /// Sends a command after those that wait. If there is no room for it, it waits too.
     ///
     /// # Errors
     /// The keeper is gone, or this process has no descriptors for those of the command.
@@ -122,8 +123,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Sends a command after those that wait. After an error the caller repeats the command, or
-    /// does without it.
+    /// Sends a command after those that wait. After an error, the caller either repeats the command
+    /// or does not need it.
     ///
     /// # Errors
     /// The keeper is gone or does not read.

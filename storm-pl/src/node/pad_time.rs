@@ -12,7 +12,7 @@ use crate::exit::Usage;
 pub(super) struct PadTime {
     /// The count of the cgroup before the job; `None` without a cgroup.
     before: Option<Counted>,
-    /// The usage of the ranks that have ended.
+    /// The usage of the ranks that have ended, as reported.
     told: Usage,
 }
 
@@ -34,8 +34,8 @@ impl PadTime {
         self.told = self.told.plus(usage);
     }
 
-    /// The usage of the last rank to end, with all usage that belongs to no rank. `strays` is the
-    /// part of the latter that the keeper saw.
+    /// The usage of the last rank to end, including all usage that belongs to no rank. `strays` is
+    /// the part of that usage that the keeper has measured.
     pub(super) fn last(&self, usage: Usage, strays: Usage, group: Option<&Path>) -> Usage {
         let seen = usage.plus(strays);
         match (self.before, group.and_then(counted)) {
@@ -98,7 +98,7 @@ mod tests {
         let unseen = |now| time.unseen(used(5, 1), counted_ms(1_000, 1_000), now);
         // The cgroup counted less than the ranks used.
         assert_eq!(unseen(counted_ms(1_200, 1_000)), used(0, 0));
-        // A child that nobody waited for.
+        // A child that no process waited for.
         assert_eq!(unseen(counted_ms(2_305, 1_021)), used(1_000, 0));
         // The same sum is divided differently.
         assert_eq!(unseen(counted_ms(1_285, 1_041)), used(0, 0));

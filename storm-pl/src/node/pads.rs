@@ -86,11 +86,12 @@ pub(super) enum Pl {
     Absent,
     /// Waiting for a launch.
     Idle { pid: ProcessId, command: Seqpacket },
-    /// Told to launch, and has neither executed nor failed.
+    /// The PL was sent its launch, and has neither executed nor failed.
     Launching { command: Seqpacket },
     /// The application runs.
     Running,
-    /// The launch failed, or its socket did not arrive. Both have been reported, so the end is not.
+    /// The launch failed, or its socket did not arrive. Either was reported, so the end is not
+    /// reported again.
     Failed,
     /// The application ended.
     Ended,
@@ -122,7 +123,7 @@ impl Pads {
         }
         if !self.gone {
             // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
-            // only after `gone` was set under the same lock: the number names nothing else.
+            // only after `gone` was set under the same lock: the number names no other process.
             unsafe { libc::kill(self.keeper.0, libc::SIGKILL) };
         }
     }
@@ -218,8 +219,8 @@ impl Pads {
         }
     }
 
-    /// Watches the launch of `pl`, and of no other PL of the pad: the NM is woken once for all
-    /// ranks. When this launch is over, the earlier ones most likely are too, and are looked at.
+    /// Watches the launch of `pl`, and of no other PL of the pad, so that the NM is woken once for
+    /// all ranks. When this launch is over, the earlier ones most likely are too, and are checked.
     pub(super) fn watch_launch(&mut self, pad: PadId, pl: PlIndex) -> io::Result<()> {
         let Some(state) = self.pads.get_mut(&pad) else { return Ok(()) };
         let Some(Pl::Launching { command }) = state.pls.get(usize::from(pl.0)) else {
@@ -259,22 +260,23 @@ impl Pads {
     }
 
     /// Reads the command socket of a launching PL. End of file means that the application runs; a
-    /// message says why it does not. Returns false if there is neither yet.
+    /// message has the reason why it does not. Returns false if there is neither yet.
     fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) -> bool {
         let Some(pad_state) = self.pads.get_mut(&pad) else { return false };
         let is_watched = pad_state.watched == Some(pl);
         let Some(state @ Pl::Launching { .. }) = pad_state.pl_mut(pl) else { return false };
         let Pl::Launching { command } = &*state else { return false };
         let mut buffer = [0; FAILURE_MAX_BYTES];
-        // The message stays unread: the keeper may have to hand this end to the next daemon.
+        // The message stays unread, because the keeper may have to give this end to the next
+        // daemon.
         let len = match command.peek(&mut buffer) {
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => 0,
         };
         if is_watched {
-            // The close that follows is not enough: a process that the NM is just forking would
-            // keep the readable socket in the set. The call finds it there, so it does not fail.
+            // The close that follows is not enough: a process that the NM is forking would keep the
+            // readable socket in the set. The socket is in the set, so the call does not fail.
             let _ = self.epoll.delete(command);
         }
         if len == 0 {

@@ -1,4 +1,4 @@
-//! The streams of a rank, made at its launch: those that it uses and no others.
+//! The streams of a rank, made at its launch. Only the streams that the rank uses are made.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,7 +63,7 @@ pub(super) struct NewStreams {
     pub(super) theirs: Vec<OwnedFd>,
     /// The names of the ends for the rank.
     pub(super) carried: CarriedSet,
-    /// The streams of which no copy stays here, since their readers wait for the end.
+    /// The streams of which this process keeps no copy, because their readers wait for the end.
     let_go: CarriedSet,
 }
 
@@ -124,7 +124,7 @@ impl NewStreams {
     /// The ends that stay here once the rank has its own.
     pub(super) fn handed_over(self, limit: DescriptorLimit) -> (PlEnds, LineEnds, OwnEnds) {
         let Self { ends, lines, theirs, carried, mut let_go } = self;
-        // A copy of this end, which the rank reads, would hide that nobody reads any more.
+        // A copy of this end, which the rank reads, would hide that the rank no longer reads.
         let_go.insert(Carried::Stdin);
         let held = carried.names().zip(theirs).filter(|(name, _)| !let_go.contains(*name));
         let held = held.map(|(_, end)| end).filter(|end| limit.is_far_from(end)).collect();

@@ -22,8 +22,8 @@ use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
 use crate::sys;
 
-/// A keeper notices at once that its daemon is gone, and greets. On an overrun host it may wait for
-/// a processor for seconds.
+/// A keeper notices at once that its daemon is gone, and greets. On an overloaded host, it may wait
+/// for a processor for seconds.
 const GREETING_TIMEOUT_MS: u16 = 15_000;
 /// The longest wait between two messages of a keeper that hands over.
 const MESSAGE_TIMEOUT_MS: u16 = 5_000;
@@ -81,7 +81,7 @@ impl Keeper {
     /// of another version of this program cannot be taken over, so the call waits for its end.
     ///
     /// # Errors
-    /// A keeper is there but does not hand over its jobs. It ends them when its time is over.
+    /// There is a keeper, but it does not hand over its jobs. It ends them when its time is over.
     pub fn take_over(
         config: &KeeperConfig,
     ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {
@@ -151,7 +151,7 @@ fn inherit(control: &Seqpacket, offered: u16) -> io::Result<Taken> {
                 pads.push(FormerPad { pad, own, pls });
                 inherited.extend(jobs);
             }
-            // The other pads go on. A keeper that had nothing to keep has just ended.
+            // The other pads continue. A keeper that had nothing to keep has just ended.
             Err(error) => {
                 tracing::info!(%pad, %error, "the keeper of this place hands nothing over");
                 let _ = own.finish();

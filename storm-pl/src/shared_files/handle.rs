@@ -61,7 +61,7 @@ impl SharedFiles {
         }
     }
 
-    /// Makes the keeper start the writer after all launches, if there are streams.
+    /// Makes the keeper start the writer after all launches, if there are streams to write.
     pub fn begin(&self, keeper: &KeeperHandle, spec: &SharedFilesSpec) {
         let Some(other) = self.other.take().filter(|_| self.is_used.get()) else { return };
         self.send(true);
@@ -70,7 +70,7 @@ impl SharedFiles {
         }
     }
 
-    /// Tells how the output ended. The message stays in the socket, where the next NM finds it.
+    /// Reads how the output ended. The message stays in the socket, where the next NM finds it.
     ///
     /// # Errors
     /// `WouldBlock` before the end. The descriptor becomes readable at the end.
@@ -120,7 +120,7 @@ impl AsRawFd for SharedFiles {
     }
 }
 
-/// Reports the end. A reader that is gone does not need the report.
+/// Reports the end. If the reader is gone, the report is not needed.
 pub(crate) fn say_end(socket: &Seqpacket, end: FilesEnd) {
     let bytes = postcard::to_stdvec(&end).unwrap_or_default();
     let _ = socket.send(&[IoSlice::new(&bytes)], &[], Wait::Block);

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 /// How long an unfinished line is held while no more of it arrives. A user may follow the growing
-/// file, but no user waits for a prompt there.
+/// file, but no user waits for a prompt in it.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Buffers of standard output have this size, or a multiple, if it is no terminal (C, Python).
+/// Buffers of standard output have this size, or a multiple, if it is not a terminal (C, Python).
 const BLOCK_BYTES: u64 = 4096;
 /// A longer line is written in pieces.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
@@ -43,8 +43,8 @@ impl Line {
         }
     }
 
-    /// The time at which the unfinished line is passed on as it is. A stream that stops after full
-    /// buffers is in the middle of a line only by accident, so its line has no such time.
+    /// The time at which the unfinished line is written as it is. A stream that stops after full
+    /// buffers is in the middle of a line only by chance, so its line has no such time.
     pub(super) fn due(&self) -> Option<Instant> {
         let is_full_buffer = self.since_pause.is_multiple_of(BLOCK_BYTES);
         (!self.unfinished.is_empty() && !is_full_buffer).then(|| self.at + PAUSE)

@@ -1,7 +1,7 @@
 //! The process that writes a job's shared files: it reads the pipes of the ranks and appends whole
 //! lines.
 //!
-//! The writer blocks whenever nothing happens, and when the disk does: the ranks then wait in their
+//! The writer blocks whenever nothing happens, and while the disk blocks. Ranks then wait in their
 //! pipes. It ends when every stream has ended, or when a file cannot be written.
 
 use std::fs::{File, OpenOptions};
@@ -33,8 +33,8 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Permissions of a new file before the mask.
 const FILE_MODE: u32 = 0o666;
 
-/// Serves the streams that arrive by `socket`, to their ends. Runs in a child that ends afterwards,
-/// since it changes its user.
+/// Serves the streams that arrive on `socket`, until they end. Runs in a child that ends
+/// afterwards, because it changes its user.
 pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
     let mut writer = Writer::new(spec, socket);
     let done = prepare(spec).and_then(|()| writer.serve());
@@ -42,8 +42,8 @@ pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
         Ok(()) => say_end(&writer.socket, FilesEnd::Written),
         Err(failure) => {
             say_end(&writer.socket, FilesEnd::Failed(failure));
-            // A closed pipe would end a rank by SIGPIPE, which would become the job's reason. The
-            // NM ends the job instead, and all streams with it.
+            // A closed pipe would end a rank by SIGPIPE, and SIGPIPE would become the reason for
+            // the job's end. Instead, the NM ends the job, and all streams end with it.
             writer.outlive_streams();
         }
     }
@@ -51,7 +51,7 @@ pub(crate) fn run_writer(spec: &SharedFilesSpec, socket: Seqpacket) {
 
 fn prepare(spec: &SharedFilesSpec) -> Result<(), FileFailure> {
     if let Some(limit) = &spec.file_size {
-        // If the daemon may not set it, the daemon's own limit applies to the files.
+        // If the daemon may not set the limit, the daemon's own limit applies to the files.
         let _ = setrlimit(Resource::RLIMIT_FSIZE, limit.soft, limit.hard);
     }
     // SAFETY: ignoring a signal runs no handler. A write beyond the limit fails instead.
@@ -256,7 +256,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
         .append(true)
         .create(true)
         .mode(FILE_MODE)
-        // A pipe that has taken its place is refused, and not waited for.
+        // If a pipe has taken the place of the file, it is refused, and the call does not wait.
         .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
         .open(path)?;
     // SAFETY: flock takes an open descriptor and an integer. The file is used even without a lock.

@@ -41,7 +41,7 @@ impl Freezer {
         }
     }
 
-    /// Whether the pad was stopped last. Without a cgroup, whether any process in it is stopped: an
+    /// Whether the pad was stopped last. Without a cgroup: whether any process in it is stopped. An
     /// interrupted switch may have stopped a part, and a process may have stopped itself.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The context switch of a node: it stops every process of one job and resumes those of another.
 //!
 //! The NM calls [`switch()`] on its real-time path when a strobe arrives. The switch is local to
-//! each node (the paper, section 4). The call does not wait until all threads have stopped: the
-//! last one stops microseconds later, when it leaves the kernel.
+//! each node (paper, section 4). The call does not wait until all threads have stopped. The last
+//! one stops microseconds later, when it leaves the kernel.
 
 mod cgroup_freezer;
 mod freezer;
@@ -30,8 +30,8 @@ pub enum SwitchError {
 /// Stops all jobs of `from`, then resumes all of `to`.
 ///
 /// # Errors
-/// The first failure. The rest of the work is still done, because a job that does not stop is no
-/// reason to keep another from running.
+/// The first failure. The rest of the work is still done: if a job cannot be stopped, other jobs
+/// must still run.
 pub fn switch<'a>(
     from: impl IntoIterator<Item = &'a Freezer>,
     to: impl IntoIterator<Item = &'a Freezer>,

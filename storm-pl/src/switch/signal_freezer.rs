@@ -1,8 +1,8 @@
 //! Stops a pad by signals, for nodes without cgroup v2.
 //!
-//! SIGSTOP goes to every thread, not to the process. A signal to the process would reach one thread
-//! and let the others run until their next tick, which is 8 to 14 % of a short quantum. The cgroup
-//! does better in two ways: with signals a parent sees its children stop and continue, and a
+//! SIGSTOP is sent to every thread, not to the process. A signal to the process would reach one
+//! thread, and the others would run until their next tick, which is 8 to 14 % of a short quantum.
+//! The cgroup is better in two ways. With signals, a parent sees its children stop and continue. A
 //! process that had stopped itself is resumed with the rest.
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::switch::{FreezeError, io_error};
 use crate::sys::signal_thread;
 
 /// Passes over the process tree before giving up. A pass finds the processes that were forked
-/// during the last pass. A thread with SIGSTOP pending cannot fork, so a job in good faith needs
+/// during the previous one. A thread with SIGSTOP pending cannot fork, so a well-behaved job needs
 /// two or three.
 const PASSES_MAX: u32 = 64;
 

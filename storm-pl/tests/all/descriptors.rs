@@ -1,7 +1,7 @@
-//! Descriptors: the cost of an element, and the behaviour when there are no more.
+//! Descriptors: how many each element needs, and the behaviour when there are none left.
 //!
-//! Limits belong to a process, and other tests run in this one. Each test here therefore runs once
-//! more in a process of its own, and lowers the limits there.
+//! Limits apply to a whole process, and other tests run in this one. Each test of this module
+//! therefore runs once more in a process of its own, and lowers the limits there.
 
 use std::fs;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The switch: a stopped job does nothing at all, and a resumed job goes on.
+//! The switch: a stopped job does nothing at all, and a resumed job continues.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Nobody outlives anybody: strays, reuse of pads, and the sudden death of NM and keeper.
+//! No process outlives its owner: strays, reuse of pads, and the sudden death of NM and keeper.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -344,7 +344,7 @@ fn death_of_the_nm_ends_everything() {
     }
 }
 
-/// A resubmitted job used to start within a second, beside its old ranks, which still ran.
+/// A resubmitted job used to start within a second, while its old ranks still ran.
 #[test]
 fn death_of_the_nm_ends_everything_though_the_keeper_is_stopped() {
     for mechanism in BOTH {
@@ -465,7 +465,7 @@ async fn a_pad_that_could_not_be_made_can_be_tried_again() {
 #[test]
 fn an_ordinary_user_runs_own_jobs_only_and_leaves_nothing() {
     if !is_root() {
-        // Every other test of this program has then shown the same.
+        // In this case, every other test of this program has shown the same.
         return assert_ne!(storm_pl::Credentials::own().uid, 0);
     }
     // A place from which the user nobody can execute the program.

@@ -35,7 +35,7 @@ async fn a_pad_has_as_many_processes_as_it_was_made_for() {
     }
 }
 
-/// The processes of a pad that could not be filled used to wait as long as their node lived.
+/// The processes of a pad that could not be filled used to wait until their node ended.
 #[tokio::test]
 async fn a_pad_that_is_given_up_leaves_no_process_and_says_nothing_more() {
     for mechanism in BOTH {

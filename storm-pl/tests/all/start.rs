@@ -47,7 +47,7 @@ fn probing_leaves_nothing_and_explains_itself() {
     let capabilities = Capabilities::probe(None);
     if let Ok(parent) = &capabilities.cgroup {
         let probe = format!("storm-probe-{}-", std::process::id());
-        // Other tests of this process look as well.
+        // Other tests of this process check capabilities as well.
         until("no directory is left", || {
             let mut entries = std::fs::read_dir(parent).unwrap().flatten();
             !entries.any(|entry| entry.file_name().to_string_lossy().starts_with(&probe))

@@ -153,7 +153,7 @@ async fn an_end_that_nobody_saw_is_told_and_a_closed_input_is_closed() {
         let stdin = launching.ends.stdin.take().unwrap();
         File::from(stdin).write_all(b"all of it").unwrap();
         node.handle.close_kept_input(JOB, PlIndex(0));
-        // The rank ends in any case, whether the daemon is there to hear of it or not.
+        // The rank ends in any case, whether there is a daemon to notice it or not.
         drop((node, launching));
         let (mut node, job) = take_over(&config);
         let rank = job.ranks.into_iter().next().unwrap();
@@ -342,7 +342,8 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
     }
 }
 
-/// The keeper used to read of a rank that had ended, find no process, and keep nothing of its job.
+/// The keeper used to read about a rank that had ended, find no process, and keep nothing of its
+/// job.
 #[tokio::test]
 async fn a_rank_that_ends_before_its_keeper_reads_of_it_is_kept() {
     for mechanism in BOTH {
@@ -386,7 +387,7 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
         signal(nix::sys::signal::Signal::SIGSTOP).unwrap();
         node.handle.keep(JOB, PAD, &[note("known").as_fd()]).unwrap();
         let waits = shell("read line; exit 3").encode().unwrap();
-        // A rank ends before its keeper can have heard of it.
+        // A rank ends before its keeper can know of it.
         let ends = shell("exit 6").encode().unwrap();
         let rank = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
         let last = PlIndex(MANY_RANKS - 1);

@@ -57,7 +57,7 @@ fn assert_covers(usage: Usage, worked: Duration, what: &str) {
     assert!(usage.max_rss_kib >= WORKER_KIB, "{what}: {} KiB", usage.max_rss_kib);
 }
 
-/// The script itself used 4 ms, and the job's end used to report no more.
+/// A script that used 4 ms itself: the job's usage was once reported as only that.
 #[tokio::test]
 async fn a_script_that_is_killed_used_what_its_child_did() {
     for mechanism in BOTH {
@@ -89,7 +89,7 @@ async fn children_that_nobody_waits_for_count() {
             let started = start(&mut node, PlIndex(0), &shell(&child)).await;
             drop(started.stdin);
             let usage = exit_of(&mut node, PlIndex(0)).await;
-            // A child that ended shows nothing any more, but has worked for more than two ticks.
+            // A child that ended is no longer visible, but has worked for more than two ticks.
             assert_covers(usage, TICK * 3, &format!("{mechanism:?} {child}"));
             node.handle.release(PadId(0)).unwrap();
             node.until_ready(PadId(0)).await;
@@ -108,7 +108,7 @@ async fn a_child_that_its_parent_disowns_counts_by_the_control_group() {
     }
     let spec = shell(&format!("trap '' CHLD; sh -c '{BRIEF_WORKER}' & exec cat"));
     let started = start(&mut node, PlIndex(0), &spec).await;
-    // The child prints its number just before its end, which the kernel has to notice.
+    // The child prints its number just before its end, and the kernel needs a moment to end it.
     crate::support::until("it is gone", || crate::support::is_gone(started.number));
     drop(started.stdin);
     let usage = exit_of(&mut node, PlIndex(0)).await;

@@ -1,6 +1,6 @@
-//! The server of one job on one node: libpmix on one side, the ranks' PMI-1 on the other.
+//! The server of one job on one node. It connects libpmix with the ranks' PMI-1.
 //!
-//! It ends when all ranks of its node have ended, and with the job's place on the node.
+//! It ends when all ranks of its node have ended, or when the node ends the job.
 
 mod ended;
 mod fences;
@@ -41,7 +41,7 @@ use watch::{Part, Watcher};
 /// The server's own files, in the job's directory.
 const FILES: &str = ".storm-pmix";
 
-/// Signals that users send to jobs. The ranks react to them, and the server goes on.
+/// Signals that users send to jobs. The ranks handle them, and the server continues.
 const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -64,7 +64,7 @@ const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGIO,
     Signal::SIGPWR,
 ];
-/// The time in which a process that has connected must say which rank it is.
+/// The time in which a process that has connected must state its rank.
 const ASKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reason why a server ended before its ranks.
@@ -101,20 +101,20 @@ pub struct ServeOptions {
     pub mapping: String,
     /// Bytes of the manager's messages to nodes.
     pub heartbeat_bytes: usize,
-    /// The processors that the server may run on, if the rank that starts it is bound.
+    /// The processors on which the server may run, if the rank that starts it is bound.
     pub cpus: Vec<u16>,
 }
 
 /// Serves the ranks of this node, which connect to the socket on standard input. The started
-/// process ends at once without an error, and a child of its child serves.
+/// process ends at once with success, and a grandchild serves.
 ///
-/// Call it before the process makes any thread.
+/// Call it before the process has started a thread.
 ///
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
 pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
-    // Signals are ignored before more processes exist. A signal to the job thus ends none of them,
-    // and none keeps a rank from acting on the signal.
+    // Signals are ignored before more processes exist. So a signal to the job ends no process of
+    // the server, and the rank still receives it.
     ignore_signals()?;
     run_on(&options.cpus);
     open_as_many_as_allowed()?;
@@ -138,7 +138,7 @@ pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
     Server { pmix, placement, listener, upcalls, watcher, ranks, news, fences }.run()
 }
 
-/// Leaves the binding of the rank that starts the server: its processors may belong to that rank
+/// Leaves the processors of the rank that starts the server, because they may belong to that rank
 /// alone.
 fn run_on(cpus: &[u16]) {
     let mut set = CpuSet::new();
@@ -174,15 +174,15 @@ fn ignore_signals() -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Raises the limit of descriptors. Each rank needs three here, and users' limits are made for
-/// programs with few.
+/// Raises the limit of descriptors. Each rank needs three in this process, and users' default
+/// limits are low.
 fn open_as_many_as_allowed() -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
 }
 
 struct Server {
-    /// libpmix's server, or why there is none, as told to the ranks.
+    /// libpmix's server, or the reason why there is none, as reported to the ranks.
     pmix: Result<Pmix, String>,
     placement: Placement,
     listener: UnixListener,
@@ -201,8 +201,8 @@ impl Server {
             while let Some(upcall) = self.upcalls.next() {
                 self.answer(upcall)?;
             }
-            // Ends are noted after the questions. Otherwise a rank that has just joined could wait
-            // for a rank that had ended before.
+            // The ends of ranks are processed after their requests. Otherwise a rank that has just
+            // joined could wait for a rank that had ended before.
             let mut ranks = lock(&self.ranks);
             ranks.note_ends()?;
             if ranks.leave_barriers()? {
@@ -230,7 +230,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a rank that wants to become its program.
+    /// Serves a rank that is about to execute its program.
     fn admit(&mut self, mut asking: UnixStream) {
         let admitted = asked(&asking).map_err(|error| error.to_string()).and_then(|(rank, pmi)| {
             lock(&self.ranks)
@@ -259,7 +259,8 @@ impl Server {
                 lock(&self.ranks).abort(rank, exit_code)?;
                 done.give(SUCCESS);
             }
-            // Open MPI 4.1 tells only the rank that asked. The other ranks would wait for ever.
+            // Open MPI 4.1 reports the refusal only to the rank that asked. The other ranks would
+            // wait for ever.
             Upcall::Spawn { rank } if self.placement.size() > 1 => {
                 eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
                 lock(&self.ranks).abort(rank, 1)?;
@@ -275,7 +276,7 @@ impl Server {
                     _ if whole => {
                         self.fences.begin(Fence { blob, done }, &mut lock(&self.ranks))?
                     }
-                    // All members are in the fence, because libpmix asks only then.
+                    // All members are in the fence, because libpmix calls only then.
                     Some(ranks) if here(&ranks) => done.give(Ok(blob)),
                     Some(_) | None => done.give(Err(upcalls::REFUSED)),
                 }

@@ -27,7 +27,7 @@ pub(super) enum PmixError {
     },
 }
 
-/// The server. A process has only one.
+/// The server. A process can have only one.
 pub(super) struct Pmix {
     functions: Functions,
     nspace: String,
@@ -51,7 +51,7 @@ impl Pmix {
             info("pmix.hname", InfoValue::Text(placement.own_name())),
         ];
         let module: &'static mut ServerModule = Box::leak(Box::new(module()));
-        // SAFETY: the module lives for ever, and its functions have the types of the prototypes.
+        // SAFETY: the module is never freed, and its functions have the types of the prototypes.
         // The infos are read during the call.
         let status =
             unsafe { (pmix.functions.server_init)(module, infos.as_mut_ptr(), infos.len()) };
@@ -123,14 +123,14 @@ impl Pmix {
         Ok(environment)
     }
 
-    /// A list in the library's shorter form, which may contain NULs, including the last one.
+    /// A list in the library's shorter form. It may contain NULs, including one at its end.
     fn generate(&self, function: GenerateFn, list: String) -> Result<Vec<u8>, PmixError> {
         let list = CString::new(list).unwrap_or_default();
         let mut made: *mut c_char = ptr::null_mut();
         // SAFETY: the arguments are a string and a place for the pointer to another.
         let status = unsafe { function(list.as_ptr(), &mut made) };
         self.check("the placement", status)?;
-        // SAFETY: made by the library; left to the end of the process.
+        // SAFETY: the library made it, and it is not freed before the process ends.
         Ok(unsafe { regex_bytes(made) })
     }
 

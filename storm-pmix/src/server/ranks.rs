@@ -1,4 +1,4 @@
-//! The ranks of this node: their processes, and their PMI connections, which the server uses.
+//! The ranks of this node: their processes, and their PMI connections, which only the server uses.
 
 use super::ServeError;
 use super::ended::has_ended;
@@ -31,12 +31,12 @@ struct LocalRank {
     programs: u32,
 }
 
-/// The state of a rank with its Node Manager.
+/// The state of a rank in its PMI session with the Node Manager.
 enum Standing {
     /// The rank has not joined.
     Started(UnixStream),
     Joined(PmiClient),
-    /// The rank has said `finalize`, and may join again.
+    /// The rank has sent `finalize`, and may join again.
     Left(UnixStream),
     /// The Node Manager no longer serves the rank.
     Lost,
@@ -57,7 +57,8 @@ impl Ranks {
         self.news.clone()
     }
 
-    /// Records that the process at the other end of `asking` is this rank, with this connection.
+    /// Records that the process at the other end of `asking` is this rank, and that `pmi` is its
+    /// connection.
     pub(super) fn admit(
         &mut self,
         rank: u32,
@@ -81,15 +82,16 @@ impl Ranks {
         }
     }
 
-    /// Whether all ranks have come and have ended.
+    /// Whether all ranks have connected and have ended.
     pub(super) fn are_over(&self) -> bool {
         let over = |rank: &LocalRank| rank.process.is_none();
         self.ranks.len() >= self.expected && self.ranks.values().all(over)
     }
 
-    /// Notes the ranks that have ended. If a rank never joined, the others wait for it in their
-    /// first fence. If a rank ran one program fewer, ranks in a later fence wait for it. All of
-    /// them wait in a barrier of PMI, and the Node Manager knows that the barrier will not open.
+    /// Processes the ends of ranks. If a rank never joined, the others wait for it in their first
+    /// fence. If a rank ran one program fewer, the others wait for it in a later fence. In both
+    /// cases they wait in a barrier of PMI, and the Node Manager knows that the barrier will never
+    /// open.
     pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
         let joined = |rank: &&LocalRank| matches!(rank.standing, Standing::Joined(_));
         let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();
@@ -111,7 +113,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Says `init` for a rank. False means that it cannot join.
+    /// Sends `init` for a rank. Returns false if the rank cannot join.
     pub(super) fn join(&mut self, rank: u32) -> Result<bool, ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(false) };
         match std::mem::replace(&mut local.standing, Standing::Lost) {
@@ -129,7 +131,7 @@ impl Ranks {
         }
     }
 
-    /// Says `finalize` for a rank.
+    /// Sends `finalize` for a rank.
     pub(super) fn finalize(&mut self, rank: u32) -> Result<(), ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(()) };
         local.standing = match std::mem::replace(&mut local.standing, Standing::Lost) {

@@ -1,11 +1,10 @@
-//! libpmix's requests to its host. libpmix's thread hands most requests to the server's thread and
-//! goes on. The server's thread answers later.
+//! libpmix's requests to its host. libpmix's thread passes most requests to the server's thread and
+//! continues. The server's thread answers later.
 //!
-//! When a rank's program connects or leaves, libpmix's own thread handles it at once. If another
-//! thread answered the leave, libpmix's thread could see the end of the program's connection before
-//! it notes the leave. (`op_cbfunc2` of libpmix 4.2 sends the answer first and notes the leave
-//! afterwards.) libpmix would then expect one rank less in every later fence of the node, also in
-//! those of the following programs.
+//! When a rank's program connects or leaves, libpmix's own thread handles it at once. Otherwise
+//! libpmix could see the end of the program's connection before it notes the leave, because
+//! `op_cbfunc2` of libpmix 4.2 sends the answer first. Then libpmix would expect one rank less in
+//! every later fence of the node, also in the fences of later programs.
 
 use super::ServeError;
 use super::ranks::Ranks;
@@ -30,7 +29,7 @@ pub(super) enum Upcall {
         exit_code: i32,
         done: Answer,
     },
-    /// A request for processes, which has been refused.
+    /// A request for processes. It was already refused.
     Spawn {
         rank: u32,
     },
@@ -42,14 +41,14 @@ pub(super) enum Upcall {
     },
 }
 
-/// An answer that is owed to libpmix, once.
+/// An answer that is due to libpmix, once.
 #[derive(Debug)]
 pub(super) struct Answer {
     done: Option<OpDone>,
     cbdata: *mut c_void,
 }
 
-// SAFETY: the pointer is libpmix's, and is only handed back to it. libpmix lets hosts answer from
+// SAFETY: the pointer is libpmix's, and is only passed back to it. libpmix lets hosts answer from
 // any thread.
 unsafe impl Send for Answer {}
 
@@ -63,7 +62,7 @@ impl Answer {
     }
 }
 
-/// An answer with data, owed to libpmix once.
+/// An answer with data that is due to libpmix, once.
 #[derive(Debug)]
 pub(super) struct ModexAnswer {
     done: Option<ModexDone>,
@@ -84,7 +83,7 @@ impl ModexAnswer {
         // SAFETY: the blob was just made. Only `free_blob` frees it, and libpmix calls `free_blob`
         // after it has read the data.
         let bytes = unsafe { &*blob };
-        // SAFETY: the function came with this pointer and is called once. The data lives until
+        // SAFETY: the function came with this pointer and is called once. The data is valid until
         // `free_blob` is called with the pointer to it.
         unsafe {
             done(
@@ -100,7 +99,7 @@ impl ModexAnswer {
 }
 
 /// # Safety
-/// `blob` must be a `Box<Vec<u8>>` as a pointer, given once.
+/// `blob` must be the pointer of a `Box<Vec<u8>>`, passed once.
 unsafe extern "C" fn free_blob(blob: *mut c_void) {
     if !blob.is_null() {
         // SAFETY: the caller's guarantee.
@@ -113,25 +112,25 @@ pub(super) struct Upcalls {
     questions: Receiver<Upcall>,
 }
 
-/// State of the server that libpmix's thread uses.
+/// The server's state that libpmix's thread uses.
 struct Reached {
     questions: Sender<Upcall>,
     bell: EventFd,
     ranks: Arc<Mutex<Ranks>>,
 }
 
-/// Locks the ranks. No thread keeps them for longer than a request to the Node Manager takes,
-/// because libpmix's thread waits for them. A thread that panics with them leaves no relevant
-/// half-done work, because the server ends.
+/// Locks the ranks. A thread holds the lock no longer than a request to the Node Manager takes,
+/// because libpmix's thread waits for it. If a thread panics while it holds the lock, the server
+/// ends, so the unfinished state does not matter.
 pub(super) fn lock(ranks: &Mutex<Ranks>) -> MutexGuard<'_, Ranks> {
     ranks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// libpmix gives its host no pointer to find its state.
+/// libpmix gives its host no pointer to its state, so the state is global.
 static REACHED: OnceLock<Reached> = OnceLock::new();
 
 impl Upcalls {
-    /// Begins to listen, once per process: `None` the second time.
+    /// Begins to listen. Works once per process: returns `None` the second time.
     pub(super) fn listen(ranks: Arc<Mutex<Ranks>>) -> nix::Result<Option<Upcalls>> {
         use nix::sys::eventfd::EfdFlags;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -146,10 +145,10 @@ impl Upcalls {
         REACHED.get().map(|server| server.bell.as_fd())
     }
 
-    /// The next request, if any. The bell is silenced first, so that a later ring is heard.
+    /// The next request, if any. Resets the bell first, so that a later ring is noticed.
     pub(super) fn next(&self) -> Option<Upcall> {
         if let Some(server) = REACHED.get() {
-            // The bell was not rung: nothing to silence.
+            // The bell was not rung, so there is nothing to reset.
             let _ = server.bell.read();
         }
         self.questions.try_recv().ok()
@@ -164,7 +163,7 @@ fn hand_over(question: Upcall) -> Status {
     SUCCESS
 }
 
-/// Makes a rank join or leave, and tells the server.
+/// Lets a rank join or leave, and reports it to the server.
 fn move_rank(move_it: impl FnOnce(&mut Ranks) -> Result<bool, ServeError>) -> Status {
     let Some(server) = REACHED.get() else { return ERROR };
     let moved = move_it(&mut lock(&server.ranks));
@@ -197,14 +196,14 @@ pub(super) fn module() -> ServerModule {
 }
 
 /// # Safety
-/// As called by libpmix: `proc` is a process or NULL.
+/// The argument must come from libpmix: a valid process or NULL.
 unsafe fn rank_of(proc: *const Proc) -> u32 {
     // SAFETY: the caller's guarantee.
     unsafe { proc.as_ref() }.map_or(RANK_WILDCARD, |proc| proc.rank)
 }
 
 /// # Safety
-/// As called by libpmix.
+/// The arguments must come from libpmix.
 unsafe extern "C" fn client_connected(
     proc: *const Proc,
     _: *mut c_void,
@@ -217,7 +216,7 @@ unsafe extern "C" fn client_connected(
 }
 
 /// # Safety
-/// As called by libpmix.
+/// The arguments must come from libpmix.
 unsafe extern "C" fn client_finalized(
     proc: *const Proc,
     _: *mut c_void,
@@ -230,7 +229,7 @@ unsafe extern "C" fn client_finalized(
 }
 
 /// # Safety
-/// As called by libpmix.
+/// The arguments must come from libpmix.
 unsafe extern "C" fn abort(
     proc: *const Proc,
     _: *mut c_void,
@@ -247,7 +246,8 @@ unsafe extern "C" fn abort(
 }
 
 /// # Safety
-/// As called by libpmix: `procs` has `nprocs` elements, and `data` has `ndata` bytes.
+/// The arguments must come from libpmix: `procs` has `nprocs` elements, and `data` has `ndata`
+/// bytes.
 unsafe extern "C" fn fence_nb(
     procs: *const Proc,
     nprocs: usize,
@@ -277,7 +277,7 @@ unsafe extern "C" fn fence_nb(
     hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })
 }
 
-/// Data that a rank has not given in a fence does not exist.
+/// Data of a rank that was not exchanged in a fence is not available.
 unsafe extern "C" fn direct_modex(
     _: *const Proc,
     _: *const Info,
@@ -289,7 +289,7 @@ unsafe extern "C" fn direct_modex(
 }
 
 /// # Safety
-/// As called by libpmix.
+/// The arguments must come from libpmix.
 unsafe extern "C" fn spawn(
     proc: *const Proc,
     _: *const Info,
@@ -307,5 +307,5 @@ unsafe extern "C" fn spawn(
     }
 }
 
-/// Status of fences that are not served.
+/// The status of fences that the server does not support.
 pub(super) const REFUSED: Status = ERR_NOT_SUPPORTED;

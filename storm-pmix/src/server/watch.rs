@@ -1,8 +1,8 @@
 //! The watcher of the server. If the server dies before its ranks, the ranks lose PMIx, and most
-//! libraries then give no useful explanation.
+//! libraries then give no useful error.
 //!
 //! The server gives the watcher a handle on each rank that it serves. When the server is gone, the
-//! watcher asks for the end of the job on the connection of a rank that still exists.
+//! watcher requests the end of the job over the connection of a rank that still exists.
 
 use super::ServeError;
 use super::ended::has_ended;
@@ -25,7 +25,7 @@ pub(super) enum Part {
     Starter,
     /// The process that serves.
     Server(Watcher),
-    /// The watcher, after its server has ended. It ends too.
+    /// The watcher, after its server has ended. It must end too.
     Watcher,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Watcher(UnixStream);
 impl Watcher {
     /// Shows a served rank to the watcher: its process, and its connection with the Node Manager.
     pub(super) fn see(&self, rank: u32, process: &OwnedFd, pmi: &UnixStream) {
-        // The send fails if the watcher was killed. The server then goes on without one.
+        // The send fails if the watcher was killed. The server then continues without a watcher.
         let _ = send_descriptors(&self.0, rank, &[process.as_fd(), pmi.as_fd()]);
     }
 }
@@ -46,8 +46,8 @@ struct Seen {
     pmi: File,
 }
 
-/// Makes the server and its watcher, whose parents end. The watcher returns when the server has
-/// ended.
+/// Forks the server and its watcher. The processes that fork them end. The watcher returns when the
+/// server has ended.
 pub(super) fn begin() -> Result<Part, ServeError> {
     let mut ranks: BTreeMap<u32, Seen> = starting().into_iter().collect();
     // SAFETY: the process has one thread, so the child may do anything.
@@ -77,8 +77,8 @@ pub(super) fn begin() -> Result<Part, ServeError> {
     Ok(Part::Watcher)
 }
 
-/// Ends the job after the server's death. A rank that has left cannot ask for anything, so all
-/// remaining ranks ask.
+/// Ends the job after the server's death. A rank that has sent `finalize` cannot request it, so the
+/// request is sent for all remaining ranks.
 fn end_job(ranks: BTreeMap<u32, Seen>) {
     let mut left: Vec<Seen> =
         ranks.into_values().filter(|rank| !has_ended(&rank.process)).collect();
@@ -92,14 +92,14 @@ fn end_job(ranks: BTreeMap<u32, Seen>) {
     }
 }
 
-/// The rank that starts the server and is the parent of this process. With it, the watcher can end
-/// the job even if the server dies before its first request.
+/// The rank that starts the server and is the parent of this process. With its connection, the
+/// watcher can end the job even if the server dies before its first request.
 fn starting() -> Option<(u32, Seen)> {
     let fd = number("PMI_FD").ok()?;
     // SAFETY: the rank has left the descriptor open for this process; it is borrowed for this line
     // only.
     let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) }.try_clone_to_owned().ok()?;
-    // The server gets the ranks' connections from the ranks, so this descriptor is not needed.
+    // The server receives the ranks' connections from the ranks, so this descriptor is not needed.
     // SAFETY: the descriptor is open, because it was just cloned, and no object owns it.
     unsafe { nix::libc::close(fd as i32) };
     let process = pidfd_open(Pid::from_raw(getppid().as_raw())?, PidfdFlags::empty()).ok()?;

@@ -1,8 +1,8 @@
-//! The processors that idled while a waiting job would have fitted them.
+//! The processors that were idle although a waiting job would have fitted on them.
 //!
 //! Loss of capacity (section B of the policy reference): idle processors, summed over the times
-//! between events and divided by all processors times the whole time. Idle processors count only
-//! while some waiting job needs no more than those.
+//! between events, divided by all processors times the whole time. Idle processors count only while
+//! some waiting job needs no more than them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -42,8 +42,8 @@ impl JobOutcome {
         self.response().as_secs_f64() / self.run.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The response time divided by the run time, at least 1. A run shorter than
-    /// [`BOUNDED_SLOWDOWN_TAU_S`] counts as that long.
+    /// The response time divided by the run time, at least 1. A shorter run counts as
+    /// [`BOUNDED_SLOWDOWN_TAU_S`].
     #[must_use]
     pub fn bounded_slowdown(&self) -> f64 {
         let run_s = self.run.as_secs_f64().max(BOUNDED_SLOWDOWN_TAU_S);

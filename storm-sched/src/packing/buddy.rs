@@ -1,20 +1,20 @@
-//! Buddy packing: aligned blocks of a power of two, so that a block left by one job fits other
-//! jobs, in this row and in others.
+//! Buddy packing: aligned blocks of a power of two. A block that one job leaves fits other jobs, in
+//! this row and in others.
 //!
-//! A job gets the block of its size with the least load, as if each block had a controller that
-//! counts the jobs of all rows below it (distributed hierarchical control). The job gets the block
-//! in the first row in which it is free, else in a new row. Jobs that are spread over the blocks
-//! like this leave whole blocks idle in many rows, which alternative scheduling needs.
+//! A job gets the least loaded block of its size, as if each block had a controller that counts the
+//! jobs of all rows below it (distributed hierarchical control). It gets the block in the first row
+//! where the block is free, or in a new row. Jobs that are spread over the blocks in this way leave
+//! whole blocks idle in many rows. Alternative scheduling needs such blocks.
 //!
-//! There are two additions. A job for which no aligned block exists even in an empty row (odd
-//! sizes, dead nodes) may have pieces of any row. The same holds for any job that would otherwise
-//! wait for the multiprogramming limit.
+//! There are two exceptions. A job for which no aligned block exists even in an empty row (odd
+//! sizes, dead nodes) may get pieces of any row. So may any job that would otherwise wait for the
+//! multiprogramming limit.
 
 use std::ops::Range;
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
-use crate::{ColumnSet, Fit, JobRequest, Matrix, Pe, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Pe, Placement, Row};
 
 /// The least loaded block, in the first row that has it free.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,11 @@ impl Scheme for Buddy {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
-        least_loaded_block(matrix, request, slots)
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Block))
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Pieces))
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
+        least_loaded_block(matrix, request, rows)
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Block))
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Pieces))
     }
 
     fn most_columns(&self, procs: u32) -> u32 {
@@ -40,19 +40,19 @@ impl Scheme for Buddy {
 fn least_loaded_block(
     matrix: &mut Matrix,
     request: &JobRequest,
-    slots: &[Slot],
-) -> Option<(Slot, Placement)> {
+    rows: &[Row],
+) -> Option<(Row, Placement)> {
     let Shape::Pes(procs) = Shape::of(request) else { return None };
     let blocks = least_loaded(matrix, procs.checked_next_power_of_two()?);
-    let place = |slot: Slot| {
+    let place = |row: Row| {
         let free = |block: &&Range<u32>| {
-            matrix.row(slot).is_none_or(|row| row.is_block_free((*block).clone()))
+            matrix.row(row).is_none_or(|row| row.is_block_free((*block).clone()))
         };
         let block = blocks.iter().find(free)?;
         let columns = ColumnSet::from_ranges(vec![block.clone()]);
-        Some((slot, matrix.place_on(request, slot, &columns)?))
+        Some((row, matrix.place_on(request, row, &columns)?))
     };
-    slots.iter().copied().find_map(place)
+    rows.iter().copied().find_map(place)
 }
 
 /// The blocks of a size with the least load, among those whose nodes all take work. Load counts

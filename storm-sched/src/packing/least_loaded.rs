@@ -1,16 +1,15 @@
-//! Least loaded: the PEs that the fewest jobs of all rows are mapped to, in the first row in which
-//! all of them are free, else in a new row.
+//! Least loaded: the PEs to which the fewest jobs of all rows are mapped. They are taken in the
+//! first row where all of them are free, or in a new row.
 //!
 //! The scheme evens out the load of the PEs and fragments the rows. Published results find it
-//! harmful; it is here for comparison. It looks at every PE when a job is placed, never at a
-//! strobe.
+//! harmful; it exists for comparison. It examines every PE when a job is placed, never at a strobe.
 //!
 //! A job that would otherwise wait for the multiprogramming limit takes the lowest free columns of
 //! any row instead.
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
-use crate::{ColumnSet, Fit, JobRequest, Machine, Matrix, Pe, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Machine, Matrix, Pe, Placement, Row};
 
 /// The PEs with the fewest jobs.
 #[derive(Debug, Clone, Copy)]
@@ -21,19 +20,19 @@ impl Scheme for LeastLoaded {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
         let Shape::Pes(procs) = Shape::of(request) else {
-            return first_row(matrix, request, slots.iter().copied(), Fit::Left);
+            return first_row(matrix, request, rows.iter().copied(), Fit::Left);
         };
         let chosen = least_loaded(&loads(matrix), matrix.machine(), procs);
         let place = |columns: ColumnSet| {
-            let place = |slot| Some((slot, matrix.place_on(request, slot, &columns)?));
-            slots.iter().copied().find_map(place)
+            let place = |row| Some((row, matrix.place_on(request, row, &columns)?));
+            rows.iter().copied().find_map(place)
         };
         chosen
             .and_then(place)
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Left))
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Left))
     }
 }
 

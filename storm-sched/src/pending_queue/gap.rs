@@ -1,9 +1,9 @@
-//! A gap is the most that a job may ask for to be worth a look. A part of the queue knows the least
-//! that its jobs ask for. From these two a pass can skip whole parts of the queue in which no job
-//! could start.
+//! A gap is an upper bound on the demand of a job that could start. Each part of the queue knows
+//! the least demand of its jobs. By comparing the two, a pass skips whole parts of the queue in
+//! which no job could start.
 //!
-//! The comparison errs on one side only: a job that could start is never skipped, but a job that is
-//! shown may not fit.
+//! The comparison errs in one direction only: a job that could start is never skipped, but a job
+//! that is shown may not fit.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 const CLASSES: usize = 32;
 /// The code of the longest estimates.
 const LONGEST: u8 = 254;
-/// A code above those of all times, for the absence of a job.
+/// A code above those of all times, for "no job".
 const NOBODY: u8 = 255;
 /// Estimates below 2^30 ns (about a second) have one code.
 const SHORTEST_BITS: u32 = 30;
@@ -19,7 +19,7 @@ const SHORTEST_BITS: u32 = 30;
 /// The most steps of a gap; any further steps are merged into the last.
 const MAX_STEPS: usize = 4;
 
-/// The most that a job which starts now may hold: fewer PEs for longer times.
+/// The most that a job which starts now may hold: the longer the time, the fewer PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     steps: [Step; MAX_STEPS],
@@ -74,7 +74,7 @@ impl Gap {
                 last.window = last.window.max(window);
                 continue;
             }
-            // No real job asks for the largest number, which marks a job to be left out.
+            // No real job asks for the largest number. It marks a job to be left out.
             let pes = pes.min(u32::MAX - 1);
             gap.steps[gap.count] = Step { pes, class: class(pes), window };
             gap.count += 1;
@@ -110,7 +110,7 @@ impl Least {
         Self { pes: demand.pes, estimates }
     }
 
-    /// The least of these jobs and those of `other`.
+    /// The least demand of these jobs and those of `other`.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.pes = self.pes.min(other.pes);
         for (one, other) in self.estimates.iter_mut().zip(&other.estimates) {

@@ -1,5 +1,5 @@
-//! A search tree whose parts know the least that their jobs ask for. The next job that could start
-//! is thus found without looking at jobs that could not.
+//! A search tree whose subtrees know the least demand of their jobs. It finds the next job that
+//! could start without visiting jobs that could not.
 //!
 //! The tree is a treap (Seidel and Aragon, Randomized Search Trees, Algorithmica 16, 1996): a
 //! binary search tree by key, and a heap by numbers that look random. Its depth is therefore O(log
@@ -10,7 +10,7 @@ use super::gap::{Demand, Gap, Least};
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// The number of nodes that are kept for later use when the last value goes.
+/// The number of nodes that are kept for later use when the tree becomes empty.
 const KEPT_NODES: usize = 1_024;
 
 /// Values by key, each with its job's demand.
@@ -27,7 +27,7 @@ pub(super) struct SearchTree<K, V> {
 struct Node<K> {
     key: K,
     demand: Demand,
-    /// The least over this job and all below.
+    /// The least demand of this job and all jobs below.
     least: Least,
     left: u32,
     right: u32,
@@ -37,7 +37,7 @@ struct Node<K> {
 #[derive(Debug)]
 pub(super) struct Iter<'a, K, V> {
     tree: &'a SearchTree<K, V>,
-    /// Nodes that come after those to their left.
+    /// Nodes that come after the ones to their left.
     later: Vec<u32>,
 }
 
@@ -108,7 +108,7 @@ impl<K: Ord + Copy, V> SearchTree<K, V> {
             }
             None => {
                 if self.nodes.len() == self.nodes.capacity() {
-                    // Grows by a quarter, not to the double: a queue can be large.
+                    // Grows by a quarter instead of doubling, because a queue can be large.
                     let more = self.nodes.len() / 4 + 16;
                     self.nodes.reserve_exact(more);
                     self.values.reserve_exact(more);

@@ -2,9 +2,9 @@
 //! reference). Jobs are placed in the rows of a matrix, as under gang scheduling. The messages of
 //! their ranks move in slices that all nodes of the partition begin together.
 //!
-//! If all ranks of a row wait on a node, the node gives the rest of its slice to another row. The
-//! node manager (`storm-nm`) does so by itself, slice by slice. This policy decides the row of each
-//! job, and the row that goes first in each quantum.
+//! If all ranks of a row on a node wait, the node gives the rest of its slice to another row. The
+//! node manager (`storm-nm`) does it on its own, slice by slice. This policy decides the row of
+//! each job, and the row that goes first in each quantum.
 
 use super::Gang;
 use crate::{Machine, Policy, PolicyParams};

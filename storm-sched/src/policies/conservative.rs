@@ -1,27 +1,27 @@
 //! Conservative backfilling (Feitelson and Weil, IPPS 1998; A2b of the policy reference). Every
-//! waiting job has a reservation: the earliest hole in which it fits for its whole estimate. Jobs
-//! pass where there are holes.
+//! waiting job has a reservation: the earliest hole in which it fits for its whole estimate. A job
+//! may pass others if there is a hole for it.
 //!
-//! When a job ends before its estimate, the rest of its time is given back. Then the waiting jobs
-//! are moved to earlier holes, one after the other in queue order ("compression"). A reservation
-//! moves later only if the machine or the queue changes otherwise (nodes, priorities, a job that
-//! outlives its estimate): then all reservations are made again, in queue order.
+//! When a job ends before its estimate, the rest of its time becomes free. Then the waiting jobs
+//! are moved to earlier holes, one after the other in queue order ("compression"). Other changes of
+//! the machine or the queue may move a reservation later: changes of nodes or priorities, or a job
+//! that outlives its estimate. After such a change, all reservations are made again, in queue
+//! order.
 //!
-//! Priorities are obeyed (`docs/decisions/0134`): if a job is submitted ahead of others, all
-//! reservations are made again. While the queue is not in the order of the submissions, they are
-//! also made again when PEs are given back, since compression would leave a less urgent job its
-//! hole.
+//! Priorities are obeyed (`docs/decisions/0134`). If a job is submitted ahead of others, all
+//! reservations are made again. While the queue is not in the order of submission, they are also
+//! made again when PEs become free. Compression alone would let a less urgent job keep its hole.
 //!
-//! For a job that asks for more than a number of PEs, counting can prove only that the job fits an
-//! idle machine. Such a job is promised an instant in which nothing else runs, by the estimates. It
-//! starts earlier as soon as it has room on real PEs and no promise is broken.
+//! If a job asks for more than a number of PEs, counting can prove only that it fits an idle
+//! machine. Such a job is promised an instant in which nothing else runs, by the estimates. It
+//! starts earlier as soon as there is room on real PEs and no promise is broken.
 //!
-//! Reservations of nodes take their PEs out of the profile. Counting does not say which PEs a job
-//! will find. Therefore, while there are such reservations, every decision makes all promises
-//! again, and a promise can prove too early (`docs/decisions/0050`).
+//! Reserved nodes take their PEs out of the profile. The count does not tell which PEs a job will
+//! get. So while nodes are reserved, every decision makes all promises again, and a promised time
+//! can turn out to be too early (`docs/decisions/0050`).
 //!
-//! A submission or an end costs a walk over the reservations: linear in the queue, unlike in the
-//! other policies.
+//! A submission or an end costs a walk over the reservations. The cost is linear in the queue,
+//! unlike under the other policies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -148,7 +148,8 @@ impl Discipline for Reservations {
         }
     }
 
-    /// Starts jobs in queue order without passing, since promises are made on the nodes of all.
+    /// Starts jobs in queue order without passing, because promises consider the nodes of the whole
+    /// machine.
     fn decide_apart(&mut self, space: &mut Space, _news: &[News]) {
         self.stale = true;
         space.offer(Order::Queue, |job| if job.fits() { Verdict::Start } else { Verdict::Stop });
@@ -156,7 +157,7 @@ impl Discipline for Reservations {
 
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let start = self.booked.get(&job).map(|booking| booking.start)?;
-        // A promise for now that cannot be kept is replaced.
+        // A promise for the present instant that cannot be kept is replaced.
         (!space.has_reservations() || start > space.now()).then_some(start)
     }
 
@@ -331,9 +332,9 @@ impl Reservations {
             self.profile.take(from, to, pes);
         }
         (self.stale, self.compressed) = (false, false);
-        // PEs are only taken here, so a hole cannot begin earlier than one found before for an
+        // The loop only takes PEs, so a hole cannot begin earlier than one found before for an
         // equal or smaller job. A queue of equal jobs thus costs one walk over the profile. Other
-        // jobs begin their search where a job of about their shape would start.
+        // jobs begin their search at the start found for a job of about their shape.
         let mut found: HashMap<Hole, SchedTime> = HashMap::new();
         let mut search = |profile: &Availability, from: SchedTime, hole: Hole| {
             let from = found.get(&hole).map_or(from, |found| from.max(*found));
@@ -349,7 +350,7 @@ impl Reservations {
     }
 }
 
-/// A hole that fits wherever `hole` does, rounded down to powers of two, so that there are few
+/// A hole that fits wherever `hole` fits, rounded down to powers of two, so that there are few
 /// shapes.
 fn rounded_down(hole: Hole) -> Hole {
     let Hole { first_pes, pes, length } = hole;
@@ -363,7 +364,7 @@ fn rounded_down(hole: Hole) -> Hole {
     }
 }
 
-/// Whether waiting jobs came to be ahead of others that had promises before.
+/// Whether a waiting job came to be ahead of jobs that already had promises.
 fn overtaken(space: &Space, news: &[News]) -> bool {
     let queue = space.queue();
     let is_ahead = |news: &News| match *news {
@@ -381,8 +382,8 @@ fn hole(job: &Candidate<'_>) -> Hole {
     let all = job.usable_pes().max(asked.pes());
     // The PEs of an exclusive job's nodes are known only when the nodes are chosen.
     let pes = if asked.exclusive { all } else { asked.pes() };
-    // With reservations, counting is not certain either, but a job that waits for all PEs would
-    // wait for ever. With reservations, promises are made again at every event.
+    // With reservations, counting is not certain either. But a job that waits for all PEs would
+    // then wait for ever, and promises are made again at every event anyway.
     let first_pes = if asked.is_plain() { pes } else { all };
     Hole { first_pes, pes, length: job.estimate() }
 }

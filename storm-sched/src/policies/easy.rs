@@ -1,10 +1,10 @@
 //! EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 12(6), 2001; A2a of the policy
-//! reference). The head of the queue starts as soon as it fits. While it does not fit, other jobs
-//! may start in queue order if they do not delay it by the users' estimates.
+//! reference). The head of the queue starts as soon as it fits. Until then, other jobs may start in
+//! queue order if, by the users' estimates, they do not delay the head.
 //!
 //! There is one pass for each event. A submission causes a pass only if the new job itself fits. A
-//! job that cannot fit the nodes that are up holds no job back: until more nodes come up, the next
-//! job counts as the head.
+//! job that cannot fit the nodes that are up holds back no other job: until more nodes come up, the
+//! next job counts as the head.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
@@ -15,7 +15,7 @@ pub const NAME: &str = "backfill";
 /// EASY backfilling.
 pub type Easy = SpaceSharing<Backfill>;
 
-/// The discipline in which the head has a reservation and the others go in queue order.
+/// The discipline in which the head has a reservation and the other jobs go in queue order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backfill;
 

@@ -1,6 +1,6 @@
 //! EASY with shortest job backfilled first (Tsafrir, Etsion and Feitelson, TPDS 18(6), 2007; A2a of
-//! the policy reference). The policy is that of [`super::easy`], except for the order of the jobs
-//! that may pass the head. The shortest estimate goes first; among equals, the queue decides.
+//! the policy reference). The policy is [`super::easy`] with another order of the jobs that may
+//! pass the head: the shortest estimate goes first, and equal estimates go in queue order.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};

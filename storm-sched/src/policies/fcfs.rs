@@ -2,7 +2,7 @@
 //! as it fits. The policy is A1 of the policy reference, and the first algorithm in the list of the
 //! paper's section 2.1.
 //!
-//! Nothing passes the head, even while the head waits for a node that is down.
+//! No job passes the head, even while the head waits for a node that is down.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
 use crate::{Machine, Policy, PolicyParams};

@@ -1,11 +1,12 @@
 //! Flexible coscheduling (Frachtenberg, Feitelson, Petrini, Fernandez, *Flexible coscheduling:
 //! mitigating load imbalance and improving utilization of heterogeneous resources*, IPDPS 2003, and
-//! IEEE TPDS 16(11), 2005; A5 of the policy reference). Places, rows and strobes are those of
-//! [gang scheduling](super::gang); each node applies the strobes to the processes that need them.
+//! IEEE TPDS 16(11), 2005; A5 of the policy reference). Jobs have the places, rows and strobes of
+//! [gang scheduling](super::gang). Each node applies the strobes only to the processes that need
+//! them.
 //!
 //! A node sees how often each process communicates and how long it waits, and gives it a class:
-//! - CS communicates often and hardly waits: it has its slot to itself.
-//! - F communicates often and still waits long: it goes first in its slot and gives up its
+//! - CS communicates often and hardly waits: it has its row to itself.
+//! - F communicates often and still waits long: it goes first in its row and gives up its
 //!   processor while it waits.
 //! - DC communicates seldom: it runs wherever no other process goes first.
 //!

@@ -1,11 +1,11 @@
 //! Implicit coscheduling (Arpaci-Dusseau, *Implicit coscheduling: coordinated scheduling with
 //! implicit information in distributed systems*, ACM TOCS 19(3), 2001; A6 of the policy reference).
 //! Jobs are placed as under [`local`](super::local). A waiting process spins for as long as an
-//! answer takes, then sleeps. An arriving message implies that its sender runs. The processes of a
-//! job thus come to run together without any order from outside.
+//! answer takes, then sleeps. An arriving message implies that its sender is running. So the
+//! processes of a job come to run together without a command from outside.
 //!
-//! The application's message-passing library does the waiting. The nodes measure, and tell the
-//! library how long to spin.
+//! The application's message-passing library waits. The nodes measure, and tell the library how
+//! long to spin.
 
 use crate::policies::Gang;
 use crate::{Coscheduling, Machine, Policy, PolicyParams};

@@ -1,7 +1,7 @@
 //! The operating system alone (A6 of the policy reference). Jobs get places in the Ousterhout
-//! matrix as under [gang scheduling](super::gang), and then all rows run at once. Nothing is
-//! stopped or resumed. Each node's operating system shares its processors among the processes of as
-//! many jobs as there are rows.
+//! matrix as under [gang scheduling](super::gang), but all rows run at once. Nothing is stopped or
+//! resumed. Each node's operating system shares its processors among the processes of as many jobs
+//! as there are rows.
 //!
 //! A process that waits for messages loses time while their senders do not run. The more often it
 //! waits, the more it loses. Coscheduling is measured against this loss.

@@ -3,7 +3,7 @@
 //! [`local`](super::local). From time to time, each node prefers processes that wait for a message
 //! which has already arrived.
 //!
-//! The node managers do the boosting. The application's message-passing library tells them which
+//! The node managers boost processes. The application's message-passing library tells them which
 //! processes to prefer.
 
 use crate::policies::Gang;

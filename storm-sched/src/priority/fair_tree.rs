@@ -1,6 +1,6 @@
-//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference). A user of an
-//! account that got less than its share precedes every user of an account that got more, however
-//! much the users themselves got.
+//! Fair Tree, the fair share of Slurm since 19.05 (A7 of the policy reference). If an account got
+//! less than its share and another got more, every user of the first precedes every user of the
+//! second, regardless of the users' own usage.
 //!
 //! At each level of the tree, siblings are compared by their level fair share LF = S / U. S and U
 //! are the shares and the usage, each as a part of all siblings'. The tree is walked depth first,
@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-/// An account: users and further accounts that share its use.
+/// An account: users and further accounts that share its use of the machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
     /// The account's name, for people.
@@ -67,7 +67,7 @@ impl Account {
     /// The usage of all users below, in PE-seconds.
     #[must_use]
     pub fn usage_pe_s(&self) -> f64 {
-        // An empty sum is -0, and people would see the sign.
+        // An empty sum is -0, and its sign would be visible.
         let users = self.users.iter().fold(0.0, |sum, user| sum + user.usage_pe_s);
         self.accounts.iter().fold(users, |sum, account| sum + account.usage_pe_s())
     }
@@ -107,7 +107,7 @@ fn level_fs(share: f64, use_: f64) -> f64 {
     }
 }
 
-/// The walk that gives out the ranks.
+/// The walk that assigns the ranks.
 struct Walk {
     users: usize,
     ranked: Vec<Ranked>,

@@ -10,7 +10,7 @@ use crate::SchedTime;
 /// The default half-life: 7 days, as in Slurm.
 pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The binary digits that count of the part of a half-life: finer than a nanosecond in a year.
+/// How many binary digits of the fraction of a half-life count: finer than a nanosecond in a year.
 const DIGITS: u32 = 52;
 
 /// The time in which half of a usage is forgotten; never zero.

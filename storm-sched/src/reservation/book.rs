@@ -10,7 +10,7 @@ use crate::{Event, EventError, JobRequest, Machine, NodeIndex, SchedTime};
 pub(crate) struct Book {
     now: SchedTime,
     windows: BTreeMap<ReservationId, Reservation>,
-    /// Whether a reservation came, began, ended or was taken back since the last decision.
+    /// Whether a reservation was added, began, ended or was withdrawn since the last decision.
     turned: bool,
 }
 
@@ -109,7 +109,7 @@ impl Book {
         closed
     }
 
-    /// The reservation of others that a run of the job meets; the earliest by start.
+    /// The earliest reservation of others that overlaps a run of the job.
     pub(crate) fn in_the_way(
         &self,
         request: &JobRequest,

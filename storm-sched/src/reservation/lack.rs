@@ -3,12 +3,12 @@
 use crate::reservation::{Book, Pool};
 use crate::{JobRequest, Matrix, PendingReason, SchedTime, Shortage};
 
-/// What keeps a job waiting.
+/// The reason for a job's wait.
 #[derive(Debug)]
 pub(crate) enum Lack {
     /// The job waits because of reservations.
     Reserved(PendingReason),
-    /// The job lacks room, or (`None`) only its turn.
+    /// The job lacks room, or, if `None`, only its turn.
     Room(Option<Shortage>),
 }
 

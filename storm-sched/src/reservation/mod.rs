@@ -1,15 +1,15 @@
 //! Reservations: for some time, certain nodes take only the jobs of the reservation.
 //!
 //! From its start to its end, the nodes of a reservation take no other job. Another job does not
-//! start there earlier either if its estimate reaches into the reservation. A job of a reservation
-//! waits for the start and runs on these nodes only. After the end of the reservation, its jobs are
-//! like all others: running jobs may finish, and waiting jobs may start anywhere. The same holds
-//! once the reservation is taken back, so no job waits for ever.
+//! start there earlier either, if its estimate reaches into the reservation. A job of a reservation
+//! waits for the start and runs only on these nodes. After the end of the reservation, its jobs are
+//! like all others: running jobs may finish, and waiting jobs may start anywhere. The same holds if
+//! the reservation is withdrawn, so no job waits for ever.
 //!
-//! Policies do not work reservations out themselves. While a policy looks at a job, the nodes that
+//! Policies do not handle reservations themselves. While a policy considers a job, the nodes that
 //! the job may not use are closed ([`Book::closed`], `Matrix::close_only`). The jobs of each active
-//! reservation are a queue of their own ([`Pool`]). No job therefore waits behind another for nodes
-//! that it could not use. Without reservations, none of this happens.
+//! reservation are a queue of their own ([`Pool`]). So no job waits behind another for nodes that
+//! it could not use. Without reservations, none of these steps is needed.
 
 mod book;
 mod lack;

@@ -1,5 +1,5 @@
 //! The nodes that reservations leave open to jobs that end in time. The longer a job runs, the more
-//! nodes are closed to it. With the openings, a pass can rule out jobs without looking at them.
+//! nodes are closed to it. With the openings, a pass can exclude jobs without examining them.
 
 use crate::reservation::{Book, Pool};
 use crate::{Machine, NodeIndex, SchedTime};

@@ -13,7 +13,7 @@ use crate::{JobId, JobRequest, Matrix, SchedTime};
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
     request: &'a JobRequest,
-    /// The matrix, with the nodes closed that reservations keep from the job.
+    /// The matrix. The nodes that reservations keep from the job are closed.
     matrix: Cow<'a, Matrix>,
     ledger: &'a Ledger,
 }
@@ -74,8 +74,8 @@ impl<'a> Candidate<'a> {
         self.now() + self.estimate()
     }
 
-    /// Whether the job asks only for a number of PEs and nothing is reserved. Counting PEs then
-    /// says whether it fits.
+    /// Whether the job asks only for a number of PEs and nothing is reserved. If so, the number of
+    /// free PEs decides whether it fits.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.request.is_plain() && self.ledger.book().is_empty()

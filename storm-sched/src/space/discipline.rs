@@ -7,7 +7,7 @@ use crate::{InvariantViolation, JobId, SchedTime};
 /// time limit ([`crate::space::UNLIMITED_ESTIMATE`]).
 const HORIZON: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Decides which job starts when: the heart of a space-sharing policy.
+/// Decides which job starts when. A space-sharing policy is defined by its discipline.
 ///
 /// The same events lead to the same decisions: a discipline uses no clock and no random number.
 pub trait Discipline: Send {
@@ -24,21 +24,21 @@ pub trait Discipline: Send {
         self.order() == Order::ShortestFirst
     }
 
-    /// Which jobs pass which; pending reasons say so to users.
+    /// The rule by which jobs pass each other. Pending reasons explain it to users.
     fn passing(&self) -> Passing;
 
     /// Decides which jobs start, with [`Space::offer`] and [`Space::start`]. The news are one
     /// event, or all events of an instant when the driver asks for one decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
-    /// Decides on the jobs of an active reservation, which are a queue of their own. Here [`Space`]
-    /// shows only these jobs, with the nodes of the reservation. A discipline that remembers its
-    /// promises must decide here without them.
+    /// Decides on the jobs of an active reservation, which are a queue of their own. In this call,
+    /// [`Space`] shows only these jobs, with the nodes of the reservation. A discipline that
+    /// remembers its promises must decide here without them.
     fn decide_apart(&mut self, space: &mut Space, news: &[News]) {
         self.decide(space, news);
     }
 
-    /// When a waiting job is to start by the estimates, if that is known. By default only the start
+    /// When a waiting job will start by the estimates, if it is known. By default, only the start
     /// of the first job in [`Discipline::order`] is known.
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let head = space.head(self.order()).filter(|head| head.job() == job)?;
@@ -74,7 +74,7 @@ pub enum Order {
 /// Which jobs pass which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passing {
-    /// None: the first job of the queue starts next.
+    /// No job passes: the first job of the queue starts next.
     Never,
     /// Any job that fits, if it delays no protected job ahead of it.
     Harmless,
@@ -87,7 +87,7 @@ pub enum Passing {
 pub enum Verdict {
     /// Start it, if it fits.
     Start,
-    /// Leave it waiting and look at the next job.
+    /// Leave it waiting and consider the next job.
     Wait,
     /// Leave it and all later jobs waiting.
     Stop,

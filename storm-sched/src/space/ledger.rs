@@ -1,10 +1,10 @@
 //! The PEs that each job holds, their ends by the estimates, and the jobs that are due.
 //!
-//! By its estimate a job may have ended while it still holds its PEs in the matrix. The queue of
-//! due jobs covers the difference. The start of a due job is decided. Due jobs get their PEs in the
-//! order of the decisions, as soon as the PEs are free and before all other jobs. If a job is still
-//! due at the end of an instant, its start is decided again at the next event. No decision thus
-//! outlives the estimate that it depends on.
+//! According to its estimate, a job may have ended while it still holds its PEs in the matrix. The
+//! queue of due jobs bridges this gap. A job is due if its start is decided but its PEs are not
+//! free yet. Due jobs get their PEs in the order of the decisions, as soon as the PEs are free and
+//! before all other jobs. If a job is still due at the end of an instant, its start is decided
+//! again at the next event. So no decision outlives the estimate on which it depends.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::space::Candidate;
 use crate::space::ends::Ends;
 use crate::space::{ROW, Verdict, estimate};
 use crate::{
-    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, PendingQueue, Row, SchedTime,
+    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, MatrixRow, PendingQueue, SchedTime,
 };
 
 /// A job that is due.
@@ -25,7 +25,7 @@ struct Due {
     pes: u32,
 }
 
-/// The books of a partition that shares space.
+/// The ledger of a partition that shares space.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
     now: SchedTime,
@@ -100,7 +100,7 @@ impl Ledger {
     /// Like [`Ledger::free_pes`], without PEs that a job still holds.
     pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
         let usable = matrix.machine().usable_pes();
-        let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
+        let idle = matrix.row_or_vacant(ROW).map_or(usable, MatrixRow::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         idle.saturating_sub(due).saturating_sub(self.promised_pes)
     }
@@ -142,14 +142,14 @@ impl Ledger {
     /// Counts the free PEs again: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
-        let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
+        let free = matrix.row_or_vacant(ROW).map_or(usable, MatrixRow::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         self.free_pes = (free + self.ends.overdue_pes(self.now))
             .saturating_sub(due)
             .saturating_sub(self.promised_pes);
     }
 
-    /// Notes that a job has given its PEs back.
+    /// Records that a job has given its PEs back.
     pub(crate) fn released(&mut self, job: JobId) {
         self.ends.remove(job);
     }
@@ -162,13 +162,14 @@ impl Ledger {
         }
     }
 
-    /// Notes that a running job was taken over, which has run for `ran`.
+    /// Records that a running job was taken over. It has run for `ran`.
     pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest, ran: Duration) {
         let end = self.now + self.estimate(request).saturating_sub(ran);
         self.ends.insert(request.id, end, usable_pes(matrix, request.id));
     }
 
-    /// Counts what jobs will give back, after nodes began or ceased to take work. No job stays due.
+    /// Recalculates what jobs will give back, after nodes began or ceased to take work. No job
+    /// stays due.
     pub(crate) fn machine_changed(&mut self, matrix: &Matrix) {
         self.undo_due();
         for job in matrix.jobs() {
@@ -183,7 +184,7 @@ impl Ledger {
             let Some(placement) = matrix.place(request, ROW, Fit::Exact) else { break };
             self.due.pop_front();
             queue.remove(job);
-            self.actions.push(Action::Start { job, placement, slot: ROW });
+            self.actions.push(Action::Start { job, placement, row: ROW });
         }
     }
 
@@ -262,11 +263,11 @@ impl Ledger {
         let Some(placement) = placed else { return false };
         let end = self.now + self.estimate(request);
         self.ends.insert(job, end, usable_pes(matrix, job));
-        self.actions.push(Action::Start { job, placement, slot: ROW });
+        self.actions.push(Action::Start { job, placement, row: ROW });
         true
     }
 
-    /// Whether reservations leave a stopped job its nodes for the rest of its estimate, `left`.
+    /// Whether reservations leave a stopped job its nodes for `left`, the rest of its estimate.
     pub(crate) fn may_go_on(&self, matrix: &Matrix, job: JobId, left: Duration) -> bool {
         let Some(request) = matrix.request(job).filter(|_| !self.book.is_empty()) else {
             return true;
@@ -277,7 +278,7 @@ impl Ledger {
         !held.any(|pe| machine.node_of(pe).is_some_and(|node| closed.binary_search(&node).is_ok()))
     }
 
-    /// Notes that a stopped job goes on, with `left` of its estimate.
+    /// Records that a stopped job continues, with `left` of its estimate.
     pub(crate) fn go_on(&mut self, matrix: &Matrix, job: JobId, left: Duration) {
         self.ends.insert(job, self.now + left, usable_pes(matrix, job));
     }
@@ -294,7 +295,7 @@ impl Ledger {
     /// Starts a job or makes it due. Returns true if it must leave the queue.
     fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
-        // Among reservations PEs are not all alike.
+        // If nodes are reserved, PEs are not all alike.
         let plain = request.is_plain() && self.book.is_empty();
         if plain && request.procs > self.free_pes {
             return false;
@@ -311,7 +312,7 @@ impl Ledger {
                 let pes = if plain { request.procs } else { usable_pes(matrix, job) };
                 self.ends.insert(job, end, pes);
                 self.free_pes = self.free_pes.saturating_sub(pes);
-                self.actions.push(Action::Start { job, placement, slot: ROW });
+                self.actions.push(Action::Start { job, placement, row: ROW });
                 true
             }
             None if plain => {

@@ -1,10 +1,10 @@
-//! Space sharing: one row, and how long its jobs hold their PEs by the users' estimates.
+//! Space sharing: a single row, and how long its jobs hold their PEs by the users' estimates.
 //!
-//! [`SpaceSharing`] is the whole of such a policy, except for the order in which jobs start and
-//! which jobs may pass which. A [`Discipline`] decides both: one file of [`crate::policies`], or of
+//! [`SpaceSharing`] is the whole of such a policy, except for the order in which jobs start and the
+//! rule by which jobs pass. A [`Discipline`] decides both: a file of [`crate::policies`], or of
 //! another crate. Time is not shared, so there are no slices.
 //!
-//! Estimates decide nothing but the order. A job that outlives its estimate counts as ended in all
+//! Estimates only decide the order. A job that outlives its estimate counts as ended in all
 //! decisions, because the Machine Manager ends it at its limit. A job that is started in its place
 //! is *due*: it waits for the PEs themselves, in the order of the decisions.
 
@@ -35,15 +35,14 @@ use crate::pending_queue::Gap;
 use crate::reservation::{Book, Pool};
 use crate::{
     Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixError,
-    MplLimit, Pe, PendingQueue, PolicyParams, SchedTime, Slot,
+    MplLimit, Pe, PendingQueue, PolicyParams, Row, SchedTime,
 };
 
 /// The one row of space sharing.
-pub(crate) const ROW: Slot = Slot(0);
+pub(crate) const ROW: Row = Row(0);
 
-/// The assumed run time of a job without a time limit where the partition has no default: a hundred
-/// years, longer than any job. The time is finite, so that such a job also counts as delaying
-/// others.
+/// The assumed run time of a job without a time limit, if the partition has no default: a hundred
+/// years, longer than any job. The time is finite, so such a job also counts as delaying others.
 pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The machine of a partition, with its waiting and its running jobs.
@@ -51,7 +50,7 @@ pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 36
 pub struct Space {
     partition: Partition,
     ledger: Ledger,
-    /// Whether jobs that were due wait again and no accepted event has said so yet.
+    /// Whether jobs that were due wait again and no accepted event has reported it yet.
     late: bool,
     preemption: Preemption,
     /// A buffer of [`Space::offer`].
@@ -94,7 +93,7 @@ impl Space {
         self.ledger.free_pes()
     }
 
-    /// Whether the start of the job is decided and it waits for PEs that are being given back.
+    /// Whether the start of the job is decided, while it waits for PEs that are being given back.
     #[must_use]
     pub fn is_due(&self, job: JobId) -> bool {
         self.ledger.is_due(job)
@@ -201,7 +200,7 @@ impl Space {
     /// fit.
     pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
         if self.has_reservations() {
-            // The search skips jobs of other pools without a step for each.
+            // The search skips the jobs of other pools without visiting each.
             return self.offer_within(order, |_, _| Gap::of_pes(u32::MAX), choose);
         }
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
@@ -328,10 +327,10 @@ impl Space {
             self.partition.queue.part(self.ledger.book().windows().map(|window| window.id));
         }
         taken?;
-        if let Event::Restore { request, slot, .. } = &event
-            && *slot != ROW
+        if let Event::Restore { request, row, .. } = &event
+            && *row != ROW
         {
-            let why = MatrixError::NoSuchSlot { slot: *slot, limit: 1 };
+            let why = MatrixError::NoSuchRow { row: *row, limit: 1 };
             return Err(EventError::NotRestored { job: request.id, why });
         }
         let subject = subject(&event);
@@ -394,7 +393,7 @@ impl Space {
         }
         let matrix = &mut self.partition.matrix;
         if matrix.active().is_none() && matrix.run_row(ROW) {
-            actions.push(Action::Activate { slot: ROW });
+            actions.push(Action::Activate { row: ROW });
         }
         actions
     }

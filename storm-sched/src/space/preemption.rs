@@ -1,11 +1,11 @@
-//! Preemption where space is shared: jobs that get the PEs of others.
+//! Preemption under space sharing: jobs that get the PEs of others.
 //!
 //! A job precedes all jobs that it may preempt, waiting or running. If it does not fit, the running
 //! jobs that it may preempt make room: lowest priority first, then the youngest, and no more jobs
 //! than needed.
-//! - Jobs to be suspended move at once to a row that never runs. They keep columns and memory.
-//!   Their idle columns go only to jobs that may preempt them.
-//! - Jobs to be ended hold their PEs until they have ended. Those PEs are promised to the job that
+//! - Jobs to be suspended move at once to a row that never runs. They keep their columns and their
+//!   memory. Their idle columns are given only to jobs that may preempt them.
+//! - Jobs to be ended hold their PEs until they have ended. These PEs are promised to the job that
 //!   waits for them.
 //!
 //! The discipline, not this module, decides among jobs that cannot preempt each other.
@@ -20,7 +20,7 @@ use crate::reservation::Pool;
 use crate::space::ledger::fits_row;
 use crate::space::{News, ROW, Space};
 use crate::{
-    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Slot,
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Row,
 };
 
 /// The number of rows: the running one, and those of suspended jobs. The rows limit how many
@@ -31,7 +31,7 @@ pub(crate) const PARKING_ROWS: u32 = 16;
 #[derive(Debug, Clone)]
 struct Claim {
     job: JobId,
-    /// The PEs promised to the job. Where counting is not enough, all PEs are promised.
+    /// The PEs promised to the job. If counting does not decide, all PEs are promised.
     pes: u32,
     /// The victims that have not ended yet.
     victims: BTreeSet<JobId>,
@@ -84,8 +84,8 @@ impl Space {
     pub(super) fn restore_suspended(&mut self, job: JobId) -> Result<(), EventError> {
         let runs = self.partition.matrix.home(job) == Some(ROW);
         match self.parking_for(job).filter(|_| runs) {
-            Some(slot) => {
-                self.park(job, slot);
+            Some(row) => {
+                self.park(job, row);
                 Ok(())
             }
             None => Err(EventError::NotSuspended { job }),
@@ -176,7 +176,7 @@ impl Space {
             } else if awaits {
                 break;
             }
-            // Without victims left, its PEs went to another job: the job waits as before.
+            // Without remaining victims, its PEs went to another job. The job waits as before.
             self.preemption.claims.remove(0);
             self.count_promises();
             changed = true;
@@ -249,7 +249,7 @@ impl Space {
         let mut awaited = BTreeSet::new();
         for Victim { job, mode, .. } in victims {
             match self.parking_for(job).filter(|_| mode == PreemptMode::Suspend) {
-                Some(slot) => self.park(job, slot),
+                Some(row) => self.park(job, row),
                 None => {
                     awaited.insert(job);
                     self.ledger.ends_now(job);
@@ -268,7 +268,7 @@ impl Space {
         self.count_promises();
     }
 
-    /// Whether counting PEs is enough to say whether a job fits. Among reservations, PEs are not
+    /// Whether counting PEs is enough to decide whether a job fits. Among reservations, PEs are not
     /// all alike.
     fn counts(&self, request: &JobRequest) -> bool {
         request.is_plain() && !self.has_reservations()
@@ -292,10 +292,10 @@ impl Space {
         enough(candidates, |chosen| {
             let mut trial = self.partition.matrix.clone();
             for Victim { job, mode, .. } in chosen {
-                let slot = parking(&trial, *job).filter(|_| *mode == PreemptMode::Suspend);
-                match slot {
-                    Some(slot) => {
-                        trial.shift(*job, slot);
+                let row = parking(&trial, *job).filter(|_| *mode == PreemptMode::Suspend);
+                match row {
+                    Some(row) => {
+                        trial.shift(*job, row);
                     }
                     None => {
                         trial.release(*job);
@@ -314,7 +314,7 @@ impl Space {
         let machine = matrix.machine();
         let kept = self.kept_from(Some(request));
         let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
-        // Columns that only suspended jobs could get are no gain.
+        // Columns that only suspended jobs could get are not a gain.
         let gain = |columns: &ColumnSet| {
             let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
             columns.columns().filter(gained).count() as u32
@@ -364,13 +364,13 @@ impl Space {
         self.ledger.idle_pes(&self.partition.matrix)
     }
 
-    fn parking_for(&self, job: JobId) -> Option<Slot> {
+    fn parking_for(&self, job: JobId) -> Option<Row> {
         parking(&self.partition.matrix, job)
     }
 
-    fn park(&mut self, job: JobId, slot: Slot) {
+    fn park(&mut self, job: JobId, row: Row) {
         let end = self.ledger.holding(job).map_or(self.now(), |(end, _)| end);
-        if self.partition.matrix.shift(job, slot) {
+        if self.partition.matrix.shift(job, row) {
             self.ledger.released(job);
             let left = end.since(self.now());
             self.preemption.suspended.push(Suspended { job, left });
@@ -437,8 +437,8 @@ impl Space {
         self.preemption.claims.iter().map(|claim| claim.job)
     }
 
-    /// Keeps the idle columns of suspended jobs from all jobs, except for a job that may preempt
-    /// them.
+    /// Withholds the idle columns of suspended jobs. If `job` is given, leaves out the columns of
+    /// jobs that it may preempt.
     fn withhold_from(&mut self, job: Option<JobId>) {
         if self.preemption.suspended.is_empty() {
             return;
@@ -447,8 +447,9 @@ impl Space {
         self.partition.matrix.withhold(ROW, &kept);
     }
 
-    /// The suspended jobs whose columns are kept from a job: those that it may not preempt. Without
-    /// a job, all count. Jobs that cannot resume because of reservations are left out.
+    /// The suspended jobs whose columns are withheld from a job: those that it may not preempt.
+    /// Without a job, all suspended jobs. Jobs that cannot resume because of reservations are left
+    /// out.
     fn kept<'a>(
         &'a self,
         request: Option<&'a JobRequest>,
@@ -477,6 +478,6 @@ fn requests_of<'a>(
 }
 
 /// The first row in which a suspended job can keep its columns.
-fn parking(matrix: &Matrix, job: JobId) -> Option<Slot> {
-    (1..PARKING_ROWS).map(Slot).find(|slot| matrix.could_shift(job, *slot))
+fn parking(matrix: &Matrix, job: JobId) -> Option<Row> {
+    (1..PARKING_ROWS).map(Row).find(|row| matrix.could_shift(job, *row))
 }

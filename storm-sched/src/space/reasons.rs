@@ -1,4 +1,4 @@
-//! Why jobs wait where space is shared.
+//! The reasons why jobs wait under space sharing.
 
 use std::collections::HashMap;
 
@@ -49,9 +49,9 @@ impl Space {
         self.queue().iter().filter_map(reason).collect()
     }
 
-    /// The reason of a job. If preemption causes the wait, the reason says so: jobs are being ended
-    /// for this job, or idle PEs that it lacks are kept for suspended jobs. The matrix without the
-    /// kept PEs shows the second case.
+    /// The reason of a job. If preemption causes the wait, the reason tells so: jobs are being
+    /// ended for this job, or idle PEs that it lacks are withheld for suspended jobs. A matrix in
+    /// which nothing is withheld reveals the second case.
     fn with_preemption(
         &self,
         request: &JobRequest,

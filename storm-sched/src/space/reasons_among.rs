@@ -1,4 +1,4 @@
-//! Pending reasons where space is shared and nodes are reserved. A job counts as behind the jobs
+//! Pending reasons when space is shared and nodes are reserved. A job counts as behind the jobs
 //! that compete for the same nodes.
 
 use std::collections::{BTreeMap, HashMap};

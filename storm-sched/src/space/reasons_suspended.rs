@@ -1,10 +1,10 @@
-//! Why suspended jobs do not go on.
+//! The reasons why suspended jobs do not continue.
 
 use crate::space::{ROW, Space};
 use crate::{JobId, PendingReason};
 
 impl Space {
-    /// Why a suspended job does not go on; `None` when the job is not suspended.
+    /// The reason why a suspended job does not continue; `None` if the job is not suspended.
     pub(super) fn explain_suspended(&self, job: JobId) -> Option<PendingReason> {
         let left = self.left_of(job)?;
         let matrix = &self.partition().matrix;

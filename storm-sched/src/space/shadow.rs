@@ -1,6 +1,5 @@
-//! The shadow of a blocked job: when the job can start by the estimates of the running jobs, and
-//! how many PEs it leaves over then (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy
-//! reference).
+//! The shadow of a blocked job: its start by the estimates of the running jobs, and the number of
+//! PEs that it leaves over (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
 
 use std::time::Duration;
 
@@ -56,7 +55,7 @@ impl Shadow {
 
     /// The largest job that is admitted if it starts now.
     pub(crate) fn gap(&self, ledger: &Ledger) -> Gap {
-        // Sums of times stop at the end of time, so every job ends by then.
+        // Sums of times end at the latest instant, so every job ends by then.
         let ever = self.at == SchedTime::from_nanos(u64::MAX);
         let window = if ever { Duration::MAX } else { self.at.since(ledger.now()) };
         Gap::new(ledger.free_pes(), window, self.spare_pes)

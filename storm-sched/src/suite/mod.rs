@@ -1,4 +1,4 @@
-//! The policy suite: generated workloads drive a policy, and after each step every invariant is
+//! The policy suite. Generated workloads drive a policy, and after each step every invariant is
 //! checked against an independent model of the machine.
 //!
 //! A policy must pass the suite to be accepted:
@@ -12,8 +12,8 @@
 //! suite::run_seeds(0..3, &make, &suite::space_sharing).unwrap();
 //! ```
 //!
-//! One seed fixes a whole run, and a [`Failure`] names it. The suite depends on no policy: its model
-//! follows from the events and the actions alone.
+//! One seed fixes a whole run, and a [`Failure`] names it. The suite depends on no policy, because
+//! its model follows from the events and the actions alone.
 
 mod failure;
 pub mod invariants;

@@ -1,9 +1,8 @@
 //! Brute force: whether a job fits the free PEs of a small machine, by trying every set of PEs.
 //!
 //! The oracle knows the definition of a placement and no algorithm. A placement has the right
-//! number of PEs, all of them free, and whole processes on each node. The number of nodes is the
-//! one asked for, with blocks that differ by at most one process. Every node meets the job's
-//! demands.
+//! number of PEs, all of them free, and whole processes on each node. It has the requested number
+//! of nodes, with blocks that differ by at most one process. Every node meets the job's demands.
 
 use crate::suite::{Running, World};
 use crate::{JobRequest, Machine, Node, NodeIndex, Pe};

@@ -1,15 +1,15 @@
 //! Generated workloads: a small odd machine, and a stream of events that keeps it near saturation.
 //! Nodes die, and some events do not fit.
 //!
-//! On the machines of even seeds, nodes differ in features and memory, and half of the jobs use
-//! every kind of demand. On the machines of odd seeds, jobs ask only for processes and nodes.
+//! On machines of even seeds, nodes differ in features and memory, and half of the jobs use every
+//! kind of demand. On machines of odd seeds, jobs ask only for processes and nodes.
 //!
-//! With [`Workload::reserving`], nodes are also reserved and given back, and some jobs belong to
+//! With [`Workload::reserving`], nodes are also reserved and released, and some jobs belong to
 //! reservations. With [`Workload::preempting`], jobs have qualities of service, and preempted jobs
-//! wait again or go on.
+//! wait again or continue.
 //!
-//! The whole run follows from the seed and the policy's answers. The run ends with the drain: nodes
-//! come back, every job ends, and a job as large as the machine runs. The last job cannot run if a
+//! The whole run follows from the seed and the policy's answers. The run ends with a drain: nodes
+//! come back, every job ends, and a job as large as the machine runs. That last job cannot run if a
 //! column was lost.
 
 use std::collections::VecDeque;
@@ -117,7 +117,7 @@ impl Workload {
     }
 
     fn next_event(&mut self, world: &World) -> Option<Event> {
-        // Following events are late now and then, as in life.
+        // Following events are sometimes late, as in practice.
         if !self.due.is_empty() && (self.left == 0 || self.random.below(10) < 7) {
             return self.due.pop_front();
         }
@@ -323,8 +323,8 @@ impl Workload {
     }
 }
 
-/// The preemption among jobs. Of six jobs, one has no quality, three can be preempted, each in
-/// another mode, one preempts these three, and one preempts all.
+/// The preemption among six jobs: one has no quality, three can be preempted, each in another mode,
+/// one preempts these three, and one preempts all.
 fn precedence(job: JobId) -> Option<Precedence> {
     let (number, modes) =
         (job.0 % 6, [PreemptMode::Suspend, PreemptMode::Requeue, PreemptMode::Cancel]);

@@ -1,5 +1,5 @@
-//! The rule by which a log is cleaned before its replay. It gives the published counts of jobs
-//! (section B of the policy reference).
+//! The rule by which a log is cleaned before its replay. It reproduces the published numbers of
+//! jobs (section B of the policy reference).
 //!
 //! A job's processors are the number that it asked for, or else the number that it got. The rule
 //! leaves out a job that did not run, or whose time of submission is unknown. It also leaves out a
@@ -16,7 +16,7 @@ use super::SwfRecord;
 pub const MAX_LOG_TIME_S: u64 = 1 << 32;
 
 /// The longest run that is replayed, in seconds: 8.5 years, longer than machines are kept. A few
-/// longer runs would fill all time.
+/// longer runs would exceed the range of time.
 pub const MAX_LOG_RUN_S: u64 = 1 << 28;
 
 /// A job that can be replayed.

@@ -1,12 +1,12 @@
 //! The Standard Workload Format, version 2.2: logs of parallel machines as the Parallel Workloads
 //! Archive keeps them, one job a line, 18 fields each.
 //!
-//! The module is pure: [`SwfReader`] is fed bytes in pieces of any size. Logs are untrusted. A
-//! damaged line is noted with its number, and the rest is used. Besides its result, reading needs
-//! no more memory than one line. [`Cleaning`] leaves out the jobs that cannot be replayed, and
-//! counts them.
+//! The module is pure: [`SwfReader`] takes bytes in pieces of any size. Logs are untrusted. A
+//! damaged line is recorded with its number, and the rest is used. In addition to its result,
+//! reading needs no more memory than one line. [`Cleaning`] leaves out the jobs that cannot be
+//! replayed, and counts them.
 //!
-//! Not here: files, compression, and the use of the jobs.
+//! Not in this module: files, compression, and the use of the jobs.
 //!
 //! Reference: section B of the policy reference; the field list of the archive.
 

@@ -1,5 +1,5 @@
-//! Two users that always have jobs waiting. Under Fair Tree over decayed usage, each comes to have
-//! the part that its shares give it, for any earlier usage and any length of the jobs.
+//! Two users with jobs that always wait. Under Fair Tree over decayed usage, each user approaches
+//! the part that the user's shares give, for any earlier usage and any length of the jobs.
 
 use std::time::Duration;
 

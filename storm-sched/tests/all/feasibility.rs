@@ -1,5 +1,5 @@
-//! A feasible job fits an empty machine, and any other never does: the arithmetic against brute
-//! force and against every policy.
+//! A feasible job fits an empty machine, and any other job never does. The arithmetic is compared
+//! with brute force and with every policy.
 
 use proptest::prelude::*;
 use storm_sched::suite::oracle;

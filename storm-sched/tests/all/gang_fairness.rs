@@ -1,5 +1,5 @@
-//! Shares of time under gang scheduling. With n rows, each job gets an n-th or more, and equal jobs
-//! get equal parts.
+//! Shares of time under gang scheduling. With n rows, each job gets at least an n-th, and equal
+//! jobs get equal parts.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Policies in virtual time: invariants, oracles, golden traces, and mutants that the checks
-//! must see.
+//! Policies in virtual time: invariants, oracles, golden traces, and mutants that the checks must
+//! catch.
 
 mod backfilling;
 mod brute_force;

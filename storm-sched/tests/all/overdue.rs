@@ -1,5 +1,5 @@
-//! In live use, a job ends a moment after its time limit, or its node dies. The tests cover
-//! backfilling with estimates that do not hold, jobs without a limit, and jobs for exact nodes.
+//! In practice, a job ends a moment after its time limit, or its node dies. The tests cover
+//! backfilling with wrong estimates, jobs without a limit, and jobs for an exact number of nodes.
 
 use std::time::Duration;
 

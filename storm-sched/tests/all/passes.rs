@@ -1,5 +1,5 @@
-//! A pass looks only at jobs that could start. It must start the same jobs as a look at all jobs,
-//! over generated workloads with and without reservations.
+//! A pass examines only jobs that could start. It must start the same jobs as a pass over all jobs,
+//! for generated workloads with and without reservations.
 
 use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
 use storm_sched::suite::{self, Make, Workload};

@@ -1,5 +1,5 @@
-//! The most urgent waiting job starts next, under every policy that says so. Conservative
-//! backfilling is compared with its plan made from scratch (`docs/decisions/0134`).
+//! The most urgent waiting job starts next, under every policy that claims it. Conservative
+//! backfilling is compared with a plan that is made from scratch (`docs/decisions/0134`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,8 +117,9 @@ proptest! {
                 .map(|&job| (job, policy.estimate(now, job).expect("every job has a promise")))
                 .collect();
             if running.values().any(|(end_s, _)| *end_s == now_s) {
-                // By the estimates a job ends in this instant, but the policy has not been told. A
-                // job whose promised start is this instant is due on its PEs, and keeps its place.
+                // By the estimates a job ends in this instant, but the policy has not got the
+                // event. A job whose promised start is this instant is due on its PEs, and keeps
+                // its place.
                 promised.sort_by_key(|&(_, start)| start != now);
             }
             let order: Vec<JobId> = promised.iter().map(|&(job, _)| job).collect();

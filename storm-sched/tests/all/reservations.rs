@@ -1,5 +1,5 @@
-//! Reserved nodes: every policy runs in the suite with reservations, and users see a reservation
-//! correctly.
+//! Reserved nodes: every policy runs in the suite with reservations, and users see correct
+//! information about a reservation.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ fn gang_holds_the_invariants_of_gang_scheduling_at_every_limit() {
     }
 }
 
-/// The policy places jobs as gang scheduling does; the difference lies in the nodes.
+/// The policy places jobs as gang scheduling does; only the nodes behave differently.
 #[test]
 fn bcs_holds_the_invariants_of_gang_scheduling() {
     let params = PolicyParams::default();
@@ -105,7 +105,7 @@ fn bcs_holds_the_invariants_of_gang_scheduling() {
     assert!(covered.starts > 20 * covered.runs, "{covered:?}");
 }
 
-/// As for bcs, the difference lies in the nodes.
+/// As for bcs, only the nodes behave differently.
 #[test]
 fn fcs_holds_the_invariants_of_gang_scheduling() {
     let params = PolicyParams::default();
@@ -146,7 +146,7 @@ fn gang_holds_its_invariants_with_every_packing_scheme_and_mode() {
             let params = PolicyParams { packing, mpl_limit, ..modes };
             let covered = gang_with_holds(params, &suite::gang);
             let changes = alternative_scheduling || unification;
-            assert_eq!(covered.slot_changes > 0, changes, "{params:?}: {covered:?}");
+            assert_eq!(covered.row_changes > 0, changes, "{params:?}: {covered:?}");
             assert_eq!(covered.migrations, 0);
         }
     }

@@ -1,5 +1,5 @@
-//! Modelled jobs: applications that compute, exchange messages and wait for each
-//! other, as scripts for the ranks of a modelled node.
+//! Modelled jobs: applications that compute, exchange messages and wait for each other. Each is a
+//! script for the ranks on a modelled node.
 
 mod wavefront;
 
@@ -9,10 +9,10 @@ use storm_nm::modelled::{RankContext, Script, Step};
 use storm_rm::Rank;
 use wavefront::Grid;
 
-/// The default number of blocks of cells that a wavefront sends on one after the other. It is the
-/// same as sweep3d's `mk` and angle blocks in this repository.
+/// The default number of blocks of cells that a wavefront sends one after the other. It is the same
+/// as sweep3d's `mk` and angle blocks in this repository.
 const DEFAULT_BLOCKS: u32 = 10;
-/// Length of a wavefront's boundary message in bytes, unless said otherwise.
+/// Default length of a wavefront's boundary message in bytes.
 const DEFAULT_MESSAGE_BYTES: u64 = 4096;
 
 fn default_blocks() -> u32 {
@@ -34,8 +34,8 @@ fn balanced() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Application {
-    /// Every rank computes for so long; zero is the do-nothing program of the
-    /// paper's section 4.2.
+    /// Every rank computes for this long. Zero is the do-nothing program of the paper's section
+    /// 4.2.
     Compute {
         /// CPU time of each rank.
         #[serde(with = "crate::scenario::written_time")]
@@ -71,8 +71,8 @@ pub enum Application {
         /// Which half that is.
         #[serde(default)]
         heavy: Heavy,
-        /// Time of the last rank for its work, in hundredths of the first rank's.
-        /// The ranks between them lie between, in proportion.
+        /// Time of the last rank for its work, in hundredths of the first rank's time. The times of
+        /// the ranks in between grow in proportion.
         #[serde(default = "balanced")]
         heterogeneity_percent: u32,
     },
@@ -86,7 +86,7 @@ pub enum Application {
     },
 }
 
-/// The half of the ranks that has more work than the other, if there is one.
+/// The half of the ranks that has more work than the other half, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Heavy {
@@ -118,7 +118,7 @@ impl Application {
         }
     }
 
-    /// The life of one rank.
+    /// The script of one rank.
     pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
         match self {
             Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),
@@ -174,7 +174,7 @@ fn repeat(times: u32, steps: Vec<Step>) -> Script {
     Script::of(vec![Step::Repeat { times, steps }])
 }
 
-/// The even rank of each pair begins; a rank without a partner does nothing.
+/// The even rank of each pair begins. A rank without a partner does nothing.
 fn ping_pong(rank: Rank, size: u32, bytes: u64) -> Vec<Step> {
     let partner = Rank(rank.0 ^ 1);
     if partner.0 >= size {

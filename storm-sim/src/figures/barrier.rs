@@ -10,7 +10,7 @@ use storm_primitives::{
 };
 use storm_qsnet_sim::Load;
 
-/// Barriers that the mean is taken of.
+/// The number of barriers for the mean.
 const BARRIERS: u32 = 100;
 
 /// The latency on one machine.
@@ -44,7 +44,7 @@ pub fn barrier(name: &str, nodes: u32, seed: u64) -> Result<BarrierPoint, Figure
         Ok::<_, storm_primitives::PrimitiveError>(mm.runtime().now() - begun)
     });
     let total = total.map_err(crate::RunError::from)?;
-    // No node dies here, and the variable is in the layout.
+    // No node dies in this experiment, and the variable is in the layout.
     let total = total.map_err(ScenarioError::from)?;
     Ok(BarrierPoint { nodes, latency: total / BARRIERS })
 }

@@ -1,4 +1,4 @@
-//! Figures 3, 4 and 5: what gang scheduling costs a wavefront application.
+//! Figures 3, 4 and 5: the cost of gang scheduling for a wavefront application.
 
 use super::FigureError;
 use crate::{Application, HistogramSummary, JobRequest, Machine, RunError, profile};
@@ -21,7 +21,7 @@ pub struct GangSetup {
     pub quantum: Duration,
     /// The application of each job.
     pub application: Application,
-    /// The virtual time after which the experiment is given up.
+    /// The virtual time after which the experiment is ended.
     pub limit: Duration,
     /// The seed.
     pub seed: u64,
@@ -30,11 +30,10 @@ pub struct GangSetup {
 /// Measurements of the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPoint {
-    /// Time from the order to start the first job to the end of the last, divided by
-    /// the number of jobs: the runtime of Figures 3 to 5. If the jobs were not over in
-    /// time, the runtime is at least this long.
+    /// Time from the order to start the first job to the end of the last, divided by the number of
+    /// jobs: the runtime of Figures 3 to 5. If the jobs were not over in time, it is a lower bound.
     pub runtime: Duration,
-    /// Whether all jobs ended in the time that they were given.
+    /// Whether all jobs ended in time.
     pub over: bool,
     /// Strobes that nodes obeyed, each counted on each node.
     pub strobes: u64,

@@ -1,4 +1,4 @@
-//! Figures 2 and 8: how long it takes to launch a do-nothing program.
+//! Figures 2 and 8: the time to launch a do-nothing program.
 
 use super::FigureError;
 use crate::{Application, JobRequest, Machine, profile};
@@ -51,8 +51,8 @@ impl LaunchSetup {
 /// Times of a launch, and the cost of its simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchPoint {
-    /// From the submission to the order to start: reading, broadcasting, writing,
-    /// telling the manager.
+    /// From the submission to the order to start: reading, broadcasting, writing, and the report to
+    /// the manager.
     pub send: Duration,
     /// From the order to start until the manager knows the end.
     pub exec: Duration,
@@ -85,7 +85,7 @@ pub fn launch(setup: &LaunchSetup) -> Result<LaunchPoint, FigureError> {
     let act_every = setup.act_every;
     let times = machine.run(LIMIT, async move {
         this.joined(this.config().nodes).await;
-        // The job comes at a random time of a timeslice.
+        // The job arrives at a random time of a timeslice.
         let phase = this.random_below(act_every.as_nanos() as u64 + 1);
         this.runtime().sleep(Duration::from_nanos(phase)).await;
         let job = this.submit(&request).await?;

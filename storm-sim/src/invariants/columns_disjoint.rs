@@ -1,11 +1,11 @@
 //! Matrix columns are disjoint: in one row, no processing element belongs to two runs of jobs.
 //! Elements are counted per row and node, because a launch names ranks per node.
 //!
-//! When the configuration is edited, a run that was already there may lose its elements and go on
-//! outside the matrix. The check ignores the row to which such a run is moved, but no other run may
-//! be placed on its elements.
+//! When the configuration is edited, a run that was already there may lose its elements and
+//! continue outside the matrix. The check ignores the row to which such a run is moved, but no
+//! other run may be placed on its elements.
 //!
-//! Partitions are not checked: a node of a simulated machine is in only one.
+//! Partitions are not checked, because a node of a simulated machine is in only one.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -71,7 +71,7 @@ impl ColumnsDisjoint {
         }
     }
 
-    /// The run of a job that holds elements holds them in another row now.
+    /// A run of this job that holds elements now holds them in another row.
     fn move_job(&mut self, job: JobId, row: Row) -> Result<(), Broken> {
         let of_job = |(_, held): &(&JobIncarnation, &Holding)| held.job == job;
         let Some(run) = self.held.iter().filter(of_job).map(|(run, _)| *run).next_back() else {

@@ -1,5 +1,5 @@
-//! Every column is freed at the end: when nothing more happens, no run holds an
-//! element of the matrix, and no living node has a process or remembers a job.
+//! Every column is freed at the end. When nothing more happens, no run holds an element of the
+//! matrix, and no living node has a process or remembers a job.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;

@@ -1,10 +1,11 @@
-//! A gang starts whole or not at all: all nodes of a run start their ranks, each once, or none
-//! does. Only some nodes may start if a node of the run died, was hit by a fault, or refused, or if
-//! the run was ended before all had begun. An end because the run did not start is no excuse.
+//! A gang starts completely or not at all: all nodes of a run start their ranks, each once, or no
+//! node does. Only some nodes may start in three cases: a node of the run died or was hit by a
+//! fault, a node refused, or the run was ended before all had begun. An end because the run did not
+//! start is no excuse.
 //!
-//! The check is made when the run counts as started, is found terminated, is ended or queued again,
-//! and when nothing more happens. A run that counts as started or completed must be whole: nothing
-//! excuses it.
+//! The check runs when the run counts as started, is found terminated, is ended or queued again,
+//! and when nothing more happens. A run that counts as started or completed must be complete,
+//! without any excuse.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -22,7 +23,7 @@ use storm_rm::{JobId, JobIncarnation};
 #[derive(Debug, Default)]
 pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
-    /// The latest run of a job that the manager has ended, or taken back.
+    /// By job, the latest run that the manager has ended or withdrawn.
     over: BTreeMap<JobId, JobIncarnation>,
     /// Nodes that a fault has hit since the manager began, even if the fault has ended.
     disturbed: NodeSet,
@@ -61,8 +62,8 @@ impl GangStart {
     }
 
     fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
-        // A node that was frozen or cut off still obeys the commands sent before. When it finds
-        // that it is cut off for good, it ends all its jobs.
+        // A node that was frozen or cut off still obeys earlier commands. When it finds that it is
+        // cut off for good, it ends all its jobs.
         let may_be_late = self.is_over(job) && self.disturbed.contains(node);
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
@@ -144,7 +145,7 @@ impl GangStart {
         Ok(())
     }
 
-    /// A node may not have done its part, for a reason.
+    /// A node may have failed to start its ranks, with an excuse.
     fn disturb(&mut self, node: NodeId) {
         self.disturbed.insert(node);
         let concerned = self.runs.values_mut().filter(|run| run.nodes.contains(node));

@@ -1,5 +1,5 @@
 //! Invariants: conditions that hold at every instant of a simulated machine, one file each. Each
-//! invariant gets every [`Fact`] in order and reports when a fact breaks it.
+//! invariant receives every [`Fact`] in order and reports a fact that breaks it.
 
 mod caw_whole;
 mod columns_disjoint;
@@ -35,11 +35,11 @@ pub trait Invariant {
     /// Takes note of a fact.
     ///
     /// # Errors
-    /// What is wrong, when the fact breaks the invariant.
+    /// Checks a fact. Returns the violation if the fact breaks the invariant.
     fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken>;
 }
 
-/// How an invariant was broken, in words.
+/// A description of how an invariant was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Broken(pub String);

@@ -15,7 +15,7 @@ pub struct NoLostJob {
     jobs: BTreeMap<JobId, Stage>,
 }
 
-/// How far the life of a job is.
+/// The stage of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
@@ -32,7 +32,7 @@ impl NoLostJob {
             (None, JobEventKind::Submitted { .. }) => Stage::Waits,
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
             (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
-            // If the job is to run again, its run time is noted at its end too.
+            // If the job will run again, its run time is noted at its end too.
             (Some(stage @ (Stage::Runs | Stage::Ends)), JobEventKind::Ran { .. })
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),

@@ -1,5 +1,5 @@
-//! A job runs once at a time: no node starts ranks of one run while ranks of another run of the job
-//! are left anywhere. A frozen node is no exception, because its keeper ends the ranks.
+//! A job runs once at a time. No node starts ranks of a run while ranks of another run of the job
+//! exist anywhere. A frozen node is no exception, because its keeper ends the ranks.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;

@@ -6,9 +6,9 @@
 //! while its launch is on its way, the node launches it in its old row and learns of the new one
 //! afterwards. A launch may therefore name any row that the job was placed in or moved to.
 //!
-//! A node's active row is that of the last strobe it obeyed. Strobes skip nodes without runs; the
-//! next launch on such a node says which row is active. A run that is being ended by a signal may
-//! run in any row, because it must act on the signal.
+//! A node's active row is the row of the last strobe that it obeyed. Strobes skip nodes without
+//! runs; the next launch on such a node tells it the active row. A run that is being ended by a
+//! signal may run in any row, because it must act on the signal.
 
 use super::{Broken, Invariant, broken};
 use crate::{Configuration, Fact};
@@ -41,6 +41,9 @@ struct Node {
     runs: BTreeMap<JobKey, Run>,
     /// Rows of runs that are not launched yet.
     told: BTreeMap<JobKey, RowSet>,
+    /// Whether its node manager ends or has ended. A node manager that was asked to end obeys the
+    /// strobes before the end of its link, and may end in the middle of a switch.
+    is_left: bool,
 }
 
 #[derive(Debug)]
@@ -55,10 +58,10 @@ struct Run {
 impl Node {
     fn launched(&mut self, job: JobKey, rows: RowSet, stopped: bool, ranks: u32) {
         if self.runs.values().all(|run| run.left == 0) {
-            // A run that is launched stopped says only that some other row is active.
+            // A run that is launched in the stopped state only tells that another row is active.
             self.row = None;
         }
-        // If a run has several rows, only one of them is active: unknown which.
+        // If a run has several rows, one of them is active, but which one is unknown.
         if !stopped && rows.0.is_power_of_two() {
             self.row.get_or_insert(Row(rows.0.ilog2()));
         }
@@ -67,7 +70,7 @@ impl Node {
 
     /// Checks every run of a node once a switch is over.
     fn check(&self, node: NodeId) -> Result<(), Broken> {
-        let Some(row) = self.row else { return Ok(()) };
+        let Some(row) = self.row.filter(|_| !self.is_left) else { return Ok(()) };
         let live = self.runs.iter().filter(|(_, run)| run.left > 0 && !run.signalled);
         for (job, run) in live {
             let (own, now) = (rows_of(run.rows), row.0);
@@ -120,7 +123,7 @@ impl OwnRow {
                 self.switching = Some(id);
             }
             HostAct::Launch { job, ranks, rows, stopped } => {
-                // A run that was never placed is another invariant's.
+                // Runs that were never placed are checked by another invariant.
                 let Some(homes) = self.homes.get(&job.incarnation) else { return Ok(()) };
                 if rows.0 & homes.0 == 0 {
                     let (rows, homes) = (rows_of(*rows), rows_of(*homes));
@@ -156,7 +159,7 @@ impl OwnRow {
         Ok(())
     }
 
-    /// Everything but a stop or a resume of the same node ends its switch.
+    /// Any fact other than a stop or a resume of the same node ends its switch.
     fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         let Some(node) = self.switching else { return Ok(()) };
         if let Fact::Host(
@@ -207,13 +210,14 @@ impl Invariant for OwnRow {
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
-            // The node missed strobes. The next strobe or launch tells it the row.
+            // The node missed strobes. The next strobe or launch tells it the active row.
             Fact::NodeBack(node) | Fact::NodeManagerDown(node) => {
+                let is_left = matches!(fact, Fact::NodeManagerDown(_));
                 if let Some(node) = self.nodes.get_mut(node) {
-                    node.row = None;
+                    (node.row, node.is_left) = (None, is_left);
                 }
             }
-            // The next manager says which row is active before it sends a strobe.
+            // The next manager tells the active row before it sends a strobe.
             Fact::ManagerDown => self.nodes.values_mut().for_each(|node| node.row = None),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
@@ -252,7 +256,7 @@ mod tests {
         invariant
     }
 
-    /// The verdict on some acts and the fact that follows them.
+    /// The verdict after some acts and a following fact.
     fn after(acts: &[HostAct]) -> Result<(), Broken> {
         let mut invariant = sharing();
         acts.iter().try_for_each(|act| invariant.note(&Fact::Host(NODE, act)))?;
@@ -314,6 +318,20 @@ mod tests {
         on_its_way(1).unwrap();
         let found = on_its_way(2).unwrap_err();
         assert_eq!(found.0, "3.3 of row 0 and 1 is launched on n1 in row 2");
+    }
+
+    /// A regression: a node manager that was asked to end obeyed one more strobe, and its end
+    /// cancelled the resume of a job.
+    #[test]
+    fn a_node_manager_that_ends_may_leave_a_switch_undone() {
+        let mut invariant = sharing();
+        invariant.note(&Fact::NodeManagerDown(NODE)).unwrap();
+        for act in [strobe(1, 1), HostAct::Stop(key(1, 1))] {
+            invariant.note(&Fact::Host(NODE, &act)).unwrap();
+        }
+        invariant.note(&Fact::NodeBack(NODE)).unwrap();
+        invariant.note(&Fact::Host(NODE, &strobe(2, 1))).unwrap();
+        invariant.note(&Fact::ManagerUp).unwrap_err();
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Strobes have one order everywhere. A node obeys them in the order of their numbers, each once,
-//! and a number means the same row on every node. The next manager starts counting again; a node
+//! All nodes see strobes in one order. A node obeys them in the order of their numbers, each once,
+//! and a number means the same row on every node. The next manager starts counting again. A node
 //! that has not joined it still obeys the former manager's strobes.
 
 use super::{Broken, Invariant, broken};
@@ -10,7 +10,7 @@ use storm_primitives::NodeId;
 use storm_rm::message::Strobe;
 use storm_rm::{PartitionId, Row};
 
-/// Strobe numbers whose row is remembered: far more than can be under way.
+/// Strobe numbers with a remembered row: far more than can be under way.
 const REMEMBERED: usize = 1024;
 
 /// The manager of a node that never joined a later one.

@@ -1,13 +1,14 @@
-//! A job on nodes that stay configured is left alone. When the configuration is edited and the
-//! manager started again, a run whose nodes are all still configured goes on, even if the order of
-//! the nodes, their elements or their partitions change. The run is not ended, signalled, queued
-//! again, started again or suspended.
+//! A job on nodes that stay configured is left alone. Assume that the configuration is edited and
+//! the manager started again, while all nodes of a run stay configured. Then the run continues,
+//! even if the order of the nodes, their elements or their partitions change. It is not ended,
+//! signalled, queued again, started again or suspended.
 //!
-//! The same holds for a run whose ranks all execute when a node manager ends and leaves its ranks
-//! to the next one. If the next node manager is late, runs that are to be queued again may end. If
-//! the keeper ends its jobs, every run there may end.
+//! The same holds when a node manager ends and leaves its ranks to the next one, if all ranks of
+//! the run are executing. If the next node manager is late, runs that are to be queued again may
+//! end. If the keeper ends its jobs, every run there may end.
 //!
-//! A run that loses a node is queued again if its job asked for a requeue; it does not fail then.
+//! A run that loses a node is queued again if its job asked for a requeue. It does not fail in this
+//! case.
 //!
 //! Runs on nodes that a fault has hit are not checked.
 
@@ -29,10 +30,11 @@ pub struct Untouched {
     /// Jobs that asked to be queued again.
     requeue: BTreeSet<JobId>,
     runs: BTreeMap<JobId, Run>,
-    /// Nodes that a fault has befallen, while it lasts.
+    /// Nodes with a fault, while the fault lasts.
     troubled: BTreeSet<NodeId>,
     /// Nodes that have restarted and launched nothing yet. If such a node loses its manager, it
-    /// does not know whether its last life received the launches that are on their way to it.
+    /// does not know whether its last incarnation received the launches that are on their way to
+    /// it.
     fresh: BTreeSet<NodeId>,
     /// Nodes without a node manager.
     without_manager: BTreeSet<NodeId>,
@@ -54,7 +56,7 @@ impl Run {
     }
 }
 
-/// How the last edit or restart bears on a run.
+/// The effect of the last edit or restart on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edited {
     /// No edit or restart since the run began.
@@ -78,8 +80,8 @@ impl Untouched {
         }
     }
 
-    /// Decides for the runs of a node whose node manager ended whether they must go on. The next
-    /// node manager takes over those whose ranks all execute.
+    /// Decides which runs of a node must continue after its node manager ended. The next node
+    /// manager takes over the runs whose ranks are all executing.
     fn judge_running_on(&mut self, node: NodeId) {
         self.without_manager.insert(node);
         for run in self.runs.values_mut() {
@@ -92,7 +94,7 @@ impl Untouched {
         }
     }
 
-    /// The keeper of a node may end the runs that are to be queued again.
+    /// The keeper of a node may now end the runs that are to be queued again.
     fn late(&mut self, node: NodeId) {
         let requeue = self.requeue.clone();
         self.excuse(|job, run| requeue.contains(&job) && run.is_on(node));
@@ -167,7 +169,7 @@ impl Untouched {
         Ok(())
     }
 
-    /// Checks whether the manager or a node may do something to the run of a job.
+    /// Checks whether the manager or a node may act on the run of a job.
     fn touched(&self, job: JobId, how: &str) -> Result<(), Broken> {
         match self.runs.get(&job) {
             Some(run) if run.edited == Edited::Stays => {
@@ -268,7 +270,7 @@ mod tests {
 
     const PES: u32 = 4;
 
-    /// Job 1 with two ranks on each of the first two nodes; `requeue` says whether it may be queued
+    /// Job 1 with two ranks on each of the first two nodes; `requeue` is true if it may be queued
     /// again.
     fn running(requeue: bool) -> Untouched {
         let mut invariant = Untouched::default();
@@ -307,7 +309,7 @@ mod tests {
         let mut edited = Configuration::even(3, PES, 1);
         edited.nodes.remove(0);
         invariant.note(&Fact::Configured(&edited)).unwrap();
-        // The node's return says nothing about its ranks.
+        // The node's return has no information about its ranks.
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
     }

@@ -17,19 +17,19 @@ use thiserror::Error;
 
 use crate::{Application, Defect};
 
-/// Nodes at most: four times the paper's largest estimate.
+/// The most nodes: four times the paper's largest estimate.
 const NODES_MAX: u32 = 65_536;
-/// Processing elements of a node at most.
+/// The most processing elements of a node.
 const PES_MAX: u32 = 1024;
-/// Most jobs on the machine at once.
+/// The most jobs on the machine at the same time.
 const JOB_SLOTS: u32 = 256;
 /// Heartbeats that may be under way.
 const HEARTBEAT_SLOTS: u32 = 4;
-/// Largest heartbeat: the ranks of a launch over many nodes must fit.
+/// Length of the largest heartbeat. The ranks of a launch over many nodes must fit.
 const HEARTBEAT_BYTES: u32 = 64 * 1024;
 /// Items that may be under way from one node.
 const REPORT_SLOTS: u32 = 4;
-/// Least length of an item from a node; the ends of all its ranks must fit.
+/// Least length of an item from a node. The ends of all its ranks must fit.
 const REPORT_BYTES: u32 = 4 * 1024;
 const REPORT_BYTES_PER_PE: u32 = 64;
 /// Files that can be transferred at once.
@@ -66,7 +66,7 @@ pub enum MachineError {
     /// The partition is invalid.
     #[error("the partition is invalid")]
     Partition(#[from] PartitionError),
-    /// The rules that judge processes are invalid.
+    /// The rules for judging processes are invalid.
     #[error("the [machine.flexible] of the scenario is invalid")]
     Flexible(#[from] ClassRuleError),
     /// The quantum or the multiprogramming limit is invalid.
@@ -79,19 +79,20 @@ pub enum MachineError {
 pub struct MachineConfig {
     /// Everything random comes from it.
     pub seed: u64,
-    /// Compute nodes that are configured at first.
+    /// Compute nodes that are configured at the start.
     pub nodes: u32,
-    /// Further nodes that are not configured at first: an edit of the configuration can add them.
+    /// Further nodes that are not configured at the start. An edit of the configuration can add
+    /// them.
     pub spare_nodes: u32,
     /// Processing elements of each.
     pub pes: u32,
     /// Whether the ranks of a node outlive its node manager, and the next one takes them over. If
-    /// not, they die with it.
+    /// false, they die with it.
     pub hand_over: bool,
     /// How long the ranks wait for the next node manager. Ranks of jobs that are to be queued again
-    /// wait no longer than their leases.
+    /// wait only as long as their leases.
     pub node_return: Duration,
-    /// Partitions at first: the nodes are dealt out to them in order.
+    /// Partitions at the start. The nodes are divided among them in order.
     pub partitions: u32,
     /// The policy of every partition.
     pub sched: String,
@@ -103,7 +104,7 @@ pub struct MachineConfig {
     pub mpl: u32,
     /// The manager acts only at multiples of this time. `None`: it acts at once.
     pub act_every: Option<Duration>,
-    /// The time whose slices one strobe orders. If zero, each slice has its own strobe.
+    /// The time span whose slices one strobe orders. If zero, each slice has its own strobe.
     pub strobe_span: Duration,
     /// The rules by which flexible coscheduling judges processes.
     pub class_rules: ClassRules,
@@ -123,7 +124,7 @@ pub struct MachineConfig {
     pub checks: bool,
     /// Keep a trace.
     pub traces: bool,
-    /// A defect of its daemons, for tests of the invariants; otherwise none.
+    /// A defect of the daemons, for tests of the invariants; otherwise `None`.
     pub defect: Option<Rc<dyn Defect>>,
 }
 

@@ -1,7 +1,7 @@
 //! The nodes and partitions in the manager's configuration file. The file can be edited while the
 //! machine runs; the next manager reads it.
 //!
-//! The configuration may not match the nodes: a node can be configured with more processing
+//! The configuration need not match the nodes: a node can be configured with more processing
 //! elements than it has.
 
 use storm_primitives::NodeId;
@@ -18,7 +18,7 @@ pub struct Configuration {
 /// A node of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfiguredNode {
-    /// The number on the machine, for good. The number in its name is the same.
+    /// The node's permanent number on the machine. The number in its name is the same.
     pub node: NodeId,
     /// Processing elements that jobs may have.
     pub pes: u32,
@@ -42,7 +42,7 @@ impl Configuration {
             1 => "all".to_owned(),
             _ => format!("p{}", index + 1),
         };
-        // Where a partition begins: in 64 bits, as the product may not fit 32.
+        // Where a partition begins. The product may not fit 32 bits, so it is calculated in 64.
         let start = |index: u32| (u64::from(nodes) * u64::from(index) / u64::from(count)) as u32;
         let partition = |index| ConfiguredPartition {
             name: name(index),

@@ -25,11 +25,11 @@ const WHOLE_PERCENT: u32 = 100;
 pub(super) struct Life {
     pub(super) network: SimNetwork,
     pub(super) client: Client,
-    /// The present lives of the nodes.
+    /// The present incarnations of the nodes.
     pub(super) nodes: RefCell<BTreeMap<NodeId, NodeLife>>,
 }
 
-/// The present life of a node.
+/// The present incarnation of a node.
 pub(super) struct NodeLife {
     pub(super) host: ModelledHost<SimRuntime>,
     /// The node's manager, while it runs.
@@ -37,7 +37,7 @@ pub(super) struct NodeLife {
 }
 
 impl Life {
-    /// The host of the present life of a node.
+    /// The host of the present incarnation of a node.
     pub(super) fn host(&self, node: NodeId) -> Option<ModelledHost<SimRuntime>> {
         self.nodes.borrow().get(&node).map(|life| life.host.clone())
     }
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// Starts the next manager on the journal of a dead one. The living nodes find it and report
-    /// their jobs. Nodes that were to come back meanwhile do so now.
+    /// their jobs. Nodes that were due to come back in the meantime now do so.
     pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let configuration = self.configuration();

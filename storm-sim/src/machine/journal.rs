@@ -17,7 +17,7 @@ pub(super) struct RecordedJournal {
     record: Rc<Record>,
     interconnect: Interconnect,
     defect: Option<Rc<dyn Defect>>,
-    /// The numbers that the manager which writes the journal uses for the nodes.
+    /// The numbers of the nodes, as used by the manager that writes the journal.
     numbers: Rc<RefCell<Numbers>>,
 }
 
@@ -43,7 +43,7 @@ impl RecordedJournal {
         entries
     }
 
-    /// An event with the nodes' own numbers; `None` where it names no node by number.
+    /// An event with the nodes' own numbers; `None` if it names no node by number.
     fn named(&self, kind: &JobEventKind) -> Option<JobEventKind> {
         let mut kind = match kind {
             JobEventKind::Placed { .. } => kind.clone(),

@@ -4,6 +4,7 @@
 //! Nodes and the manager can be killed, frozen and brought back while the cluster runs, and the
 //! configuration can be edited.
 
+mod absences;
 mod config;
 mod configuration;
 mod daemons;
@@ -23,6 +24,7 @@ use crate::interconnect::Interconnect;
 use crate::invariants::Violation;
 use crate::record::{Record, RecordConfig};
 use crate::{Application, ChromeTrace, Client, Fact, JobTimes};
+use absences::Absences;
 use daemons::Life;
 use futures_util::future::{Either, select};
 use hdrhistogram::Histogram;
@@ -40,19 +42,19 @@ use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::{GlobalPlan, JobId};
 use thiserror::Error;
 
-/// Between two looks at whether the nodes have joined.
+/// The pause between two checks whether the nodes have joined.
 const JOIN_PAUSE: Duration = Duration::from_millis(1);
 /// How long a submission waits for an acknowledgement before it is repeated: the manager may have
 /// died before it answered.
 const ACKNOWLEDGED: Duration = Duration::from_secs(1);
 
-/// Why a run did not end well.
+/// The reason why a run did not end well.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
     /// An invariant does not hold.
     #[error("the machine broke a promise")]
     Violation(#[from] Violation),
-    /// The simulation is stuck, or does not come to an end.
+    /// The simulation is stuck, or does not end.
     #[error("the simulation cannot go on")]
     Simulation(#[from] SimError),
     /// The run did not end within its limit of virtual time.
@@ -74,7 +76,7 @@ pub enum RunError {
     /// No manager starts with the edited configuration.
     #[error("no manager starts with the edited configuration")]
     Configuration(#[source] MachineError),
-    /// The machine healed, and could not run a job.
+    /// After all faults were healed, the machine could not run a job.
     #[error("after all faults were healed, a fresh job over a whole partition ended {how}")]
     NotHealed {
         /// How it ended.
@@ -101,7 +103,8 @@ struct Inner {
     manager_up: Cell<bool>,
     /// The configuration that the next manager will read.
     configuration: RefCell<Configuration>,
-    /// The configuration that the present manager has read, or else the last one.
+    /// The configuration that the present manager has read. If there is none, the one that the last
+    /// manager had read.
     read: Rc<RefCell<Configuration>>,
     /// The numbers that the present manager uses for the nodes.
     numbers: Rc<RefCell<Numbers>>,
@@ -109,8 +112,7 @@ struct Inner {
     /// Nodes whose node managers were refused by a manager before they had any job. A service
     /// manager starts them again.
     refused: Rc<RefCell<BTreeSet<NodeId>>>,
-    /// Nodes without a node manager that has joined, and since when.
-    away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
+    absences: Rc<Absences>,
     /// Nodes that come back with the next manager.
     rejoining: RefCell<BTreeSet<NodeId>>,
 }
@@ -123,7 +125,7 @@ impl Machine {
     pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
         config.check()?;
         let simulation = Simulation::new(config.seed);
-        // The network's report of every operation does not belong in the machine's trace.
+        // The network's report of each operation does not belong in the machine's trace.
         simulation.trace().silence(true);
         let runtime = simulation.runtime();
         let configuration = config.configuration();
@@ -156,7 +158,7 @@ impl Machine {
             killed: RefCell::default(),
             rejoining: RefCell::default(),
             refused: Rc::default(),
-            away: Rc::default(),
+            absences: Rc::default(),
             simulation,
             config,
         };
@@ -175,7 +177,7 @@ impl Machine {
         self.runtime().now()
     }
 
-    /// The clock and executor of what happens outside the machine.
+    /// The clock and executor for events outside the machine.
     pub fn runtime(&self) -> SimRuntime {
         self.inner.simulation.runtime()
     }
@@ -185,7 +187,7 @@ impl Machine {
         self.inner.simulation.random_below(bound)
     }
 
-    /// Runs the world until `scenario` is over.
+    /// Runs the machine until `scenario` is over.
     ///
     /// # Errors
     /// [`RunError`]: also that of the scenario itself.
@@ -240,13 +242,13 @@ impl Machine {
         }
     }
 
-    /// The client of the present life of the manager.
+    /// The client of the present incarnation of the manager.
     pub fn client(&self) -> Option<Client> {
         let life = self.inner.life.borrow();
         life.as_ref().filter(|_| self.inner.manager_up.get()).map(|life| life.client.clone())
     }
 
-    /// Submits a job, again and again until some manager acknowledges it.
+    /// Submits a job. Repeats the submission until a manager acknowledges it.
     ///
     /// # Errors
     /// [`RunError::Refused`].
@@ -278,7 +280,7 @@ impl Machine {
         }
     }
 
-    /// Waits until a job is over; its times.
+    /// Waits until a job is over. Returns its times.
     pub async fn ended(&self, job: JobId) -> JobTimes {
         loop {
             if let Some(times) = self.job(job).filter(|times| times.ended.is_some()) {
@@ -288,8 +290,8 @@ impl Machine {
         }
     }
 
-    /// Waits until the manager knows that a job is over, though how each of its
-    /// ranks ended may still be on its way; its times.
+    /// Waits until the manager knows that a job is over, though the ends of some ranks may still be
+    /// on their way. Returns its times.
     pub async fn over_first(&self, job: JobId) -> JobTimes {
         loop {
             if let Some(times) = self.job(job).filter(|times| times.over().is_some()) {
@@ -337,7 +339,7 @@ impl Machine {
         self.inner.record.facts()
     }
 
-    /// Notes that nothing more will happen: the invariants look for what must not be left.
+    /// Records that nothing more will happen. The invariants then check that nothing is left.
     pub fn over(&self) {
         self.inner.record.note(Fact::Over);
     }
@@ -369,7 +371,7 @@ impl Machine {
         self.alter(node, fault);
     }
 
-    /// The disk of a node takes nothing more from now on, or has room again.
+    /// Fills the disk of a node, or makes room on it again.
     pub fn fill_disk(&self, node: NodeId, full: bool) {
         let life = self.inner.life.borrow();
         if let Some(host) = life.as_ref().and_then(|life| life.host(node)) {
@@ -394,8 +396,8 @@ impl Machine {
         }
     }
 
-    /// Brings a node back with fresh memory, whether or not its last life has ended. If no manager
-    /// knows the node, it comes back as soon as one does.
+    /// Brings a node back with fresh memory, whether or not its last incarnation has ended. If no
+    /// manager knows the node, it comes back as soon as one does.
     pub fn rejoin(&self, node: NodeId) {
         let known = self.inner.read.borrow().pes(node).is_some();
         if !self.inner.manager_up.get() || !known {
@@ -405,7 +407,7 @@ impl Machine {
         if let Some(life) = &*self.inner.life.borrow() {
             let primitives = life.network.rejoin(self.number(node));
             if !self.inner.killed.borrow_mut().remove(&node) {
-                // The last life of the node ends with its processes and its memory.
+                // The last incarnation of the node ends with its processes and its memory.
                 self.inner.record.note(Fact::NodeDown(node));
             }
             self.inner.record.note(Fact::NodeUp(node));
@@ -413,12 +415,14 @@ impl Machine {
         }
     }
 
-    /// Kills the Machine Manager. The nodes keep their jobs and look for the next one.
+    /// Kills the Machine Manager. The nodes keep their jobs and try to find the next one.
     pub fn kill_manager(&self) {
         self.inner.manager_up.set(false);
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.kill(NodeId::MM);
         }
+        let nodes = (1..=self.inner.config.all_nodes()).map(NodeId);
+        self.inner.absences.manager_ends(nodes, self.now());
         self.inner.record.note(Fact::ManagerDown);
     }
 
@@ -427,7 +431,8 @@ impl Machine {
         self.inner.configuration.borrow().clone()
     }
 
-    /// The configuration that the present manager works with, or else the last one did.
+    /// The configuration that the present manager uses. If there is no manager, the one that the
+    /// last manager used.
     pub fn configuration_read(&self) -> Configuration {
         self.inner.read.borrow().clone()
     }
@@ -445,8 +450,8 @@ impl Machine {
     /// Starts a manager on the journal of the former one, with the present configuration.
     ///
     /// # Errors
-    /// [`MachineError`] if the configuration is invalid. The one that the machine was started with
-    /// is always valid.
+    /// [`MachineError`] if the configuration is invalid. The configuration that the machine was
+    /// started with is always valid.
     pub fn restart_manager(&self) -> Result<(), MachineError> {
         if !self.inner.manager_up.get() {
             self.start_next_manager()?;

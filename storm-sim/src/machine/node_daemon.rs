@@ -1,29 +1,30 @@
 //! One node manager of a machine, from its start to its end.
 
 use super::Configuration;
+use super::absences::Absences;
 use super::numbers::Numbers;
 use crate::Fact;
 use crate::flawed_host::FlawedHost;
 use crate::record::Record;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_nm::modelled::ModelledHost;
 use storm_nm::{ExitReason, NmConfig, NmExit};
 use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
-use storm_primitives::{Instant, NodeId, PrimitiveError, Runtime};
+use storm_primitives::{NodeId, PrimitiveError, Runtime};
 use storm_rm::GlobalPlan;
 use storm_rm::remote_queue::EnqueueError;
 
-/// Between two tries of a node to find a manager.
+/// The pause between two attempts of a node to find a manager.
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 /// How long a node without a manager keeps the jobs that asked to be queued again.
 const NODE_FENCE: Duration = Duration::from_millis(50);
-/// How long the jobs go on after the node manager last renewed their lease: it may be frozen.
+/// How long the jobs continue after the node manager last renewed their lease. It may be frozen.
 pub(super) const NODE_LEASE: Duration = Duration::from_millis(80);
 
-/// Runs one node manager. It holds no [`Machine`](super::Machine), because the cycle would never be
+/// Runs one node manager. It holds no [`Machine`](super::Machine): a reference cycle would never be
 /// freed.
 pub(super) struct NodeDaemon {
     pub(super) node: NodeId,
@@ -33,15 +34,14 @@ pub(super) struct NodeDaemon {
     pub(super) record: Rc<Record>,
     /// Nodes whose node managers were refused by a manager.
     pub(super) refused: Rc<RefCell<BTreeSet<NodeId>>>,
-    /// Nodes without a node manager that has joined, and since when.
-    pub(super) away: Rc<RefCell<BTreeMap<NodeId, Instant>>>,
+    pub(super) absences: Rc<Absences>,
     pub(super) door: Door,
 }
 
 impl NodeDaemon {
     /// Runs until the node is cut off for good, or the node manager is killed or asked to end.
     pub(super) async fn run(self, flawed: FlawedHost, entry: Entry) {
-        let (node, returns) = (self.node, self.record.clone());
+        let (node, record, absences) = (self.node, self.record.clone(), self.absences.clone());
         let Some(primitives) = self.first_life(entry).await else {
             return self.host.manager_ends();
         };
@@ -53,7 +53,8 @@ impl NodeDaemon {
         };
         let way_back = async || {
             let primitives = self.way_in().await?;
-            returns.note(Fact::NodeBack(node));
+            absences.joined(node);
+            record.note(Fact::NodeBack(node));
             Some(primitives)
         };
         let plan = self.plan.clone();
@@ -67,7 +68,7 @@ impl NodeDaemon {
             Entry::New => (self.way_in().await?, Fact::NodeUp(self.node)),
             Entry::Again => (self.way_in().await?, Fact::NodeBack(self.node)),
         };
-        self.away.borrow_mut().remove(&self.node);
+        self.absences.joined(self.node);
         self.record.note(fact);
         Some(primitives)
     }
@@ -90,7 +91,7 @@ impl NodeDaemon {
     fn over(&self, exit: &NmExit) {
         let node = self.node;
         match &exit.reason {
-            // A daemon that was cut off comes back when the faults say so.
+            // A daemon that was cut off comes back when the scenario's faults end.
             ExitReason::Disconnected
             | ExitReason::Shutdown
             | ExitReason::AskedToEnd
@@ -114,17 +115,18 @@ impl NodeDaemon {
     }
 }
 
-/// How a node manager comes to its first life in the cluster.
+/// How a node manager first joins the cluster.
 pub(super) enum Entry {
     /// The node manager has joined.
     Joined(SimPrimitives),
-    /// Looks for a manager; the node has nothing of a life before.
+    /// The node manager tries to find a manager. The node has nothing of an earlier incarnation.
     New,
-    /// It looks for a manager, with the ranks that the last node manager left.
+    /// The node manager tries to find a manager, with the ranks that the previous node manager
+    /// left.
     Again,
 }
 
-/// How a node joins. A door does not hold a [`Machine`]: the cycle would keep the machine alive.
+/// How a node joins. A door holds no [`Machine`]: a reference cycle would never be freed.
 pub(super) struct Door {
     pub(super) network: SimNetwork,
     pub(super) node: NodeId,

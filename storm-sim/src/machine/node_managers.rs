@@ -1,5 +1,5 @@
-//! The node managers of a machine. They outlive the manager and look for the next one. They can end
-//! and start again while their node goes on.
+//! The node managers of a machine. They outlive the manager and try to find the next one. They can
+//! end and start again while their node continues.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -17,21 +17,21 @@ use storm_rm::message::NodeReturn;
 /// How a node manager ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeManagerEnd {
-    /// The node manager is killed; its host closes its link in good order.
+    /// The node manager is killed, and its host closes its link in order.
     Killed,
-    /// The node manager is killed with unread bytes; its host resets its link.
+    /// The node manager is killed with unread bytes, so its host resets its link.
     Reset,
-    /// The node manager is asked to end (SIGTERM). It is killed instead if it is frozen, if it
-    /// still looks for its first manager, or if its jobs end with it.
+    /// The node manager is asked to end (SIGTERM). It is killed instead in three cases: it is
+    /// frozen, it still tries to find its first manager, or its jobs end with it.
     Asked,
 }
 
 impl Machine {
     /// Starts a node and its node manager. Given its end of the network, the node manager has
-    /// joined the cluster; otherwise it looks for a manager that knows it.
+    /// joined the cluster; otherwise it tries to find a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
         self.inner.refused.borrow_mut().remove(&node);
-        self.inner.away.borrow_mut().remove(&node);
+        self.inner.absences.joined(node);
         let network = &life.network;
         let runtime = network.node(self.number(node)).runtime().clone();
         let host = self.new_host(network, node, &runtime);
@@ -39,18 +39,19 @@ impl Machine {
         let daemon = self.start_daemon(network, (node, runtime), host.clone(), entry);
         let life_of = NodeLife { host, daemon: Some(daemon) };
         let former = life.nodes.borrow_mut().insert(node, life_of);
-        // The borrow has ended here: tasks that end with the former life may look at other nodes.
+        // Drops the borrow first: tasks that end with the former incarnation may access other
+        // nodes.
         former.into_iter().for_each(|former| former.host.power_off());
     }
 
-    /// Kills the node manager of a node that goes on ([`NodeManagerEnd::Killed`]).
+    /// Kills the node manager of a node, and the node continues ([`NodeManagerEnd::Killed`]).
     pub fn kill_node_manager(&self, node: NodeId) {
         self.end_node_manager(node, NodeManagerEnd::Killed);
     }
 
-    /// Ends the node manager of a node that goes on. Its ranks die with it, or wait for the next
-    /// one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network tells the
-    /// manager, unless the node's link is cut.
+    /// Ends the node manager of a node, and the node continues. Its ranks die with it, or wait for
+    /// the next one ([`MachineConfig::hand_over`](crate::MachineConfig::hand_over)). The network
+    /// informs the manager, unless the node's link is cut.
     pub fn end_node_manager(&self, node: NodeId, how: NodeManagerEnd) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };
@@ -60,7 +61,7 @@ impl Machine {
         let Some(daemon) = daemon else { return };
         let (network, number) = (&life.network, self.number(node));
         // A node manager that has not joined has no link, so the manager cannot notice its end.
-        let joins = self.inner.away.borrow().contains_key(&node);
+        let joins = self.inner.absences.is_left(node);
         let obeys = hand_over && !joins && !network.is_frozen(number);
         match how {
             NodeManagerEnd::Asked if obeys => {
@@ -88,18 +89,15 @@ impl Machine {
         self.watch_absence(node);
     }
 
-    /// Notes when a node has been without a node manager for most of a lease: from then on,
-    /// jobs that are to be queued again may end.
+    /// Notes when nobody has renewed the leases of a node without a node manager for most of a
+    /// lease: from then on, jobs that are to be queued again may end.
     fn watch_absence(&self, node: NodeId) {
-        let (away, since) = (self.inner.away.clone(), self.now());
-        if *away.borrow_mut().entry(node).or_insert(since) != since {
-            return;
-        }
-        let record = self.inner.record.clone();
-        let timer = self.runtime().sleep(NODE_LEASE * 3 / 4);
+        let (absences, record) = (self.inner.absences.clone(), self.inner.record.clone());
+        let Some(since) = absences.node_manager_ends(node, self.now()) else { return };
+        let timer = self.runtime().sleep_until(since + NODE_LEASE * 3 / 4);
         let task = self.runtime().spawn(async move {
             timer.await;
-            if away.borrow().get(&node) == Some(&since) {
+            if absences.is_left_since(node, since) {
                 record.note(Fact::NodeManagerLate(node));
             }
         });
@@ -113,7 +111,7 @@ impl Machine {
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
-    /// Starts a node manager on a node whose last one has ended. The new one looks for a
+    /// Starts a node manager on a node whose last one has ended. The new one tries to find a
     /// manager that knows the node.
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
@@ -148,12 +146,12 @@ impl Machine {
         // The keeper does not freeze with the node manager.
         host.keep_on(self.runtime());
         host.judge_by(self.inner.config.class_rules);
-        // A slow node stays slow in its next life.
+        // A slow node stays slow in its next incarnation.
         host.slow_processors(network.slow_percent(self.number(node)));
         host
     }
 
-    /// How the nodes' keepers hand jobs over, as the nodes tell the manager.
+    /// How the nodes' keepers hand jobs over, as the nodes report it to the manager.
     pub(super) fn returns(&self) -> Option<NodeReturn> {
         let config = &self.inner.config;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -180,7 +178,7 @@ impl Machine {
             runtime: runtime.clone(),
             record: inner.record.clone(),
             refused: inner.refused.clone(),
-            away: inner.away.clone(),
+            absences: inner.absences.clone(),
             door: Door {
                 network: network.clone(),
                 node,

@@ -1,6 +1,5 @@
-//! The numbers that the present manager has given to the nodes of a machine. The network knows a
-//! node by this number. Everything else here uses the node's own number, which is the one in its
-//! name.
+//! The numbers that the present manager has assigned to the nodes of a machine. The network knows a
+//! node by this number. All other code here uses the node's own number, which is in its name.
 
 use super::Configuration;
 use super::config::name_of;
@@ -22,7 +21,7 @@ impl Numbers {
     /// no cluster.
     ///
     /// # Errors
-    /// [`PartitionError`] when there are more names than numbers.
+    /// [`PartitionError`] if there are more names than numbers.
     pub(super) fn under(
         configuration: &Configuration,
         journal: &[Entry],
@@ -50,7 +49,7 @@ impl Numbers {
         index.map_or(number, |index| NodeId(index as u32 + 1))
     }
 
-    /// For each number under `former`, the number that its node has here.
+    /// For each number under `former`, the number that the same node has under `self`.
     pub(super) fn after(&self, former: &Numbers) -> Vec<NodeId> {
         let numbers = (1..=self.given.len() as u32).map(NodeId);
         numbers.map(|number| self.number(former.node(number))).collect()

@@ -27,7 +27,7 @@ pub(super) fn table3() -> Reproduction {
         .note("The paper writes MB/s for MiB/s: only so do its cells come out. Dots are its cells.")
 }
 
-/// One bound for all cells, and one bound by name for each cell that is wrong.
+/// One bound for all cells, and a bound with a name for each cell that is wrong.
 fn bounds(rows: &[Row]) -> Vec<Bound> {
     let each = rows.iter().map(|row| {
         let paper = row.paper.unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Fig. 7: the latency of a barrier, which is that of COMPARE-AND-WRITE.
+//! Fig. 7: the latency of a barrier, which equals that of a COMPARE-AND-WRITE.
 
 use super::paper::{BARRIER, BARRIER_GROWTH_US, BARRIER_NODES};
 use super::{Axis, Bound, Chart, Exhibit, Laboratory, Method, Reproduction, Row};

@@ -15,7 +15,7 @@ pub enum Verdict {
     Untested,
 }
 
-/// A bound on a number of ours.
+/// A bound on one of our numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
     /// The number that is bounded.

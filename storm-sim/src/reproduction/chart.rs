@@ -18,7 +18,7 @@ pub struct Chart {
 pub struct Axis {
     /// The quantity, with its unit.
     pub label: &'static str,
-    /// Whether the axis is logarithmic; all its values are then above 0.
+    /// Whether the axis is logarithmic. If so, all its values are above 0.
     pub logarithmic: bool,
 }
 

@@ -51,7 +51,7 @@ pub struct UnknownExhibit {
 }
 
 impl Exhibit {
-    /// All, in the order of the paper's numbers.
+    /// All exhibits, in the order of the paper's numbers.
     pub const ALL: [Exhibit; 14] = [
         Exhibit::Table3,
         Exhibit::Table4,
@@ -69,7 +69,7 @@ impl Exhibit {
         Exhibit::Fig9,
     ];
 
-    /// The name on the command line and of its files.
+    /// The name on the command line and in the names of its files.
     pub fn name(self) -> &'static str {
         match self {
             Exhibit::Table3 => "table3",

@@ -1,4 +1,4 @@
-//! Experiments that the exhibits share: each is carried out once.
+//! Experiments that several exhibits share. Each is carried out once.
 
 use crate::Application;
 use crate::figures::{
@@ -11,15 +11,16 @@ use storm_qsnet_sim::Load;
 
 /// The machine of all experiments.
 const PROFILE: &str = "es40-qsnet";
-/// The least number of slices that a job lasts. The rest of its last slice is lost, which must be a
-/// small part of the whole.
+/// The least number of slices in a job. The rest of its last slice is lost, and must be a small
+/// part of the whole.
 const LEAST_SLICES: u64 = 100;
 /// The wavefront: sweeps there and back, each in blocks.
 const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
 const LEAST_BLOCK_US: u64 = 1_000;
 const MESSAGE_BYTES: u64 = 4096;
-/// Least time of the wavefront on 64 or 128 ranks, in times of a block: computing and waiting.
+/// Least time of the wavefront on 64 or 128 ranks, computing and waiting, as a multiple of a
+/// block's time.
 const WAVEFRONT_BLOCKS: u64 = 1_000;
 /// The application that only computes.
 const LEAST_COMPUTE_US: u64 = 1_000_000;
@@ -28,14 +29,14 @@ const COMPUTE_US: u64 = 5_000;
 const LEAST_BARRIERS: u64 = 200;
 /// Virtual time in which one job alone must be over.
 const ALONE_LIMIT: Duration = Duration::from_secs(3600);
-/// Several jobs at once are given up when they take this multiple of their time one after the
-/// other.
+/// An experiment with several jobs at once is ended when it takes this multiple of their time one
+/// after the other.
 pub(super) const GIVEN_UP_TIMES: u32 = 3;
 
 /// How much is simulated, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Larger machines than this are left out, and the bounds on them untested.
+    /// Larger machines than this are left out, and the bounds on them are untested.
     pub max_nodes: u32,
     /// The seed.
     pub seed: u64,
@@ -44,10 +45,10 @@ pub struct Effort {
 /// The application of the jobs that share processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
-    /// SWEEP3D's pattern: ranks depend on their neighbours, in a pipeline through all of them. With
-    /// more ranks it takes longer.
+    /// SWEEP3D's pattern: ranks depend on their neighbours, in a pipeline through all ranks. The
+    /// time grows with the number of ranks.
     Wavefront,
-    /// Each rank computes, and waits for no other.
+    /// Each rank computes, and waits for no other rank.
     Synthetic,
     /// All ranks wait for each other; the load is the same on machines of any size.
     BulkSynchronous,

@@ -11,10 +11,10 @@ use crate::figures::{FigureError, LaunchPoint};
 use storm_model::fig_8;
 use storm_qsnet_sim::Load;
 
-/// How far the launch may be from the paper's, without and with load.
+/// The allowed difference of the launch from the paper's, without and with load.
 const UNLOADED_PERCENT: f64 = 5.0;
 const LOADED_PERCENT: f64 = 25.0;
-/// How far the model may be from the paper, and a simulated launch from the model.
+/// The allowed difference of the model from the paper, and of a simulated launch from the model.
 const MODEL_PERCENT: f64 = 0.5;
 const SIMULATED_PERCENT: f64 = 5.0;
 /// Machines of Fig. 8 that are simulated.
@@ -146,9 +146,10 @@ pub(super) fn fig8(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     ))
 }
 
-/// Compares ours with the number that the text gives for `nodes` nodes, and adds the model's bound.
+/// Compares our number with the number in the paper's text for `nodes` nodes, and adds the model's
+/// bound.
 fn beside_text(row: Row, nodes: u64) -> (Row, Option<Bound>) {
-    // T_timeslice, inferred from the largest machine too, is the model's alone.
+    // T_timeslice is also inferred from the largest machine, but only by the model.
     let (paper, source, fitted) = match nodes {
         64 => (UNLOADED_TOTAL_MS, UNLOADED, true),
         4_096 => (LAUNCH_4096_MS, TABLE_5, false),

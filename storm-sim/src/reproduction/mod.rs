@@ -1,5 +1,6 @@
-//! The paper's tables and figures, reproduced: numbers of the model and of simulated machines
-//! compared with the paper's, how much they prove, and bounds that must hold.
+//! The paper's tables and figures, reproduced. Numbers of the model and of simulated machines are
+//! compared with the paper's. Each comparison tells how much it proves, and has bounds that must
+//! hold.
 //!
 //! A number is *predicted* if its parameters come from elsewhere in the paper, and *calibrated* if
 //! a parameter was fitted to the same table or figure.
@@ -82,7 +83,7 @@ impl Reproduction {
     }
 
     /// Marks all numbers of `by` as calibrated, because a parameter was fitted to this table or
-    /// figure. The numbers at points that were not fitted count as well.
+    /// figure. Numbers at points that were not fitted are marked as well.
     fn fitted(mut self, by: Method) -> Reproduction {
         for row in self.rows.iter_mut().filter(|row| row.by == by) {
             row.basis = Basis::Calibrated;

@@ -1,7 +1,7 @@
-//! The paper's numbers to compare ours with, each with the place where it is printed.
+//! The paper's numbers for comparison with ours, each with the place where it is printed.
 //!
-//! Numbers that other modules have are not repeated: rivals and their laws are in
-//! `storm_model::Rival`, constants of the machine in `storm_model::Es40`.
+//! Numbers in other modules are not repeated. Rivals and their laws are in `storm_model::Rival`,
+//! constants of the machine in `storm_model::Es40`.
 
 /// Table 3: MB/s (MiB/s) by stages and cables, in the order of `storm_model::table_3`.
 pub(super) const TABLE_3_MIB_S: [[f64; 9]; 6] = [
@@ -39,9 +39,10 @@ pub(super) const NETWORK_LOADED_EXEC_MS: f64 = 160.0;
 /// Nodes and jobs of the gang scheduling experiments; 64 PEs on 32 nodes.
 pub(super) const GANG_NODES: u32 = 32;
 pub(super) const GANG_PES: u32 = 2;
-/// Processes of a job on each node that leave no processor to the daemons (section 4.1).
+/// Processes of a job on each node with which the daemons have no processor of their own (section
+/// 4.1).
 pub(super) const ALL_PES: u32 = storm_model::Es40::PROCESSORS_PER_NODE;
-/// Time slices: no visible slowdown from here on, none handled well below there.
+/// Time slices: no visible slowdown at or above this value; nodes do not keep up far below it.
 pub(super) const TIME_SLICES: &str = "section 4.3.1";
 pub(super) const FLAT_FROM_US: u64 = 2_000;
 pub(super) const SHORTEST_US: u64 = 300;

@@ -8,7 +8,7 @@ use storm_model::{
 };
 use storm_qsnet_sim::Load;
 
-/// How far Table 5 may be from the paper's.
+/// The allowed difference of Table 5 from the paper's.
 const TABLE_5_PERCENT: f64 = 0.5;
 /// The rivals of Fig. 9b.
 const RENORMALISED: [Rival; 2] = [Rival::Cplant, Rival::Bproc];
@@ -67,7 +67,7 @@ pub(super) fn fig9() -> Reproduction {
     let mut rows = Vec::new();
     for row in &figure {
         for rival in &row.rivals {
-            // BProc's law also gives times of 0 or less, but no launch ends before it begins.
+            // BProc's law also gives times of 0 or less, but no launch takes such a time.
             if RENORMALISED.contains(&rival.rival) && rival.launch_s > 0.0 {
                 let quantity = format!("{} over STORM, {} nodes", rival.rival, row.nodes);
                 rows.push(Row::model(quantity, rival.over_storm, ""));

@@ -17,13 +17,13 @@ pub enum Method {
     Paper,
 }
 
-/// How much a number proves in comparison with the paper's.
+/// How much a number proves when it is compared with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// The number follows from parameters that the paper gives elsewhere.
     Predicted,
-    /// A parameter was fitted to this very number: agreement proves nothing.
+    /// A parameter was fitted to this number: agreement proves nothing.
     Calibrated,
     /// The number was measured on this host, which is not the paper's machine.
     Measured,
@@ -38,11 +38,11 @@ pub struct Row {
     pub quantity: String,
     /// Our number, if there is one.
     pub ours: Option<f64>,
-    /// The paper's number; none if its text and tables have none.
+    /// The paper's number; `None` if its text and tables have none.
     pub paper: Option<f64>,
-    /// Distance from the paper's number, in percent of it.
+    /// The difference from the paper's number, in percent of that number.
     pub error_percent: Option<f64>,
-    /// The unit of both; empty for a ratio.
+    /// The unit of both numbers; empty for a ratio.
     pub unit: &'static str,
     /// The source of our number.
     pub by: Method,

@@ -1,4 +1,4 @@
-//! Figs. 3, 4, 5 and Table 6: what time-sharing costs an application.
+//! Figs. 3, 4, 5 and Table 6: the cost of time-sharing for an application.
 
 use super::laboratory::{GIVEN_UP_TIMES, Pattern};
 use super::paper::{
@@ -9,7 +9,7 @@ use super::paper::{
 use super::{Axis, Bound, Chart, Exhibit, Laboratory, Method, Reproduction, Row, ms};
 use crate::figures::{FigureError, GangPoint};
 
-/// Most change of a flat curve: the slowdown that the paper calls feasible.
+/// The largest change of a flat curve: the slowdown that the paper calls feasible.
 const FLAT_PERCENT: f64 = FEASIBLE_SLOWDOWN_PERCENT;
 /// Slices of Fig. 3 in us: the paper's range, and two below it.
 const SLICES_US: [u64; 12] =
@@ -17,28 +17,28 @@ const SLICES_US: [u64; 12] =
 /// Slices of the run in which the daemons have no processor of their own.
 const CROWDED_US: [u64; 7] = [200, 300, 500, 1_000, 2_000, 10_000, 50_000];
 const CROWDED: &str = "wavefront on all four processors";
-/// At this ratio, the jobs stood still and were given up. The margin covers the time before the
+/// At this ratio, the jobs made no progress and were ended. The margin covers the time before the
 /// first job starts, which is not counted.
 const BROKEN_TIMES: f64 = GIVEN_UP_TIMES as f64 - 0.01;
-/// Slices among which Table 6's is sought, in us.
+/// The slices, in us, among which the shortest feasible one (Table 6) is searched for.
 const FEASIBLE_US: [u64; 5] = [300, 500, 1_000, 2_000, 5_000];
 /// Two jobs share the processors (Figs. 3 and 4).
 const SHARED: u32 = 2;
 /// The application of Figs. 4 and 5.
 const BARRIERS: Pattern = Pattern::BulkSynchronous;
 /// Nodes keep up with the strobes if they obey this percentage of the strobes that are due. The
-/// others belong to the launch and the end, and move no job.
+/// other strobes belong to the launch and the end, and switch no job.
 const OBEYED_PERCENT: f64 = 90.0;
 
 /// The results for slices of one length.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     us: u64,
-    /// The runtime of each of two jobs divided by the runtime of one alone. A lower bound if they
-    /// were given up.
+    /// The runtime of each of two jobs divided by the runtime of a single one. A lower bound if
+    /// they were ended early.
     times: f64,
     over: bool,
-    /// Strobes that nodes obeyed of those that were due.
+    /// Percentage of the due strobes that nodes obeyed.
     obeyed_percent: f64,
 }
 
@@ -109,8 +109,8 @@ fn slices(
     lengths_us.iter().map(|us| slice(laboratory, pattern, with, *us)).collect()
 }
 
-/// Compares two jobs of a pattern with one alone, with this number of processes on this number of
-/// nodes.
+/// Compares two jobs of a pattern with a single one, with this number of processes on this number
+/// of nodes.
 fn slice(
     laboratory: &mut Laboratory<'_>,
     pattern: Pattern,
@@ -123,7 +123,7 @@ fn slice(
     Ok(Slice { us, times, over: shared.over, obeyed_percent: obeyed_percent(&shared) })
 }
 
-/// The curve is flat from 2 ms. Below 300 us nodes miss strobes; jobs stand still if the node
+/// The curve is flat from 2 ms. Below 300 us, nodes miss strobes; jobs make no progress if the node
 /// manager has only their processors.
 fn slice_bounds(wavefront: &[Slice], synthetic: &[Slice], crowded: &[Slice]) -> Vec<Bound> {
     let flat = |name: &str, slices: &[Slice]| {
@@ -217,20 +217,20 @@ pub(super) fn table6(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fi
 }
 
 fn obeyed_percent(point: &GangPoint) -> f64 {
-    // A run that is shorter than a slice asks for no strobe.
+    // A run that is shorter than a slice needs no strobe.
     if point.strobes_due == 0 {
         return 100.0;
     }
     (point.strobes as f64 / point.strobes_due as f64 * 100.0).min(100.0)
 }
 
-/// The figure has all points, and they are about equal.
+/// Holds if the figure has all points, and they are about equal.
 fn flat(name: String, points: &[(f64, f64)], all: &[u32]) -> Bound {
     let spread = spread_percent(points.iter().map(|point| point.1));
     Bound::at_most(name, spread.filter(|_| points.len() == all.len()), FLAT_PERCENT, "%")
 }
 
-/// By how much the greatest is above the least.
+/// By how many percent the greatest value exceeds the least.
 fn spread_percent(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let least = values.clone().reduce(f64::min)?;
     Some((values.reduce(f64::max)? / least - 1.0) * 100.0)

@@ -1,5 +1,5 @@
-//! The ranges of a scenario's numbers. A number outside is invalid, or the run
-//! would never end.
+//! The ranges of a scenario's numbers. A number outside its range is invalid, or the run would
+//! never end.
 
 use super::{Fault, FaultKind, GeneratedJobs, JobEntry, Scenario, ScenarioError};
 use crate::Application;
@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Longest virtual time: the arithmetic has room for far more.
+/// Longest virtual time. The arithmetic has room for far longer times.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Longest delay of a message.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
@@ -15,11 +15,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 const JOBS: RangeInclusive<u32> = 1..=100_000;
 /// Rounds of an application.
 const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
-/// PMI barriers before and after what a job does.
+/// PMI barriers before and after a job's application.
 const FENCES: RangeInclusive<u32> = 0..=1_000;
 /// MiB of a program.
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
-/// Hundredths of its time that a slow node takes; 100 heals it.
+/// Slowdown of a slow node in hundredths; 100 heals it.
 const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
 /// The work of the ranks with the most work, or their time for it, in percent of the least.
 const UNEVEN_PERCENT: RangeInclusive<u32> = 100..=100_000;

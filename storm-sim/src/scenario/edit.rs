@@ -1,5 +1,4 @@
-//! One random edit of a configuration. The result of every edit is valid for a manager to start
-//! with.
+//! One random edit of a configuration. A manager can start with the result of every edit.
 
 use crate::{Configuration, ConfiguredNode, ConfiguredPartition};
 use storm_primitives::NodeId;
@@ -71,8 +70,8 @@ impl Editor<'_> {
         }
     }
 
-    /// Takes a node out of its partition. A partition without nodes goes. Returns false, and
-    /// changes nothing, if the last partition would go.
+    /// Removes a node from its partition. A partition without nodes is removed too. Returns false,
+    /// and changes nothing, if the last partition would be removed.
     fn take_out(&self, configuration: &mut Configuration, node: NodeId) -> bool {
         let partitions = &mut configuration.partitions;
         let alone = |partition: &ConfiguredPartition| partition.nodes == [node];
@@ -101,7 +100,7 @@ impl Editor<'_> {
         }
     }
 
-    /// A name that no partition has: a name from the first configuration, or a new one.
+    /// A name that no partition has: one from the first configuration, or a new one.
     fn unused_name(&self, configuration: &Configuration) -> String {
         let taken = |name: &String| configuration.partitions.iter().any(|one| one.name == *name);
         let first = ["p1", "p2", "all"].map(str::to_owned).into_iter();
@@ -127,7 +126,7 @@ impl Editor<'_> {
         self.insert(&mut configuration.partitions, ConfiguredPartition { name, nodes });
     }
 
-    /// Removes a partition; its nodes go to another partition, or are removed as well.
+    /// Removes a partition. Its nodes move to another partition, or are removed as well.
     fn merge(&self, configuration: &mut Configuration) {
         if configuration.partitions.len() < 2 {
             return;
@@ -162,7 +161,7 @@ mod tests {
     fn every_edit_gives_a_configuration_that_a_manager_starts_with() {
         let state = Cell::new(7u64);
         let random = |bound: u64| {
-            // Knuth's multiplicative generator; any generator will do.
+            // Knuth's multiplicative generator. Any generator would do.
             state.set(state.get().wrapping_mul(6364136223846793005).wrapping_add(1));
             (state.get() >> 33) % bound
         };

@@ -1,4 +1,4 @@
-//! Why a scenario cannot be run, for its author.
+//! The reasons why a scenario cannot be run, for its author.
 
 use crate::MachineError;
 use crate::profile::NamedProfileError;
@@ -51,7 +51,7 @@ pub enum ScenarioError {
     /// A workload without jobs.
     #[error("the scenario has no job: add a [[job]] or [generated-jobs]")]
     NoJob,
-    /// A fault of a node that is not there.
+    /// A fault of a node that does not exist.
     #[error("a fault at {at:?} names node {node}; the machine has nodes 1 to {nodes}")]
     NoSuchNode {
         /// When.
@@ -61,7 +61,7 @@ pub enum ScenarioError {
         /// Nodes of the machine.
         nodes: u32,
     },
-    /// A fault that needs a node and names none.
+    /// A fault that needs a node but names none.
     #[error("a fault {kind:?} at {at:?} needs a node: add `node = N`")]
     NodeMissing {
         /// When.
@@ -104,7 +104,7 @@ pub enum ScenarioError {
         /// The ranks.
         procs: u64,
     },
-    /// A load on hosts that have no properties.
+    /// A load for hosts that cannot model it.
     #[error(
         "the profile {profile:?} has no hosts or network that a load could burden: leave `load` \
          out, or use a profile of a machine"

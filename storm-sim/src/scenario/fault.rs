@@ -27,18 +27,18 @@ pub struct Fault {
 pub enum FaultKind {
     /// The node stops for ever.
     Kill,
-    /// The node stops as by SIGSTOP; the manager cuts it off when it notices the silence.
+    /// The node stops, as by SIGSTOP. The manager cuts it off when it notices the silence.
     Freeze,
-    /// A frozen node goes on.
+    /// A frozen node continues.
     Thaw,
     /// The node comes back with a fresh memory.
     Rejoin,
-    /// The node's link is cut, and the node goes on alone. The manager cuts it off when it
+    /// The node's link is cut, and the node continues alone. The manager cuts it off when it
     /// notices the silence.
     Cut,
-    /// The node's link is whole and even again.
+    /// The node's link works again, without delay or loss.
     Mend,
-    /// Everything to and from the node takes this much longer.
+    /// Every message to and from the node takes this much longer.
     Delay {
         /// How much.
         #[serde(with = "super::written_time")]
@@ -53,8 +53,8 @@ pub enum FaultKind {
         #[serde(with = "super::written_time")]
         resend: Duration,
     },
-    /// Everything to, from and on the node takes this many hundredths of its time: its
-    /// messages, its node manager, its disk, and the computing of its ranks.
+    /// Everything to, from and on the node is slowed down: its messages, its node manager, its
+    /// disk, and the computing of its ranks.
     Slow {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,
@@ -63,7 +63,7 @@ pub enum FaultKind {
     FillDisk,
     /// The disk has room again.
     FreeDisk,
-    /// The node manager of the node is killed; the node goes on.
+    /// The node manager of the node is killed, and the node continues.
     KillNodeManager,
     /// The node manager is asked to end (SIGTERM), and leaves its jobs to the next one.
     StopNodeManager,
@@ -71,7 +71,7 @@ pub enum FaultKind {
     StartNodeManager,
     /// The Machine Manager is killed. The nodes keep their jobs.
     KillManager,
-    /// A manager starts on the journal; the nodes that live join it with their jobs.
+    /// A manager starts on the journal. The living nodes join it with their jobs.
     RestartManager,
 }
 
@@ -146,7 +146,7 @@ impl TryFrom<WrittenFault> for Fault {
 }
 
 impl WrittenFault {
-    /// A field that the kind did not take.
+    /// A field that the kind of fault does not use.
     fn not_taken(&self) -> Option<&'static str> {
         let left = [
             ("by", self.by.is_some()),

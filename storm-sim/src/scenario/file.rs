@@ -36,7 +36,7 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// Faults from the seed.
     pub random_faults: Option<RandomFaults>,
-    /// Edits of the configuration from the seed.
+    /// Edits of the configuration, drawn from the seed.
     pub random_edits: Option<RandomEdits>,
 }
 
@@ -44,9 +44,9 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MachineEntry {
-    /// The profile that says how fast everything is.
+    /// The profile with the times of the machine.
     pub profile: String,
-    /// The load besides the jobs (section 4.2.2).
+    /// The load in addition to the jobs (section 4.2.2).
     #[serde(default)]
     pub load: Load,
     /// How finely its network is simulated.
@@ -54,7 +54,7 @@ pub struct MachineEntry {
     pub fidelity: Fidelity,
     /// Nodes that are configured.
     pub nodes: u32,
-    /// Nodes besides, which edits of the configuration can add.
+    /// Additional nodes, which edits of the configuration can add.
     #[serde(default)]
     pub spare_nodes: u32,
     /// Whether the ranks of a node outlive its node manager, and the next one takes them over.
@@ -66,7 +66,7 @@ pub struct MachineEntry {
     /// Partitions, of about as many nodes each: `all`, or `p1`, `p2` and so on.
     #[serde(default = "one")]
     pub partitions: u32,
-    /// Processing elements of each; those of the profile when left out.
+    /// Processing elements of each node; those of the profile if left out.
     pub pes: Option<u32>,
     /// The policy.
     #[serde(default = "default_policy")]
@@ -77,15 +77,14 @@ pub struct MachineEntry {
     /// Most rows of the matrix.
     #[serde(default = "default_mpl")]
     pub mpl: u32,
-    /// The manager acts only at multiples of this time, as the paper's does. Default: it acts at
-    /// once.
+    /// The manager acts only at multiples of this time, as in the paper. Default: it acts at once.
     #[serde(default, with = "super::written_time::optional")]
     pub act_every: Option<Duration>,
-    /// The time whose slices one strobe orders. By default each slice has its own strobe, as in the
-    /// paper.
+    /// The time span whose slices one strobe orders. By default each slice has its own strobe, as
+    /// in the paper.
     #[serde(default, with = "super::written_time")]
     pub strobe_span: Duration,
-    /// By what processes are judged under flexible coscheduling.
+    /// The thresholds by which flexible coscheduling judges processes.
     #[serde(default)]
     pub flexible: FlexibleEntry,
     /// KiB of a chunk of a file.
@@ -107,7 +106,7 @@ pub struct JobEntry {
     /// The number of jobs like this.
     #[serde(default = "one")]
     pub copies: u32,
-    /// The ranks; all elements of the machine when left out.
+    /// The ranks; all elements of the machine if left out.
     pub procs: Option<u32>,
     /// MiB of the job's program. 0 if the program is already on the nodes.
     #[serde(default)]
@@ -141,7 +140,7 @@ pub struct GeneratedJobs {
     pub fences: u32,
 }
 
-/// A job and when it is submitted.
+/// A job, and when it is submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) at: Duration,
@@ -196,7 +195,7 @@ impl Scenario {
     /// Whether it can be run.
     ///
     /// # Errors
-    /// [`ScenarioError`] says why not.
+    /// [`ScenarioError`], with the reason.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.check_bounds()?;
         let config = self.config(self.seed)?;
@@ -236,7 +235,7 @@ impl Scenario {
             return Err(crate::MachineError::Nodes { nodes: 0 }.into());
         }
         let MachineEntry { profile, nodes, load, fidelity, .. } = entry;
-        // The network reaches those that are not configured, too.
+        // The network also reaches the nodes that are not configured.
         let all = nodes.saturating_add(entry.spare_nodes);
         let base = profile::machine_simulated(profile, seed, all, *load, *fidelity)?;
         Ok(MachineConfig {
@@ -263,8 +262,7 @@ impl Scenario {
         !self.faults.is_empty() || self.random_faults.is_some() || self.random_edits.is_some()
     }
 
-    /// All jobs in order of their submission; `random` gives a number below its
-    /// argument.
+    /// All jobs in order of their submission. `random` returns a number below its argument.
     pub(super) fn arrivals(&self, elements: u32, random: impl Fn(u64) -> u64) -> Vec<Arrival> {
         let mut arrivals: Vec<Arrival> = Vec::new();
         for job in &self.jobs {
@@ -289,7 +287,7 @@ impl Scenario {
 }
 
 impl JobEntry {
-    /// A rank without a partner would do nothing, and nothing would show it.
+    /// A rank without a partner would do nothing, and no result would show it.
     fn check_pairs(&self, elements: u64) -> Result<(), ScenarioError> {
         let procs = self.procs.map_or(elements, u64::from);
         match self.application {
@@ -344,11 +342,11 @@ impl GeneratedJobs {
 }
 
 fn mib(count: f64) -> u64 {
-    // Negative and absurd lengths end at the limits.
+    // The cast limits negative and too large lengths.
     (count * MIB as f64) as u64
 }
 
-/// The policy must exist and take the partition.
+/// Checks that the policy exists and accepts the partition.
 fn storm_mm_check(config: &MachineConfig) -> Result<(), ScenarioError> {
     storm_mm::Core::new(config.core(&config.configuration()), [], storm_primitives::Instant::ORIGIN)
         .map(|_| ())

@@ -1,4 +1,4 @@
-//! The thresholds of flexible coscheduling in a scenario; their ranges are `storm_nm`'s.
+//! The thresholds of flexible coscheduling in a scenario. `storm_nm` defines their ranges.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Random edits of the configuration, and restarts of the manager and of node managers, one after
-//! the other for a while. A later edit undoes many of them.
+//! the other for a while. Many later edits undo earlier ones.
 
 use super::ScenarioError;
 use super::edit::Editor;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// The shortest life of a manager. Its nodes can all join within this time, so no job is ended for
-/// lack of a manager.
+/// The shortest time between two restarts of the manager. All nodes can join in this time, so no
+/// job is ended for lack of a manager.
 const MANAGER_STAYS: Duration = Duration::from_millis(30);
 /// Edits at a time, at most.
 const EDITS: u64 = 3;
@@ -38,8 +38,8 @@ pub struct RandomEdits {
     pub node_manager_restarts_per_s: f64,
     /// Node managers that end and are back after at most twice `node-return`.
     pub node_manager_absences_per_s: f64,
-    /// Longest absence of a manager or node manager. Without a manager for 50 ms, nodes end
-    /// jobs that are to be queued again.
+    /// Longest absence of a manager or node manager. Without a manager for 50 ms, nodes end jobs
+    /// that are to be queued again.
     #[serde(with = "super::written_time")]
     pub outage: Duration,
 }
@@ -71,7 +71,8 @@ impl RandomEdits {
         ])
     }
 
-    /// Makes edits and restarts until their time is over, then waits for the last to be back.
+    /// Makes edits and restarts until their time is over, then waits until the last absent manager
+    /// is back.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;

@@ -1,4 +1,4 @@
-//! Misfortunes by seed: random faults at given rates for a while.
+//! Random faults from the seed, at given rates for a while.
 
 use super::rates::{Rates, random};
 use super::restart::restart_node_manager;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, Runtime};
 
-/// Hundredths that a slow node may take.
+/// The greatest slowdown of a node, in hundredths.
 const SLOWEST_PERCENT: u64 = 1_000;
 
 /// Longest time that a link adds to a message.
@@ -24,11 +24,11 @@ pub struct RandomFaults {
     pub lasting: Duration,
     /// Nodes that stop for ever.
     pub kills_per_s: f64,
-    /// Nodes that stop and may go on in time, or not.
+    /// Rate of freezes. A frozen node may continue in time, or not.
     pub freezes_per_s: f64,
     /// Nodes that become slow.
     pub slow_per_s: f64,
-    /// Links that are cut and may be mended in time, or not.
+    /// Rate of cuts of links. A link may be restored in time, or not.
     pub cuts_per_s: f64,
     /// Links that delay everything.
     pub delays_per_s: f64,
@@ -36,7 +36,7 @@ pub struct RandomFaults {
     pub full_disks_per_s: f64,
     /// Kills of the Machine Manager.
     pub manager_kills_per_s: f64,
-    /// Node managers that end while their nodes go on.
+    /// Rate of node managers that end while their nodes continue.
     pub node_manager_restarts_per_s: f64,
     /// Longest time until the next one starts.
     #[serde(with = "super::written_time")]
@@ -44,7 +44,7 @@ pub struct RandomFaults {
     /// Longest time until a dead node or manager is back.
     #[serde(with = "super::written_time")]
     pub repair: Duration,
-    /// Longest time until a frozen node goes on, or a cut link is mended.
+    /// Longest time until a frozen node continues, or a cut link is restored.
     #[serde(with = "super::written_time")]
     pub freeze: Duration,
 }
@@ -141,7 +141,7 @@ impl RandomFaults {
         }
     }
 
-    /// Has something happen to a node within `longest`.
+    /// Lets a fault happen to a node within `longest`.
     fn later(&self, machine: &Machine, longest: Duration, node: NodeId, kind: FaultKind) {
         let (at, this) = (random(machine, longest), machine.clone());
         let timer = machine.runtime().sleep(at);

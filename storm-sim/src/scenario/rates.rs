@@ -9,7 +9,7 @@ const MOST_PER_S: f64 = 10_000.0;
 /// Smallest rate: once in a hundred hours.
 const LEAST_PER_S: f64 = 1e-6;
 
-/// Rates with the names of their keys.
+/// Rates, with the names of their keys.
 pub(super) struct Rates<const N: usize>(pub(super) [(&'static str, f64); N]);
 
 impl<const N: usize> Rates<N> {
@@ -42,7 +42,7 @@ impl<const N: usize> Rates<N> {
             left -= rate;
             left < 0.0
         });
-        // Rounding may leave a remainder: it belongs to the last kind.
+        // Rounding may leave a remainder. It is given to the last kind.
         chosen.or(self.0.last()).map_or("", |(name, _)| name)
     }
 }

@@ -1,5 +1,5 @@
-//! A scenario run under one seed: its workload with its faults. If there were faults, all of
-//! them are healed at the end, and a fresh job runs over the whole machine.
+//! Runs a scenario under one seed: its workload with its faults. If there were faults, all of them
+//! are healed at the end, and a fresh job runs over the whole machine.
 
 use super::file::Arrival;
 use super::{Scenario, ScenarioError};
@@ -14,11 +14,11 @@ use storm_mm::api::{JobState, ManagerRequest, NodeState, Reply};
 use storm_primitives::{NodeId, Runtime};
 use thiserror::Error;
 
-/// Until the last command has reached every node and been obeyed.
+/// The time until the last command has reached every node and was obeyed.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Between two rounds of healing: longer than any fabric takes to notice a death.
+/// The pause between two rounds of healing: longer than any fabric takes to notice a death.
 const HEAL_PAUSE: Duration = Duration::from_millis(20);
-/// Between two tries to submit a job that no partition takes now.
+/// The pause between two attempts to submit a job that no partition accepts now.
 const SUBMIT_PAUSE: Duration = Duration::from_millis(2);
 /// CPU time of the fresh job.
 const FRESH_WORK: Duration = Duration::from_millis(5);
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub trace: Option<ChromeTrace>,
 }
 
-/// Why a scenario was not run to its end.
+/// The reason why a scenario was not run to its end.
 #[derive(Debug, Error)]
 pub enum ScenarioFailure {
     /// The scenario is invalid.
@@ -106,7 +106,7 @@ async fn play(
         match scenario.random_edits {
             Some(edits) => {
                 edits.happen(machine.clone()).await?;
-                // Jobs may wait to be submitted to a partition that is large enough.
+                // Jobs may still wait to be submitted to a partition that is large enough.
                 restore(machine)
             }
             None => Ok(()),
@@ -114,8 +114,8 @@ async fn play(
     };
     let submissions = submit_all(machine, arrivals, scenario.random_edits.is_some());
     futures_util::try_join!(faults, random, edits, submissions)?;
-    // Nothing is healed before all jobs have ended, so a script must repair what it broke.
-    // Otherwise the time limit expires and names the jobs that wait for a repair.
+    // Nothing is healed before all jobs have ended, so a script must repair the faults that it
+    // makes. Otherwise the time limit expires, and the error names the jobs that wait for a repair.
     if !scenario.faults.is_empty() {
         machine.all_ended().await;
     }
@@ -148,7 +148,7 @@ async fn submit_all(
     Ok(())
 }
 
-/// Submits a job to a random partition that takes it now. Only partitions of the first
+/// Submits a job to a random partition that accepts it now. Only partitions of the first
 /// configuration are drawn, because they exist again at the end.
 async fn submit_anywhere(machine: &Machine, request: JobRequest) -> Result<(), RunError> {
     let first = machine.config().configuration();
@@ -223,7 +223,7 @@ async fn heal(machine: &Machine) {
     }
 }
 
-/// The nodes that the manager does not count as up. `None` when it does not answer.
+/// The nodes that the manager does not count as up. `None` if it does not answer.
 async fn nodes_down(machine: &Machine) -> Option<Vec<NodeId>> {
     let client = machine.client()?;
     let Some(Reply::Nodes { nodes }) = client.ask(ManagerRequest::Nodes).await else {

@@ -4,8 +4,7 @@ use super::{RunOptions, Scenario, ScenarioFailure, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs every seed. `over` hears of each seed when its run is over, from any thread and in
-/// any order.
+/// Runs every seed. Calls `over` when the run of a seed is over, from any thread and in any order.
 pub fn run_seeds(
     scenario: &Scenario,
     seeds: Range<u64>,

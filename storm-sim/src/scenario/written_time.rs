@@ -5,7 +5,7 @@ use jiff::fmt::friendly::{Designator, SpanParser, SpanPrinter};
 use serde::{Deserialize, Deserializer, Serializer, de};
 use std::time::Duration;
 
-/// Writes `us` and not the Greek letter.
+/// Writes `us` instead of the Greek letter.
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime);
 
 pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -17,7 +17,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     parse(&text).map_err(de::Error::custom)
 }
 
-/// Parses a time. A day has 24 hours. The error says what is wrong with the text.
+/// Parses a time. A day has 24 hours. The error tells what is wrong with the text.
 fn parse(text: &str) -> Result<Duration, String> {
     let days = SpanRelativeTo::days_are_24_hours();
     let endless = |_| "months and years have no fixed length".to_owned();
@@ -27,7 +27,7 @@ fn parse(text: &str) -> Result<Duration, String> {
         .map_err(|why| format!("{text:?} is not a time ({why}): write it as \"2ms\" or \"1s\""))
 }
 
-/// A time that may be left out.
+/// A time that can be left out.
 pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Duration, Serializer, de};
 

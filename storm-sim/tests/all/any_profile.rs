@@ -1,5 +1,5 @@
-//! Machines with values anywhere in their ranges, however odd. A small machine of each runs
-//! its jobs to the end or says that the time was too short, and nothing panics.
+//! Machines with values anywhere in their ranges, however odd. A small machine with each profile
+//! runs its jobs to the end or reports that the time was too short, and nothing panics.
 
 use proptest::prelude::*;
 use std::fs;
@@ -11,7 +11,7 @@ use storm_sim::scenario::{self, RunOptions, Scenario};
 /// Draws of each value: enough for every profile.
 const NUMBERS: usize = 40;
 
-/// Part of the range of a value: its ends, or a place between them.
+/// A place in the range of a value: one of its ends, or a place between them.
 fn places() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(prop_oneof![2 => Just(0.0), 1 => Just(1.0), 4 => 0.0..1.0], NUMBERS)
 }
@@ -68,7 +68,7 @@ fn run(name: &str, places: &[f64], load: &str, mib: f64) -> Result<(), String> {
         // The run may also fail because its time was too short.
         Ok(scenario) => drop(scenario::run(&scenario, RunOptions::default())),
         Err(error) => {
-            // Only the relation between two values is not in their ranges.
+            // The ranges do not cover only the relation between two values.
             let error: &dyn std::error::Error = &error;
             let causes = std::iter::successors(Some(error), |one| one.source());
             let all = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");

@@ -1,6 +1,5 @@
-//! Jobs that share processors at once, without strobes, on the simulated machine with its live
-//! daemons. They get equal shares, and the more often their ranks wait for each other, the slower
-//! they are.
+//! Jobs that share processors without strobes, on the simulated machine with its live daemons. They
+//! get equal shares. The more often their ranks wait for each other, the slower they are.
 
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
@@ -46,7 +45,7 @@ fn jobs_that_only_compute_have_equal_shares_under_local() {
 
 #[test]
 fn ranks_that_wait_often_need_each_other_at_the_same_time() {
-    // When the turns of the nodes end is chance: some seeds have better luck than others.
+    // The turns of the nodes end at random times, so some seeds are luckier than others.
     let mean = |sched: &str, (application, work): (String, f64)| {
         let slowdowns = SEEDS.map(|seed| slowdown(sched, seed, &application, work));
         slowdowns.sum::<f64>() / SEEDS.count() as f64
@@ -54,7 +53,7 @@ fn ranks_that_wait_often_need_each_other_at_the_same_time() {
     let (gang, local) = (mean("gang", bsp(100, 400)), mean("local", bsp(100, 400)));
     assert!(gang < 1.2, "{gang}");
     assert!(local > 2.0 * gang, "local {local}, gang {gang}");
-    // Ranks that sleep while they wait leave the processor to the others (A6: 1.1 to 1.4).
+    // Ranks that sleep while they wait leave the processor to the other job (A6: 1.1 to 1.4).
     let ics = mean("ics", bsp(100, 400));
     assert!(ics < 1.5, "ics {ics}");
     let pb = mean("pb", bsp(100, 400));

@@ -1,5 +1,5 @@
 //! Edits of the configuration under running jobs. A node is known by its name, and a job on nodes
-//! that stay goes on. Tests make each edit by itself, and random edits under many seeds.
+//! that stay continues. Tests make each edit by itself, and random edits under many seeds.
 //! `STORM_EDIT_SEEDS` sets the number of seeds; `STORM_SEED` runs a single one.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const SEEDS: u64 = 50;
 const SCENARIO: &str = "storm-sim/scenarios/random-edits.toml";
 /// Virtual time: a manager waits 10 s for a node that may come back.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Nodes that are configured at first, and nodes besides.
+/// Nodes that are configured at first, and additional nodes.
 const NODES: u32 = 3;
 const SPARE: NodeId = NodeId(4);
 const PES: u32 = 2;
@@ -34,7 +34,7 @@ fn machine(seed: u64) -> Machine {
     Machine::start(config).expect("a sound machine")
 }
 
-/// A job that runs over a restart of the manager.
+/// A job that runs across a restart of the manager.
 fn job(procs: u32, requeue: bool) -> JobRequest {
     JobRequest {
         name: "stays".to_owned(),
@@ -73,7 +73,7 @@ fn job_over(seed: u64, edits: &[fn(&mut Configuration)]) -> Result<JobTimes, Run
     })
 }
 
-/// Under every seed the job completes in its first run.
+/// Asserts that under every seed the job completes in its first run.
 fn goes_on(edits: &[fn(&mut Configuration)]) {
     for seed in 0..5 {
         let times = job_over(seed, edits).unwrap_or_else(|failure| {

@@ -84,9 +84,9 @@ fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
     assert!(broken.over && broken.strobes * 100 < broken.strobes_due * 80, "{broken:?}");
 }
 
-/// Regression: a node manager that takes up a strobe cost the ranks no time, even when they left it
-/// no processor. A strobe must lengthen a run in slices of Q by the factor Q / (Q - cost). In
-/// slices shorter than its cost of 300 us, the ranks make no progress.
+/// Regression: a strobe cost the ranks no time, even when they left the node manager no processor.
+/// A strobe must lengthen a run in slices of Q by the factor Q / (Q - cost). In slices shorter than
+/// its cost of 300 us, the ranks make no progress.
 #[test]
 fn a_node_manager_without_a_processor_takes_that_of_a_rank() {
     let of = |us, mpl, limit| {
@@ -106,7 +106,7 @@ fn a_node_manager_without_a_processor_takes_that_of_a_rank() {
     assert!(!broken.over, "{broken:?}");
 }
 
-/// A scenario that asks for packets runs, and nothing is different.
+/// A scenario with packet-level simulation runs, with the same results.
 #[test]
 fn a_scenario_is_the_same_packet_by_packet() {
     let run = |fidelity: &str| {

@@ -54,10 +54,10 @@ fn synthetic_applications_have_the_classes_of_the_reference() {
     // Balanced, of 5 ms and finer.
     assert_eq!(classes(&bsp(5_000, 300), ""), halves(NeedsCoscheduling, NeedsCoscheduling));
     assert_eq!(classes(&bsp(500, 2_000), ""), halves(NeedsCoscheduling, NeedsCoscheduling));
-    // Half of the ranks compute twice as long: the others are frustrated.
+    // Half of the ranks compute twice as long, so the others are frustrated.
     assert_eq!(classes(&lopsided(2_000, 500, "upper"), ""), halves(Frustrated, NeedsCoscheduling));
     assert_eq!(classes(&lopsided(2_000, 500, "lower"), ""), halves(NeedsCoscheduling, Frustrated));
-    // Ranks that compute longer than a quarter of a slot do not care.
+    // Ranks that compute longer than a quarter of a slot are classified as not caring.
     assert_eq!(classes(&lopsided(10_000, 100, "upper"), ""), halves(Frustrated, DontCare));
     assert_eq!(classes(&bsp(500_000, 4), ""), halves(DontCare, DontCare));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Each invariant finds a wrong implementation: a bug put into the daemons of a small
-//! machine breaks it. Without the bug the same machine breaks none.
+//! Each invariant finds a wrong implementation. A bug in the daemons of a small machine breaks it.
+//! Without the bug, the same machine breaks none.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ const NODES: u32 = 4;
 const PES: u32 = 2;
 /// Virtual time: longer than a manager waits for a launch.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Until the last command has been obeyed.
+/// The time until the last command has been obeyed.
 const SETTLED: Duration = Duration::from_millis(500);
-/// The node that the bugs are on.
+/// The node that has the bug.
 const WRONG: NodeId = NodeId(2);
 
 /// The number of the last job.
@@ -33,7 +33,7 @@ const LAST: JobId = JobId(4);
 /// A bug put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// The manager hears that a run is over when its first node is.
+    /// The manager learns that a run is over when its first node is done.
     EndsEarly,
     /// A node does not start its ranks.
     StartsNothing,
@@ -47,7 +47,7 @@ enum Bug {
     WritesHalf,
     /// A node obeys each strobe twice.
     ObeysTwice,
-    /// A node takes a strobe for one of the other row.
+    /// A node takes a strobe for a strobe of the other row.
     MistakesTheRow,
     /// A node forgets no job.
     ForgetsNothing,
@@ -68,7 +68,7 @@ impl Defect for Bug {
             Bug::StopsNothing if node == WRONG => vec![Switch { stop: Vec::new(), ..switch }],
             Bug::ResumesNothing if node == WRONG => vec![Switch { resume: Vec::new(), ..switch }],
             Bug::ObeysTwice if node == WRONG => vec![switch.clone(), switch],
-            // With a single row there is nothing to mistake.
+            // With a single row, no row can be mistaken.
             Bug::MistakesTheRow if node == WRONG && !stop.is_empty() && !resume.is_empty() => {
                 let mistaken = strobe.map(|mut strobe| {
                     strobe.row = Row(1 - strobe.row.0.min(1));
@@ -165,7 +165,7 @@ fn run_over_an_edit(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
     })
 }
 
-/// A job over the whole machine, under which a node manager is started again.
+/// A job over the whole machine. A node manager is restarted while it runs.
 fn run_over_a_takeover(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
     let config = MachineConfig { hand_over: true, ..config(seed, bug) };
     let machine = Machine::start(config).expect("a sound machine");
@@ -192,7 +192,7 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<(), RunError> {
     machine.run(LIMIT, async move {
         this.joined(NODES).await;
         if bug == Some(Bug::EndsEarly) {
-            // One slow node: otherwise a job may end everywhere at once.
+            // One node is slow. Otherwise a job may end everywhere at once.
             this.inflict(NodeId(NODES), NodeFault::Slow { percent: 300 });
         }
         for number in 0..4 {

@@ -61,8 +61,9 @@ fn a_node_back_before_its_death_is_noticed_delays_no_job() {
     scenario::run(&scenario, traced(1)).expect("it ends");
 }
 
-/// Regression: messages on their way to a dead node reached its next life. The new life then
-/// followed slices that were never withdrawn, and later launches there did not start.
+/// Regression: messages on their way to a dead node reached its next incarnation. The new
+/// incarnation then followed slices that were never withdrawn, and later launches on it did not
+/// start.
 #[test]
 fn the_scenario_of_the_user_guide_passes_under_every_seed() {
     const HEADING: &str = "## Simulating a machine";
@@ -79,7 +80,7 @@ fn the_scenario_of_the_user_guide_passes_under_every_seed() {
     }
 }
 
-/// Why a text is no scenario, with the reasons behind it.
+/// The reasons why a text is not a scenario.
 fn refusal(text: &str) -> String {
     let error = Scenario::parse(text).expect_err("a refusal");
     let first: Option<&dyn Error> = Some(&error);
@@ -164,8 +165,7 @@ fn each_fault_of_a_script_has_its_effect_with_nothing_after_it() {
     }
 }
 
-/// The time in which a job computes for `compute` on one node whose processors are slow for a
-/// while.
+/// The time in which a job computes for `compute` on a node whose processors are slow for a while.
 fn computed_under(compute: &str, faults: &str) -> f64 {
     let text = format!(
         "limit = \"60s\"\n[machine]\nprofile = \"ideal\"\nnodes = 1\npes = 1\n\
@@ -181,8 +181,8 @@ fn computed_under(compute: &str, faults: &str) -> f64 {
 #[test]
 fn a_slow_node_computes_as_much_slower_as_it_is_and_only_while_it_is() {
     let undisturbed = computed_under("500ms", "");
-    // Of the job's 500 ms, 100 pass before the fault; the next 300 ms do 100 ms of work; 300 are
-    // left.
+    // Of the job's 500 ms, 100 pass before the fault. The next 300 ms do 100 ms of work. 300 ms
+    // remain.
     let slow = "[[fault]]\nat = \"100ms\"\nnode = 1\nkind = \"slow\"\npercent = 300\n";
     let healed = "[[fault]]\nat = \"400ms\"\nnode = 1\nkind = \"slow\"\npercent = 100\n";
     let disturbed = computed_under("500ms", &format!("{slow}{healed}"));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
 const SEEDS: std::ops::Range<u64> = 0..10;
-/// With three times the jobs and more rows than the campaign of random faults has.
+/// The number of seeds, with three times the jobs and more rows than in the campaign of random
+/// faults.
 const FAULTY_SEEDS: u64 = 40;
 
 fn job(name: &str, procs: u32, compute_ms: u32) -> String {
@@ -42,7 +43,8 @@ fn a_job_runs_in_another_row_too_where_its_columns_idle() {
         ("guest", 4, 60),
         ("other", 4, 60),
     ];
-    // Once the short job is over, the guest has two of three slices, and the job beside it has one.
+    // Once the short job is over, the job in two rows has two of three slices, and the other job
+    // has one.
     exec_ms(&rows, |of| {
         let (guest, other) = (of("guest"), of("other"));
         assert!(guest * 1.5 < other, "guest {guest} ms, other {other} ms");
@@ -53,7 +55,7 @@ fn a_job_runs_in_another_row_too_where_its_columns_idle() {
 #[test]
 fn rows_without_a_column_in_common_become_one() {
     let rows = [("left", 4, 10), ("right", 4, 100), ("above", 4, 100), ("beside", 4, 10)];
-    // At first they share the time; then each has all of it.
+    // At first they share the time. Later each has all of it.
     exec_ms(&rows, |of| {
         for name in ["right", "above"] {
             let time = of(name);

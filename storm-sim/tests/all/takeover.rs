@@ -1,4 +1,4 @@
-//! Node Managers that end under running jobs, and their successors. Jobs go on if the successor
+//! Node Managers that end while jobs run, and their successors. Jobs continue if the successor
 //! starts within `node-return`, and end as documented otherwise.
 
 use std::path::Path;
@@ -92,8 +92,8 @@ fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
     }
 }
 
-/// Regression: the manager took a report of a node for a report of its next life, and then ignored
-/// the next life's own.
+/// Regression: the manager took a report of a node for a report of its next incarnation, and then
+/// ignored the next incarnation's own.
 #[test]
 fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
     for micros in (0..100).step_by(2) {
@@ -103,7 +103,7 @@ fn a_node_that_dies_as_soon_as_it_has_joined_is_heard_in_its_next_life() {
             this.joined(NODES).await;
             this.end_node_manager(LEFT, NodeManagerEnd::Killed);
             this.start_node_manager(LEFT);
-            // A node manager tries to join each 5 ms.
+            // A node manager tries to join every 5 ms.
             this.runtime().sleep(Duration::from_micros(5_000 + micros)).await;
             this.end_node_manager(LEFT, NodeManagerEnd::Killed);
             this.runtime().sleep(Duration::from_millis(1)).await;
@@ -136,7 +136,7 @@ fn one_seed_gives_one_trace_with_takeovers_among_faults() {
     assert_eq!(trace, run());
 }
 
-/// Nodes keep no jobs here: ranks die with their node manager.
+/// Nodes of this machine keep no jobs: ranks die with their node manager.
 #[test]
 fn random_edits_keep_every_promise_without_takeovers() {
     let mut scenario = scenario_of("random-edits.toml");

@@ -12,6 +12,9 @@ pub(crate) struct WhichJobs {
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
+    /// Only your own jobs
+    #[arg(long, conflicts_with = "user")]
+    pub(crate) me: bool,
     /// Only jobs in these states, as PENDING,RUNNING
     #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',')]
     pub(crate) state: Vec<JobState>,
@@ -23,7 +26,7 @@ pub(crate) struct WhichJobs {
 impl WhichJobs {
     /// Whether all jobs are selected.
     pub(crate) fn is_any(&self) -> bool {
-        self.user.is_none() && self.state.is_empty() && self.partition.is_empty()
+        self.user.is_none() && !self.me && self.state.is_empty() && self.partition.is_empty()
     }
 }
 
@@ -84,7 +87,7 @@ Examples:
   storm cancel -u ada -p batch                all jobs of ada in the partition batch")]
 pub(crate) struct CancelOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
-    #[arg(value_name = "JOB", required_unless_present_any = ["user", "state", "partition"])]
+    #[arg(value_name = "JOB", required_unless_present_any = ["user", "me", "state", "partition"])]
     pub(crate) jobs: Vec<JobName>,
     #[command(flatten)]
     pub(crate) which: WhichJobs,

@@ -1,5 +1,5 @@
 //! Options of Slurm and `mpiexec` that storm lacks, each with what to use instead. Without this
-//! table the parser would propose whichever option is spelt alike.
+//! table, the parser would propose the option with the most similar spelling.
 
 use super::Cli;
 use clap::CommandFactory;
@@ -72,7 +72,6 @@ const OF_HISTORY: &[(&[&str], &str)] = &[(
 
 /// For `queue`.
 const OF_QUEUE: &[(&[&str], &str)] = &[
-    (&["--me"], "`storm queue --user $USER`"),
     (&["--jobs", "--job", "-j"], "give jobs without an option: `storm queue 7 8`"),
     (
         &["--format", "--Format", "-o", "-O", "--long", "-l"],
@@ -91,7 +90,6 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
 
 /// For `cancel`.
 const OF_CANCEL: &[(&[&str], &str)] = &[
-    (&["--me"], "`storm cancel --user $USER`"),
     (&["--jobs", "--job", "-j"], "give jobs without an option: `storm cancel 7 8`"),
     (
         &["--name", "--jobname", "-n", "--account", "-A", "--qos", "-q", "--nodelist", "-w"],
@@ -157,8 +155,8 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
 /// Parts of names as short as this occur in too many options.
 const SHORT_PART: usize = 3;
 
-/// The options that share a part of their names with the typed one, and those that the parser
-/// finds similar. The parser compares letters, to which `--quantum-cost` is far from `--cost`.
+/// The options that share a part of their names with the typed one, and those that the parser finds
+/// similar. The parser compares letters. By letters, `--quantum-cost` is far from `--cost`.
 fn akin(error: &clap::Error, typed: &str, words: &[String]) -> Option<String> {
     let parts: Vec<&str> = typed.strip_prefix("--")?.split('-').collect();
     let mut command = Cli::command();

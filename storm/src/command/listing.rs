@@ -21,8 +21,8 @@ use storm_rm::{ArrayTask, JobId};
 /// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
-    let WhichJobs { user, state: states, partition } = options.which;
-    let (uids, users) = who(user, &manager)?;
+    let WhichJobs { user, me, state: states, partition } = options.which;
+    let (uids, users) = if me { myself(&manager) } else { who(user, &manager)? };
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
     // A job asked for by number alone is either listed, or never existed, or was forgotten.
@@ -219,8 +219,8 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
         return change(&options.cluster, &options.jobs, request, done, output).await;
     }
     let manager = choices(&options.cluster)?.required()?.open()?;
-    let WhichJobs { user, state, partition } = options.which;
-    let (uids, users) = who(user, &manager)?;
+    let WhichJobs { user, me, state, partition } = options.which;
+    let (uids, users) = if me { myself(&manager) } else { who(user, &manager)? };
     let mut client = manager.connect().await?;
     let named = resolve(&mut client, &options.jobs).await?;
     if let Some(job) = first_unknown(&mut client, named.clone()).await? {
@@ -308,6 +308,15 @@ async fn change(
     };
     let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();
     report_changes(&changed, done, output)
+}
+
+/// A filter for the user as whom the manager knows this command: numbers and names. On another host
+/// that is the user of the key, whose number there may be another.
+fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
+    match manager {
+        Manager::Remote { key, .. } => (Vec::new(), vec![key.user().as_str().to_owned()]),
+        Manager::Socket(_) => (vec![nix::unistd::geteuid().as_raw()], Vec::new()),
+    }
 }
 
 /// A filter for a user by name or number: numbers, and names, which the manager's host knows better

@@ -1,6 +1,7 @@
 //! Puts jobs of an array on one line, such as `7_[3-15]`, if they wait for the same reason, or
 //! ended for the same reason before they ever ran.
 
+use super::Changed;
 use storm_mm::api::{JobState, JobView};
 
 /// Jobs that share a line of a listing, with the name for them.
@@ -39,6 +40,27 @@ fn together(jobs: &[JobView]) -> Option<Together<'_>> {
         _ => first.job_name(),
     };
     Some(Together { name, first })
+}
+
+/// Names of jobs, with neighbours of one array in one name.
+pub(super) fn fold_names(jobs: &[&Changed]) -> Vec<String> {
+    let task = |name: &str| {
+        let (array, index) = name.split_once('_')?;
+        Some((array.to_owned(), index.parse::<u32>().ok()?))
+    };
+    let array = |job: &Changed| task(&job.name).map(|(array, _)| array);
+    let alike =
+        |one: &&Changed, other: &&Changed| array(one).is_some() && array(one) == array(other);
+    let name = |jobs: &[&Changed]| match jobs {
+        [job] => job.name.clone(),
+        jobs => {
+            let mut indices: Vec<u32> =
+                jobs.iter().filter_map(|job| task(&job.name)).map(|(_, index)| index).collect();
+            indices.sort_unstable();
+            format!("{}_[{}]", array(jobs[0]).unwrap_or_default(), ranges(&indices))
+        }
+    };
+    jobs.chunk_by(alike).map(name).collect()
 }
 
 /// Ascending indices in the shortest form: `0-14:2` or `1-3,7`.

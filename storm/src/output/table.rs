@@ -1,7 +1,7 @@
 //! For people: tables.
 
 use super::folded_nodes::{Alike, fold};
-use super::folded_tasks::{Together, fold as fold_tasks};
+use super::folded_tasks::{Together, fold as fold_tasks, fold_names};
 use super::table_form::{pairs, table};
 use super::zone::Zone;
 use super::{
@@ -156,8 +156,8 @@ impl Output for TableOutput {
     }
 
     fn changed(&self, outcomes: &[Changed], done: &str) -> String {
-        let changed = outcomes.iter().filter(|outcome| outcome.error.is_none());
-        changed.map(|outcome| format!("{done} job {}\n", outcome.name)).collect()
+        let changed: Vec<_> = outcomes.iter().filter(|outcome| outcome.error.is_none()).collect();
+        fold_names(&changed).iter().map(|name| format!("{done} job {name}\n")).collect()
     }
 
     fn unchanged(&self, outcomes: &[Changed]) -> String {

@@ -147,7 +147,7 @@ fn an_array_is_many_jobs_of_one_submission() {
     let few = submit(&cluster, "--hold --array 1-3", "exit 0");
     let words = format!("cancel {few}_2 {few}_9 {few}_3");
     let done = cluster.caller().storm(&words).output().expect("storm starts");
-    assert_eq!(stdout(&done), format!("Cancelling job {few}_2\nCancelling job {few}_3\n"));
+    assert_eq!(stdout(&done), format!("Cancelling job {few}_[2-3]\n"));
     let expected = format!(
         "Job {few}_9: there is no job {few}_9\n  try: storm queue --all {few} lists the jobs of the \
          array\n"

@@ -1,6 +1,6 @@
 //! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI. The hosts
 //! are network namespaces of this machine. UCX takes all of them for a single host and would use
-//! shared memory, so it is told to use TCP, and the bytes that cross the network are counted.
+//! shared memory, so it is configured to use TCP, and the bytes that cross the network are counted.
 
 #[path = "../scratch/mod.rs"]
 mod scratch;
@@ -51,7 +51,7 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 struct Bench<'a> {
     scratch: &'a Scratch,
     hosts: Hosts,
-    /// The library's directory, if the program must be told.
+    /// The library's directory, if the program needs it.
     prefix: Option<PathBuf>,
 }
 
@@ -141,10 +141,26 @@ fn refusals(bench: &Bench<'_>, program: &Path) {
     let mut expected = [refused("lookup refused"), refused("publish refused")].concat();
     expected.sort_unstable();
     assert_eq!(bench.lines("-n 2 -N 2", program, "names"), expected);
-    let aborted = bench.run("-n 4 -N 2", program, "quit");
-    assert_eq!(aborted.status.code(), Some(7), "{}", told(&aborted));
-    let said = stderr(&aborted);
+    let said = aborted(bench, program);
     assert!(said.contains("rank 3 aborted the job with exit code 7"), "{said}");
+}
+
+/// The messages of a run in which rank 3 aborts with exit code 7.
+///
+/// A rank of PyPI's MPICH seldom crashes when the connection to the aborted rank closes. Its crash
+/// is then the job's end, and the program is run again.
+fn aborted(bench: &Bench<'_>, program: &Path) -> String {
+    for attempt in 1..=3 {
+        let done = bench.run("-n 4 -N 2", program, "quit");
+        if done.status.code() == Some(7) {
+            return stderr(&done);
+        }
+        let said = told(&done);
+        let crashed = done.status.code() == Some(139) && said.contains("was ended by signal 11");
+        assert!(crashed, "{said}");
+        eprintln!("attempt {attempt}: MPICH crashed because a peer had aborted: {said}");
+    }
+    panic!("MPICH crashed three times because a peer had aborted");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use storm_model::{Absent, KeyRange, MAX_FAN_OUT, ProfileKey, Sourced};
 
-/// Why a profile without buffers in the NIC lacks them all.
+/// The reason why a profile without buffers in the NIC lacks these parameters.
 const NO_BUFFERS: Absent = Absent::Means("no buffers in the NIC; all four or none");
 
 /// All parameters, table by table.

@@ -1,8 +1,8 @@
 //! A machine to simulate: the parameters of the analytic model, and additional ones for the
 //! simulation.
 //!
-//! Profiles are TOML text; the caller reads files. The text is the analytic model's, with the
-//! additional parameters under `simulation`, all of them optional. Every value is a table of
+//! Profiles are TOML text; the caller reads files. The text is a profile of the analytic model with
+//! the additional parameters under `simulation`, all of them optional. Every value is a table of
 //! `value` and `source`, and its key ends in its unit.
 
 mod defaults;
@@ -28,7 +28,7 @@ pub struct Profile {
     pub load: LoadProfile,
 }
 
-/// The part of a profile's text that is not the model's.
+/// The part of a profile's text that the analytic model does not have.
 #[derive(Deserialize)]
 struct Text {
     #[serde(default)]
@@ -109,8 +109,8 @@ pub struct NicBuffers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoadProfile {
-    /// The longest time for which the system leaves a processor to a computing process while others
-    /// want it, in ms.
+    /// The longest time for which a computing process keeps a processor while other processes want
+    /// it, in ms.
     pub cpu_slice_ms: Sourced,
     /// Length of a message of the program that loads a network with multicast, in MiB.
     pub network_message_mib: Sourced,

@@ -1,5 +1,5 @@
-//! The times of the primitives on the simulated networks, compared with the paper. Measured with
-//! the primitives, in virtual time.
+//! The times of the primitives on the simulated networks, compared with the paper. The tests
+//! measure them with the primitives, in virtual time.
 
 use bytes::Bytes;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn bench(machine: &Machine, seed: u64) -> Bench {
 }
 
 impl Bench {
-    /// MiB/s of `chunks` chunks to all nodes, one behind the other.
+    /// The bandwidth in MiB/s of `chunks` chunks to all nodes, sent one after the other.
     fn bandwidth_mib_s(&self, chunks: u32) -> f64 {
         let (mm, set, at) = (self.mm.clone(), self.set.clone(), self.region.addr);
         let begun = self.simulation.now();

@@ -1,4 +1,4 @@
-//! Serves the lanes of this node's children: replies come up, chunks go down.
+//! Serves the lanes of this node's children: receives replies, sends chunks.
 
 use super::core::Core;
 use super::link::Link;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::rc::Rc;
 use storm_primitives::NodeId;
 
-/// Serves a lane that a child has opened, to its end.
+/// Serves a lane that a child has opened, until the lane ends.
 pub(crate) async fn serve(core: Rc<Core>, hello: TreeHello, link: Rc<Link>, buffer: FrameBuffer) {
     let is_here = hello.host.is_some() && hello.host == HostId::own();
     if core.has_ended() || !core.lanes.add(&hello, &link, is_here) {
@@ -55,7 +55,7 @@ async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffe
     }
 }
 
-/// Waits for the end of the bulk lane; nothing else comes up on it.
+/// Waits for the end of the bulk lane. A child sends nothing on it.
 async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
     match link.read(&mut buffer, LinkKind::Bulk).await {
         Ok(None) => {}

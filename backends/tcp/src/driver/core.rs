@@ -43,13 +43,13 @@ pub(crate) struct Core {
     pub(crate) role: OnceCell<Rc<dyn Role>>,
     /// Links with frames to be written.
     dirty: RefCell<Vec<Rc<Link>>>,
-    /// An operation was issued: the pump has to run before the thread sleeps.
+    /// An operation was issued. The pump must run before the thread sleeps.
     issued: Notify,
-    /// A batch of operations is being processed; replies and requests are sent when it ends. If the
+    /// A batch of operations is being processed. Replies and requests are sent when it ends. If the
     /// reader of a lost link is still in a batch when the next begins, they are sent sooner, in the
     /// same order.
     in_batch: Cell<bool>,
-    /// The tasks that keep this alive; dropped when it ends.
+    /// The tasks that keep this member working; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
     /// Whether data may come as references to memory of this host.
     pub(crate) references: References,
@@ -68,7 +68,7 @@ pub(crate) trait Role {
     /// Carries out what the sequencer has decided. Only the root has a sequencer.
     fn pump(&self, _core: &Rc<Core>) {}
 
-    /// Serves a node that wants to join, to its end. Only the root lets nodes in.
+    /// Serves a node that wants to join, until its link ends. Only the root lets nodes in.
     fn join(
         self: Rc<Self>,
         core: Rc<Core>,
@@ -77,7 +77,7 @@ pub(crate) trait Role {
         buffer: FrameBuffer,
     ) -> Option<LocalBoxFuture<'static, ()>>;
 
-    /// From now on, the end of the link to the root means the end of this process.
+    /// From now on, this member ends its link to the root only when its process ends.
     fn end_with_process(&self) {}
 
     /// This member is no longer part of the cluster.
@@ -105,7 +105,7 @@ pub(crate) struct Identity {
 pub(crate) struct Batch(Rc<Core>);
 
 impl Batch {
-    /// Lets tasks run that were just signalled. They may store values that the next operation
+    /// Yields to tasks that were just signalled. They may store values that the next operation
     /// reads.
     pub(crate) async fn yield_now(&self) {
         self.0.pass_on();
@@ -121,7 +121,7 @@ impl Drop for Batch {
 }
 
 impl Core {
-    /// A label of another member for people: its listen address. Only the root knows names.
+    /// A label of another member for logs: its listen address. Only the root knows names.
     pub(crate) fn peer(&self, node: NodeId) -> String {
         let engine = self.engine.try_borrow();
         let member = engine.ok().and_then(|engine| engine.topology().member(node).cloned());
@@ -131,7 +131,7 @@ impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
         let Identity { node, name, incarnation, cluster, trust, layout, runtime, fabric, .. } =
             identity;
-        // Another network places the bytes by itself.
+        // Another network places data in memory by itself, so references are of no use.
         let takes_references = identity.by_reference && fabric.is_none();
         // Sparse memory keeps references: a large transfer is not copied into it and out again.
         let memory = GlobalMemory::sparse(&layout);
@@ -177,13 +177,13 @@ impl Core {
         });
     }
 
-    /// Runs `future` as long as this member lives.
+    /// Runs `future` until this member ends.
     pub(crate) fn keep(&self, future: impl Future<Output = ()> + 'static) {
         let task = self.runtime.spawn(future);
         self.tasks.borrow_mut().push(task);
     }
 
-    /// Runs `future` on its own; it ends with the link that it serves.
+    /// Runs `future` as a task of its own. It ends with the link that it serves.
     pub(crate) fn runtime_spawn(&self, future: impl Future<Output = ()> + 'static) {
         self.runtime.spawn(future).detach();
     }
@@ -206,7 +206,7 @@ impl Core {
         }
     }
 
-    /// Hands issued requests to the root, as far as the window has room.
+    /// Sends issued requests to the root, as far as the window has room.
     pub(crate) fn submit_issued(self: &Rc<Core>) {
         loop {
             let Some(issued) = self.initiator.borrow_mut().next_to_send() else { return };
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// Carries out everything that follows from the input, then writes.
+    /// Processes all pending input, then writes the resulting frames.
     pub(crate) fn pump(self: &Rc<Core>) {
         if self.in_batch.get() {
             return self.pass_on();
@@ -256,7 +256,7 @@ impl Core {
         }
     }
 
-    /// Collects replies and requests until the batch is dropped. On a node only.
+    /// Collects replies and requests until the returned batch is dropped. Only for nodes.
     pub(crate) fn batch(self: &Rc<Core>) -> Batch {
         self.in_batch.set(true);
         Batch(self.clone())
@@ -284,7 +284,7 @@ impl Core {
         }
     }
 
-    /// Queues a frame for the end of this turn.
+    /// Queues a frame, to be written at the end of this turn of the executor.
     pub(crate) fn send(&self, link: &Rc<Link>, frame: Bytes) {
         if link.send(frame) {
             self.dirty.borrow_mut().push(link.clone());
@@ -316,8 +316,8 @@ impl Core {
         Ok(())
     }
 
-    /// Like [`finish`](Self::finish), for a process that is about to end: the root may then take
-    /// the end of the link for the end of the process.
+    /// Like [`finish`](Self::finish), for a process that is about to end: the root may then treat
+    /// the end of the link as the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(role) = self.role.get() {
             role.end_with_process();

@@ -1,7 +1,7 @@
-//! The accepting side of a connection, until the peer and the purpose are known.
+//! The accepting side of a connection, until its peer and its purpose are known.
 //!
-//! A stranger gets little: messages of one length, then a short frame, within a short time. The
-//! number of strangers is bounded.
+//! An unknown peer gets few resources: messages of one length, then a short frame, all within a
+//! short time. The number of unknown peers is bounded.
 
 use super::child;
 use super::core::Core;
@@ -28,7 +28,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many connections may be in the handshake. Beyond the limit, the oldest is dropped: a node
 /// needs milliseconds, so silent strangers do not keep it out.
 const MAX_STRANGERS: usize = 1024;
-/// After an error of `accept`, such as no descriptor being left.
+/// The pause after an error of `accept`, for example when no descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a connection was dropped before its purpose was known.
@@ -37,16 +37,16 @@ enum Stranger {
     /// The session could not be set up.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The peer has a key, and this cluster has none.
+    /// The peer has a key, but this cluster has none.
     #[error("it shows a key, and this cluster has none")]
     Keyed,
     /// The first message is not a hello.
     #[error(transparent)]
     Garbled(#[from] DecodeError),
-    /// The peer is a node of another version, whose hello cannot be read.
+    /// The peer is a node of another version. Its hello cannot be read.
     #[error("{0}")]
     Refused(Refusal),
-    /// Bytes after the handshake that the session's other end did not make.
+    /// The bytes after the handshake were not made by the session's other end.
     #[error("its message was changed on the way")]
     Broken,
     /// The connection broke or ended.
@@ -55,7 +55,7 @@ enum Stranger {
     /// The peer took too long.
     #[error("it did not state its purpose within {HELLO_TIMEOUT:?}")]
     Late,
-    /// The connection was dropped for newer ones.
+    /// The connection was dropped in favour of newer ones.
     #[error("more than {MAX_STRANGERS} connections did not state their purpose")]
     Crowded,
 }
@@ -85,7 +85,7 @@ struct Greeter {
     refusals: RefCell<RefusalLog>,
 }
 
-/// Accepts connections as long as the member lives.
+/// Accepts connections until the member ends.
 pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
     let greeter = Rc::new(Greeter::default());
     let mut number = 0;
@@ -115,7 +115,7 @@ async fn greet(
 ) {
     let heard = core.runtime.timeout(HELLO_TIMEOUT, hear(&core, tcp)).await;
     match heard.unwrap_or(Err(Stranger::Late)) {
-        // The connection is independent from here on and is not dropped for others.
+        // From here on, the connection is no longer limited with the unknown peers.
         Ok((hello, stream, buffer)) => {
             core.runtime_spawn(serve(core.clone(), hello, stream, buffer));
         }
@@ -144,7 +144,7 @@ impl Greeter {
             Stranger::Ended | Stranger::Session(SessionError::Io(_) | SessionError::Closed)
         );
         if ended {
-            // A port probe connects and says nothing.
+            // Port probes connect and send nothing.
             tracing::debug!(node = %core.name, %from, %why, "a connection sent nothing");
             return;
         }
@@ -165,7 +165,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
             let refusal = Refusal::KeyNeeded { key: ours.to_string() };
             stream.discard_arrived();
             let answer = encode(&JoinAnswer::Refused(refusal), &[]);
-            // Best effort: the peer may be gone.
+            // Best effort: the peer may have closed the connection.
             let _ = stream.write_some(&mut [answer].into_iter().collect());
         }
         result?;
@@ -179,7 +179,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
             },
             Ok(None) => {}
             Err(_) if core.trust.is_none() && buffer.begins_with(&MAGIC) => {
-                // Best effort: the peer may be gone.
+                // Best effort: the peer may have closed the connection.
                 let _ = stream.refuse_keyed().await;
                 return Err(Stranger::Keyed);
             }
@@ -195,7 +195,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
     }
 }
 
-/// Refuses a node of another version, whose hello has other fields.
+/// Refuses a node of another version. Its hello has other fields.
 fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
     let AnyHello::Join { version } = frame.beginning().ok()?;
     if version == PROTOCOL_VERSION {
@@ -203,7 +203,7 @@ fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
     }
     let refusal = Refusal::Version { root: PROTOCOL_VERSION, node: version };
     let answer = encode(&JoinAnswer::Refused(refusal.clone()), &[]);
-    // Best effort: the peer may be gone.
+    // Best effort: the peer may have closed the connection.
     let _ = stream.write_some(&mut [answer].into_iter().collect());
     Some(Stranger::Refused(refusal))
 }
@@ -238,7 +238,7 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
     }
 }
 
-/// This end of a lane on another network, if the lane has one.
+/// Makes and connects this side's end of a lane on another network, if the lane has one.
 async fn carry(
     core: &Core,
     hello: &TreeHello,
@@ -262,7 +262,7 @@ async fn carry(
     Ok(Some(carrier))
 }
 
-/// Whether this node is, or may be about to become, the parent of the sender.
+/// Whether this node is the parent of the sender, or may be about to become it.
 fn is_welcome(core: &Core, hello: &TreeHello) -> bool {
     if hello.version != PROTOCOL_VERSION || hello.cluster != core.cluster {
         return false;

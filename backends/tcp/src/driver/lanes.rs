@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::{Epoch, NodeId};
 
-/// The bound on children. A child may connect before this node knows that it is its child, but
-/// there are never this many.
+/// The bound on children. A child may connect before this node knows that it is its child. No tree
+/// has this many children per node.
 const MAX_CHILDREN: usize = 4096;
 
 /// The lanes by child.
@@ -20,7 +20,7 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default)]
 struct ChildLanes {
     epoch: Epoch,
-    /// The child is on this host and takes references to its memory.
+    /// Whether the child is on this host and takes references to its memory.
     is_here: bool,
     express: Option<Rc<Link>>,
     bulk: Option<Rc<Link>>,
@@ -43,7 +43,7 @@ impl Lanes {
         }
     }
 
-    /// Closes the lanes of nodes that are no children under the view of `epoch`.
+    /// Closes the lanes of nodes that are not children under the view of `epoch`.
     pub(crate) fn keep_only(&self, epoch: Epoch, is_child: impl Fn(NodeId) -> bool) {
         self.children.borrow_mut().retain(|node, lanes| {
             let keep = is_child(*node) || lanes.epoch > epoch;
@@ -58,7 +58,7 @@ impl Lanes {
         std::mem::take(&mut *self.children.borrow_mut()).values().for_each(ChildLanes::close);
     }
 
-    /// Adds a lane and closes the lane that it replaces. False if there are too many.
+    /// Adds a lane and closes the lane that it replaces. Returns false if there are too many lanes.
     pub(crate) fn add(&self, hello: &TreeHello, link: &Rc<Link>, is_here: bool) -> bool {
         let mut children = self.children.borrow_mut();
         if children.len() >= MAX_CHILDREN && !children.contains_key(&hello.node) {

@@ -1,4 +1,4 @@
-//! One connection in use: frames out, coalesced; frames in, many per read.
+//! One connection in use. Outgoing frames are coalesced; a read may return many frames.
 //!
 //! Frames collect while a batch of input is processed. Then one call writes them, in the same turn
 //! of the executor: no task wakes up unless the socket is full. While the socket is full, the
@@ -19,25 +19,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Long frames of one transfer follow each other sooner than this.
+/// The pause between two long frames of one transfer is shorter than this.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// A connection whose frames are written by [`Link::flush`].
+/// A connection with a queue of frames. [`Link::flush`] writes them.
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: Stream,
-    /// Carries the frames instead of the stream. The stream then only reports the end.
+    /// Carries the frames instead of the stream. The stream then only reports the end of the
+    /// connection.
     carrier: Option<Rc<dyn Carrier>>,
     kind: LinkKind,
     observer: Observer,
     out: RefCell<VecDeque<Bytes>>,
-    /// The socket is full. The writer task goes on when it has room.
+    /// The socket is full. The writer task continues when the socket has room.
     blocked: Cell<bool>,
     dirty: Cell<bool>,
     closed: Cell<bool>,
-    /// The other side has ended the stream on its own, without an error.
+    /// Whether the other side has ended the stream on its own, without an error.
     ended: Cell<bool>,
-    /// The last frame, for the other side to read before the end of the stream.
+    /// A frame that the other side should read before the end of the stream.
     last_word: RefCell<Option<Bytes>>,
     wake: Notify,
     /// Memory for long frames is freed when none has come for this long.
@@ -81,18 +82,18 @@ impl Link {
         })
     }
 
-    /// From now on [`close`](Self::close) sends this frame before the end. If it cannot, it ends
-    /// the link with an error.
+    /// From now on [`close`](Self::close) sends this frame before the end. If it cannot send the
+    /// frame, it ends the link with an error.
     pub(crate) fn set_last_word(&self, frame: Option<Bytes>) {
         *self.last_word.borrow_mut() = frame;
     }
 
-    /// Whether the other side ended the stream, without an error and not because of this side.
+    /// Whether the other side ended the stream without an error, and before this side did.
     pub(crate) fn was_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// Queues a frame. Returns true if the link needs a flush that nobody has scheduled yet.
+    /// Queues a frame. Returns true if the link needs a flush that was not scheduled yet.
     pub(crate) fn send(&self, frame: Bytes) -> bool {
         if self.closed.get() {
             return false;
@@ -102,7 +103,7 @@ impl Link {
         !self.dirty.replace(true)
     }
 
-    /// Queues the payload of the frame whose head was just queued.
+    /// Queues the payload of the frame whose header was just queued.
     pub(crate) fn send_payload(&self, payload: Bytes) {
         self.out.borrow_mut().push_back(payload);
     }
@@ -139,8 +140,8 @@ impl Link {
         }
     }
 
-    /// Bulk lane: writes the frames of `next`. Asks for another only after the socket has taken the
-    /// one before. Runs until the link closes.
+    /// Bulk lane: writes the frames that `next` returns. Asks for another frame only when the
+    /// socket has taken the previous one. Runs until the link closes.
     pub(crate) async fn write_from(
         self: Rc<Self>,
         mut next: impl FnMut() -> Option<(Bytes, Bytes)>,
@@ -159,7 +160,7 @@ impl Link {
             let result = self.write_some(&mut out);
             blocked = matches!(result, Ok(false));
             match result {
-                // Other tasks have their turn between two chunks.
+                // Lets other tasks run between two chunks.
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => {
                     if self.writable().await.is_err() {
@@ -201,8 +202,8 @@ impl Link {
             }
             let Some(carrier) = &self.carrier else {
                 if self.fill(buffer).await? == 0 {
-                    // If this side ended first, or a write failed, the end of the stream means
-                    // nothing.
+                    // The end of the stream means nothing if this side ended it first or a write
+                    // failed.
                     self.ended.set(!self.closed.get());
                     return Ok(None);
                 }
@@ -220,8 +221,8 @@ impl Link {
         }
     }
 
-    /// Reads the next bytes. If none arrive for a while, frees the blocks kept for long frames: the
-    /// transfer may have been the last for hours.
+    /// Reads the next bytes. If no bytes arrive for a while, frees the blocks kept for long frames:
+    /// the next transfer may be hours away.
     async fn fill(&self, buffer: &mut FrameBuffer) -> io::Result<usize> {
         if buffer.has_blocks_ready() {
             match timeout(self.quiet, self.stream.read(buffer.spare())).await {
@@ -246,7 +247,7 @@ impl Link {
         }
     }
 
-    /// Writes `frame` as the last. True if the socket has taken everything.
+    /// Writes `frame` as the last frame. Returns true if the socket has taken everything.
     fn say_last(&self, frame: Bytes) -> bool {
         let mut out = self.out.borrow_mut();
         out.push_back(frame);
@@ -307,7 +308,7 @@ mod tests {
             let read = link.read(&mut buffer, LinkKind::Down).await.expect("own frames");
             assert_eq!(read.map(|frames| frames[0].raw.len()), Some(frame.len()));
             assert!(buffer.has_blocks_ready());
-            // If both timers have expired, `timeout` looks at the inner one first.
+            // If both timers have expired, `timeout` polls the inner one first.
             let next =
                 timeout(Duration::from_millis(10), link.read(&mut buffer, LinkKind::Down)).await;
             assert!(next.is_err(), "nothing was sent");

@@ -1,5 +1,5 @@
-//! A node: joins the root, then follows the views and carries out the operations that come down
-//! the tree.
+//! A node: joins the root, then follows the views and carries out the operations that arrive from
+//! the parent.
 
 use super::core::{Core, Identity};
 use super::link::{Link, ReadError};
@@ -20,19 +20,19 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::Runtime;
 
-/// The first pause after the root was not reached.
+/// The first pause after an attempt in which the root was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Pauses double up to this. Jobs wait for a root that was restarted, and a try costs an absent
-/// root's host only a refusal.
+/// Pauses double up to this. Jobs wait for a restarted root, so the limit is short. A try costs the
+/// host of an absent root only a refused connection.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause of a node that the root refuses; pauses double up to it. People mend the
-/// cause, and each try costs the root a handshake.
+/// The longest pause of a node that the root refuses; pauses double up to it. An operator removes
+/// the cause, and each try costs the root a handshake.
 const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(1);
-/// How many times per `root_timeout` a node checks for the root.
+/// How many times per `root_timeout` a node checks whether the root is alive.
 const LOOKS: u32 = 8;
 
-/// Joins with these settings. Retries while the root is absent, or still believes in an earlier
-/// life of this node.
+/// Joins with these settings. Retries while the root is absent, or still counts an earlier
+/// incarnation of this node as alive.
 pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let runtime = TcpRuntime::new()?;
     for addr in [config.listen, config.root] {
@@ -54,7 +54,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
             // Retry at once with the root's layout.
             Some(Err(JoinError::Refused(refusal))) if adopts(&mut config, &refusal) => continue,
             Some(Err(error)) => error,
-            // The last obstacle says more than a timeout.
+            // The last failure tells more than a timeout.
             None => last.take().unwrap_or_else(|| JoinError::Io(io::ErrorKind::TimedOut.into())),
         };
         let again = match &error {
@@ -81,7 +81,7 @@ pub(crate) async fn join(mut config: NodeConfig) -> Result<Rc<Core>, JoinError> 
     }
 }
 
-/// Whether the root has another layout, and this node can adopt it.
+/// Whether this node can adopt the root's layout, which differs from its own.
 fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     let Refusal::Layout { root, plan, .. } = refusal else { return false };
     let layout = config.adopt.make(plan).filter(|layout| layout.hash() == *root);
@@ -93,7 +93,7 @@ fn adopts(config: &mut NodeConfig, refusal: &Refusal) -> bool {
     adopts
 }
 
-/// The reasons already logged why this node is not let in.
+/// The reasons for which the node was not let in, as far as they are logged.
 #[derive(Default)]
 struct LoggedErrors {
     kinds: Vec<std::mem::Discriminant<JoinError>>,
@@ -102,7 +102,7 @@ struct LoggedErrors {
 
 impl LoggedErrors {
     /// Logs the error unless it was logged before. A refusal is logged when it differs from the
-    /// previous one, any other kind of error once.
+    /// last refusal. Any other kind of error is logged once.
     fn log(&mut self, config: &NodeConfig, error: &JoinError) {
         let (manager, why) = (config.root, error.why());
         if let JoinError::Refused(refusal) = error {
@@ -121,12 +121,13 @@ impl LoggedErrors {
     }
 }
 
-/// A connection to the root, from the moment it asks to join. If dropped before the node starts, it
-/// sends `Parting` or ends with an error. A plain end would mean the end of the process.
+/// A connection to the root from the moment at which the node asks to join. If dropped before the
+/// node starts, it sends `Parting` or ends with an error: the root would take a plain end for the
+/// end of the process.
 struct Asked(Option<Stream>);
 
 impl Asked {
-    /// The node starts, or was refused: from here on others decide how the stream ends.
+    /// The node starts, or was refused. From now on the caller decides how the stream ends.
     fn answered(mut self) -> Option<Stream> {
         self.0.take()
     }
@@ -179,7 +180,7 @@ async fn attempt(
 async fn read_answer(asked: &mut Asked, buffer: &mut FrameBuffer) -> Result<JoinAnswer, JoinError> {
     let Some(stream) = &mut asked.0 else { return Err(JoinError::NoAnswer) };
     loop {
-        // The root's first view may already follow, and be long.
+        // The root's first view may already be in the buffer, and may be long.
         if let Some(frame) = buffer.next_frame().map_err(|_| JoinError::NoAnswer)? {
             return frame.message().map_err(|_| JoinError::NoAnswer);
         }
@@ -264,7 +265,8 @@ async fn read_control(
     Ok(())
 }
 
-/// Ends the member if the root is silent for too long: a root that is cut off closes nothing.
+/// Ends the member if the root is silent for too long. A root that is cut off does not close its
+/// links.
 async fn watch_root(core: Rc<Core>, role: Rc<NodeRole>, limit: Duration) {
     let mut silent = 0;
     while silent < LOOKS {

@@ -16,15 +16,15 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Task};
 
-/// The pause before a node reports the loss of a link that had lasted. The cause may be a death,
-/// which the root then knows already.
+/// The pause before a node reports the loss of a link that had lasted. The cause may be a death
+/// that the root already knows.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
-/// The longest such pause: a link that breaks again and again must not busy the cluster.
+/// The longest such pause. It keeps a link that breaks again and again from occupying the cluster.
 const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
-/// A link that was in use for this long was a good one.
+/// A link that was in use for this long counts as good.
 const LASTING: Duration = Duration::from_secs(5);
 
-/// See the module. Replies go to the parent, everything else to the root.
+/// The links of a node. Replies go to the parent, everything else to the root.
 pub(crate) struct NodeRole {
     control: Rc<Link>,
     pub(crate) root: SocketAddr,
@@ -79,8 +79,8 @@ impl NodeRole {
         }
     }
 
-    /// The link over `express` has ended. If it was the one in use, returns the pause before the
-    /// root is told. The pause doubles while links do not last.
+    /// The link over `express` has ended. If it was the one in use, returns how long to wait before
+    /// the loss is reported to the root. The pause doubles while links do not last.
     pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
         let mut parent = self.parent.borrow_mut();
         let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
@@ -94,7 +94,7 @@ impl NodeRole {
         Some(pause)
     }
 
-    /// Ends the link to the parent, which is then opened again under a new view.
+    /// Ends the link to the parent. A new view opens it again.
     pub(crate) fn break_parent(&self) {
         if let Some(parent) = &*self.parent.borrow() {
             parent.close();
@@ -106,7 +106,7 @@ impl NodeRole {
         core.send(&self.control, encode(&FromNode::References { taken }, &[]));
     }
 
-    /// Tells the parent that this node has its view, and which data it holds.
+    /// Reports to the parent that this node has its view, and which data it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
         let mut engine = core.engine.borrow_mut();
         core.send(express, encode(&engine.attach_message(), &[]));
@@ -131,7 +131,7 @@ impl NodeRole {
         current.as_ref().filter(|link| link.is_to(parent)).map(|link| link.express.clone())
     }
 
-    /// Closes the link in use, which is to a former parent.
+    /// Closes the link in use, which leads to a former parent.
     pub(crate) fn leave_parent(&self) {
         if let Some(old) = self.parent.borrow_mut().take() {
             old.close();
@@ -151,8 +151,8 @@ impl Role for NodeRole {
         core.send(&self.control, encode(&FromNode::Request(issued.request), payload));
     }
 
-    /// Sends a reply to the parent. Without a parent the reply is not needed: all replies are asked
-    /// for again over a new link.
+    /// Sends a reply to the parent. Without a parent, the reply is dropped: a new parent asks for
+    /// all replies again.
     fn send_up(&self, core: &Core, up: Up) {
         if let Some(parent) = &*self.parent.borrow() {
             core.send(&parent.express, encode(&up, &[]));
@@ -177,7 +177,7 @@ impl Role for NodeRole {
         self.control.close();
         self.leave_parent();
         *self.dialing.borrow_mut() = None;
-        // This node learns nothing more about the other members.
+        // From now on this node learns nothing about the other members.
         core.membership.lost(NodeId::MM);
     }
 }

@@ -1,4 +1,4 @@
-//! The link to the parent: opening both lanes, reading them, and telling the root if they break
+//! The link to the parent: opens both lanes, reads them, and reports to the root if they break
 //! while both ends live.
 
 use super::core::Core;
@@ -20,16 +20,16 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use storm_primitives::{Epoch, NodeId, Runtime};
 
-/// The first pause after the parent was not reached.
+/// The first pause after an attempt in which the parent was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Pauses double up to this: by then a dead parent is out of the tree.
+/// Pauses double up to this. A dead parent is out of the tree within this time.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a parent may take to open a session.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the link to `parent` and serves it to its end. Retries until it works; a new view drops
-/// this future.
+/// Opens the link to `parent` and serves it until it ends. Retries until the link is open; a new
+/// view drops this future.
 pub(crate) async fn connect(core: Rc<Core>, role: Rc<NodeRole>, parent: Member, epoch: Epoch) {
     let mut pause = FIRST_PAUSE;
     let (express, bulk) = loop {
@@ -119,7 +119,7 @@ async fn open_lane(
     }
 }
 
-/// Reads one lane to its end; then the link as a whole has ended.
+/// Reads one lane until it ends. The whole link has then ended.
 async fn serve(
     core: Rc<Core>,
     role: Rc<NodeRole>,
@@ -165,8 +165,8 @@ async fn read_operations(
             let engine = &core.engine;
             match &down.shared {
                 None => engine.borrow_mut().on_down(&down, &frame.payload(), &frame.raw),
-                // The reference is of another view: its data may be gone, and the engine ignores it
-                // anyway.
+                // The reference belongs to another view. Its data may be gone, and the engine
+                // ignores it anyway.
                 Some(_) if down.epoch != engine.borrow().epoch() => {}
                 Some(reference) => {
                     let piece = open(core, role, parent, reference)?;
@@ -195,7 +195,7 @@ async fn read_chunks(
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                // The chunk is of another view, like a reference of an operation can be.
+                // The chunk belongs to another view, as a reference of an operation may.
                 Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
                 Some(reference) => open(core, role, parent, reference)?,
             };
@@ -206,8 +206,8 @@ async fn read_chunks(
     Ok(())
 }
 
-/// Opens a reference. If no reference of this parent can work, this member refuses references for
-/// a while and tells the root.
+/// Opens a reference. If no reference of this parent can work, this member refuses references for a
+/// while and reports the refusal to the root.
 fn open(
     core: &Rc<Core>,
     role: &Rc<NodeRole>,
@@ -231,7 +231,7 @@ fn open(
     Err(io::Error::other(error))
 }
 
-/// Ends a refusal when its time is over: reopens the link to the parent with references.
+/// Ends a refusal when its time is over: reopens the link to the parent, with references.
 async fn take_again(core: Weak<Core>, role: Weak<NodeRole>, runtime: TcpRuntime, refusal: Refusal) {
     runtime.sleep(refusal.lasts).await;
     let (Some(core), Some(role)) = (core.upgrade(), role.upgrade()) else { return };
@@ -242,7 +242,7 @@ async fn take_again(core: Weak<Core>, role: Weak<NodeRole>, runtime: TcpRuntime,
     }
 }
 
-/// Tells the root that a link in use broke. The root answers with a new view.
+/// Reports to the root that a link in use broke. The root answers with a new view.
 async fn lost(core: &Rc<Core>, role: &NodeRole, express: &Rc<Link>) {
     let Some(pause) = role.forget_parent(express) else { return };
     core.runtime.sleep(pause).await;

@@ -1,11 +1,11 @@
-//! Both lanes of the link to the parent.
+//! The two lanes of the link to the parent.
 
 use super::link::Link;
 use crate::wire::Member;
 use std::rc::Rc;
 use storm_primitives::{Incarnation, NodeId};
 
-/// Both lanes of a link that is in use.
+/// The two lanes of a link that is in use.
 #[derive(Debug)]
 pub(crate) struct ParentLink {
     pub(crate) node: NodeId,

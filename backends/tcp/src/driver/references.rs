@@ -1,23 +1,23 @@
-//! Whether this member takes references to memory of its host, or gets all data by the link.
+//! Whether this member takes references to memory of its host, or receives all data over the link.
 //!
-//! A reference can fail for two reasons. Either none of the parent's references can ever work
-//! (another user's process, no `/proc`), or the one came too late, while the tree was changing.
-//! A refusal ends with the next parent, and after a while with the same parent: its cause may
-//! pass, such as a host out of descriptors.
+//! A reference can fail for two reasons. Either no reference of the parent can ever work (another
+//! user's process, no `/proc`), or this reference came too late, while the tree was changing. A
+//! refusal ends with the next parent. It also ends after a while with the same parent, because its
+//! cause may pass: a host may have run out of descriptors.
 
 use crate::shared_memory::Outlook;
 use std::cell::Cell;
 use std::time::Duration;
 use storm_primitives::{Incarnation, NodeId};
 
-/// The first refusal of references lasts this long: a host's shortage may be brief.
+/// How long the first refusal of references lasts: a shortage on a host may be brief.
 const FIRST_REFUSAL: Duration = Duration::from_secs(60);
-/// Refusals double up to this: each failed retry costs the cluster a view.
+/// Refusals double up to this, because each failed retry costs the cluster a view.
 const MAX_REFUSAL: Duration = Duration::from_secs(3600);
-/// This many late references in a row are no accident.
+/// This many late references in a row are not a coincidence.
 const MAX_OUTDATED: u32 = 4;
 
-/// A life of a parent.
+/// An incarnation of a parent.
 pub(crate) type Lender = (NodeId, Incarnation);
 
 /// The state of references from this member's parents.
@@ -35,7 +35,7 @@ pub(crate) struct References {
     outdated: Cell<u32>,
 }
 
-/// A refusal of references, from now on.
+/// A refusal of references, starting now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     number: u64,
@@ -90,7 +90,7 @@ impl References {
         Some(Refusal { number, lasts })
     }
 
-    /// The next link is to `parent`. Returns whether this ends a refusal.
+    /// The next link leads to `parent`. Returns whether the change of parent ends a refusal.
     pub(crate) fn follow(&self, parent: Lender) -> bool {
         let other = self.refused.get().is_some_and(|lender| lender != parent);
         if other {
@@ -99,7 +99,7 @@ impl References {
         other
     }
 
-    /// The time of `refusal` is over. Returns whether this ends it.
+    /// The time of `refusal` is over. Returns whether it ends: a later refusal has its own time.
     pub(crate) fn retry(&self, refusal: Refusal) -> bool {
         let ends = self.refused.get().is_some() && refusal.number == self.refusals.get();
         if ends {
@@ -138,7 +138,7 @@ mod tests {
             let refusal = references.failed(PARENT, Outlook::Closed).expect("a reason");
             assert!(!references.follow(PARENT) && !references.are_taken());
             assert!(references.follow(next) && references.are_taken());
-            // The old refusal's time no longer ends anything.
+            // The end of the old refusal's time no longer has an effect.
             let later = references.failed(next, Outlook::Closed).expect("a reason");
             assert!(!references.retry(refusal) && !references.are_taken());
             assert!(references.retry(later) && references.are_taken());

@@ -34,7 +34,7 @@ pub(crate) struct RootRole {
     refusals: RefCell<RefusalLog>,
 }
 
-/// Starts a root. Returns also the address it listens on.
+/// Starts a root. Also returns the address on which it listens.
 pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let runtime = TcpRuntime::new()?;
     check_reach(config.trust.as_ref(), config.listen)?;
@@ -64,7 +64,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         config.fanout,
         member,
     );
-    // Another network places the bytes by itself.
+    // Another network places data in memory by itself, so references are of no use.
     let host = if config.fabric.is_none() { HostId::own() } else { None };
     let sequencer = sequencer.at_host(host);
     let patience = config.patience;
@@ -84,7 +84,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     Ok((core, listen))
 }
 
-/// Pings the nodes that are waited for.
+/// Pings the nodes on which operations wait.
 async fn watch(core: Rc<Core>, root: Rc<RootRole>, patience: Patience) {
     loop {
         core.runtime.sleep(patience.tick()).await;
@@ -94,7 +94,7 @@ async fn watch(core: Rc<Core>, root: Rc<RootRole>, patience: Patience) {
         let unacknowledged_for =
             |node| controls.get(&node).map_or(Duration::MAX, |link| link.unacknowledged_for());
         let findings = root.liveness.borrow_mut().look(now, &waited_for, unacknowledged_for);
-        // The pong says which requests were issued by then.
+        // The pong proves that all requests issued before the ping have arrived.
         let number = now.since_origin().as_nanos() as u64;
         for node in findings.ping {
             root.tell(&core, node, &FromRoot::Ping { number });
@@ -108,7 +108,7 @@ async fn watch(core: Rc<Core>, root: Rc<RootRole>, patience: Patience) {
     }
 }
 
-/// Serves the control link of a node that wants to join, to its end.
+/// Serves the control link of a node that wants to join, until the link ends.
 async fn serve(
     core: Rc<Core>,
     root: Rc<RootRole>,
@@ -141,7 +141,7 @@ async fn serve(
     if let Err(error) = &end {
         tracing::warn!(node = %name, %error, "a node is cut off");
     }
-    // The node may have been cut off before, and may be back by another link.
+    // The node may have been cut off, and may have joined again over another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
@@ -154,8 +154,8 @@ async fn serve(
         if process_ended {
             core.membership.process_ended(node, incarnation);
         }
-        // A host that is gone closes no link. The root notices its silence, and by then this is no
-        // longer the node's link.
+        // A host that is gone closes no link. The root notices its silence, and no longer uses this
+        // link by then.
         let is_closed = match &end {
             Ok(End::Withdrawn) => false,
             Ok(End::Parting | End::Unannounced) => true,
@@ -184,11 +184,11 @@ fn is_reset(error: &ReadError) -> bool {
 
 /// How a control link ends without breaking.
 enum End {
-    /// The node said that it goes on.
+    /// The node announced that it closes the link and continues.
     Parting,
-    /// The node said so before anything else: it never started.
+    /// The node announced its end before it sent anything else: it never started.
     Withdrawn,
-    /// The node said nothing: its kernel closed the link, unless this side did.
+    /// The node announced nothing: its kernel closed the link, unless this side did.
     Unannounced,
 }
 
@@ -256,7 +256,7 @@ impl RootRole {
         self.sequencer.borrow().name(node)
     }
 
-    /// Logs a refusal. A node that tries again and again does not fill the log.
+    /// Logs a refusal. Repeated tries of a node do not fill the log.
     fn note_refusal(&self, core: &Core, from: IpAddr, name: &str, refusal: &Refusal) {
         let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
@@ -325,7 +325,8 @@ impl Role for RootRole {
         let mut sequencer = self.sequencer.borrow_mut();
         sequencer.set_now(self.now());
         if let Err(error) = sequencer.request(NodeId::MM, issued.request, issued.data) {
-            // The root numbers its own requests and sends all their data.
+            // The root numbers its own requests and sends all of their data, so this error is a
+            // bug.
             tracing::error!(%error, "the root cannot process its own message");
         }
     }

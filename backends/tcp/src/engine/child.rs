@@ -1,4 +1,4 @@
-//! One child of a node, and the progress of its frames.
+//! One child of a node, and how far it has been sent each transfer.
 
 use super::Passed;
 use crate::wire::StageId;
@@ -10,18 +10,18 @@ use storm_primitives::NodeSet;
 pub(super) struct Child {
     pub(super) below: NodeSet,
     pub(super) attached: bool,
-    /// Operations that came before the child attached. The root's bound on unacknowledged
-    /// operations bounds them.
+    /// Operations that arrived before the child attached. The root's bound on unacknowledged
+    /// operations limits their number.
     pub(super) held: Vec<Passed>,
-    /// The bytes of each large transfer that were sent to it.
+    /// For each large transfer, how many bytes were sent to the child.
     pub(super) cursors: BTreeMap<StageId, u64>,
-    /// Large transfers that the child and all nodes below it hold in full. The child may hold a
-    /// transfer that this node does not know yet, from an earlier parent.
+    /// Large transfers that the child and all nodes below it hold in full. The child may have
+    /// received a transfer from an earlier parent that this node does not know yet.
     pub(super) holds: BTreeSet<StageId>,
 }
 
 impl Child {
-    /// Forgets a large transfer that needs no more work.
+    /// Forgets a large transfer that needs no further work.
     pub(super) fn forget(&mut self, stage: StageId) {
         self.holds.remove(&stage);
         self.cursors.remove(&stage);

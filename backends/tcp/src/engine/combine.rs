@@ -2,7 +2,7 @@
 
 use storm_primitives::NodeId;
 
-/// The nodes still to reply, and the conjunction of the replies so far.
+/// The nodes that have not replied yet, and the conjunction of the replies so far.
 #[derive(Debug)]
 pub(super) struct Combine {
     waiting: Vec<NodeId>,

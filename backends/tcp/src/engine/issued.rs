@@ -1,5 +1,5 @@
-//! The requests that nodes had issued when they compared. They travel to the root with the
-//! replies. The root holds its answer until those requests have their places.
+//! The requests that nodes had issued when they compared. The replies carry them to the root. The
+//! root holds its answer until these requests have their places in the order.
 
 use crate::wire::RequestId;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
-//! Long data of operations that goes down the tree by reference. A frame says where on this host
-//! the data is. The operation is then as short as without data, and needs no second sweep.
+//! Passes long data of operations down the tree by reference. A frame tells where on this host the
+//! data is. Such an operation is as short as one without data, and needs no second sweep.
 //!
 //! A node that gives a reference keeps the data until the child has answered, or until all nodes
-//! have. It does so even after a change of the tree, because the child may come to an old frame
-//! late.
+//! have carried out the operation. It keeps the data even after a change of the tree, because the
+//! child may read an old frame late.
 
 use super::Engine;
 use crate::shared_memory::Piece;
@@ -17,7 +17,7 @@ use storm_primitives::{GlobalAddr, GlobalMemory, OutOfBounds};
 pub enum Passed {
     /// The frame as it came in.
     Frame(Bytes),
-    /// An operation whose data is better lent than sent, if the child is on this host.
+    /// An operation whose data should rather be lent than sent, if the child is on this host.
     Lent(Rc<Down>, Piece),
 }
 
@@ -51,7 +51,7 @@ impl Data<'_> {
 }
 
 impl Engine {
-    /// Takes an operation whose data is not in its frame.
+    /// Takes an operation with its data in `piece`, outside the frame.
     pub fn on_lent(&mut self, down: &Down, piece: Piece) {
         if down.epoch != self.epoch {
             return;
@@ -62,12 +62,12 @@ impl Engine {
         self.take_down(down, Data::Lent(&piece), &passed);
     }
 
-    /// Bytes kept for children that hold references to them.
+    /// The number of bytes kept for children that hold references to them.
     pub fn lent_bytes(&self) -> u64 {
         self.lent.values().map(|piece| piece.bytes().len() as u64).sum()
     }
 
-    /// Keeps the memory that children get references to.
+    /// Keeps the memory to which children get references.
     pub(super) fn lend(&mut self, seq: Seq, passed: &Passed) {
         if let Passed::Lent(_, piece) = passed {
             self.lent.insert(seq, piece.clone());

@@ -1,13 +1,14 @@
 //! A node's part in the tree, without sockets or clock: carries out operations in order, passes
 //! them on, combines the replies.
 //!
-//! The root has an engine too, below its [`Sequencer`](crate::sequencer::Sequencer). Frames come in
-//! by methods; frames to send come out of [`Engine::take_output`]. The driver opens connections.
+//! The root has an engine too, below its [`Sequencer`](crate::sequencer::Sequencer). Methods take
+//! incoming frames; [`Engine::take_output`] returns the frames to send. The driver opens
+//! connections.
 //!
-//! Order: in one epoch, every operation for a node comes down one path of FIFO links. The
-//! operations that a node has carried out are therefore a prefix of those meant for it. After a
-//! change of the tree, the root sends every incomplete operation again. A node skips those it has
-//! carried out, and repeats its answer.
+//! Order: in one epoch, every operation for a node travels along one path of FIFO links. The
+//! operations that a node has carried out are therefore a prefix of the operations meant for it.
+//! After a change of the tree, the root sends every incomplete operation again. A node skips those
+//! it has carried out, and repeats its answer.
 
 mod child;
 mod combine;
@@ -49,7 +50,7 @@ pub enum Output {
 /// A peer does something that no correct peer does.
 #[derive(Debug, Error)]
 pub enum ProtocolError {
-    /// A piece of a transfer was left out.
+    /// A piece of a transfer is missing.
     #[error("a chunk of {stage:?} at {offset}, but {expected} was next")]
     Gap {
         /// The transfer.
@@ -59,7 +60,7 @@ pub enum ProtocolError {
         /// Where it should have begun.
         expected: u64,
     },
-    /// A transfer is longer than memory, or its chunks than the transfer.
+    /// A transfer is longer than memory, or a chunk exceeds its transfer.
     #[error("{stage:?} of {total} bytes does not fit")]
     Oversized {
         /// The transfer.
@@ -88,7 +89,7 @@ pub struct Engine {
     events: EventTable,
     /// The last operation carried out here.
     applied: Seq,
-    /// This node's answers to comparisons that may be asked again.
+    /// This node's verdicts on comparisons that may be asked again.
     verdicts: BTreeMap<Seq, bool>,
     inflight: BTreeMap<Seq, Combine>,
     /// Replies to send up in one frame.
@@ -141,7 +142,7 @@ impl Engine {
         self.children.contains_key(&node)
     }
 
-    /// The next message to send. Replies come last, so that many share a frame.
+    /// The next message to send. Replies are returned last, so that many share a frame.
     pub fn take_output(&mut self) -> Option<Output> {
         self.take_passed().or_else(|| {
             if self.acks.is_empty() {
@@ -182,8 +183,8 @@ impl Engine {
         waiting.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
-    /// The tree has changed. Forgets the replies, which the root will ask for again, and waits for
-    /// the children to attach.
+    /// The tree has changed. Forgets the replies, because the root will ask for them again, and
+    /// waits for the children to attach.
     ///
     /// # Errors
     /// [`ProtocolError::NoTree`].
@@ -238,7 +239,7 @@ impl Engine {
             return;
         }
         if up.epoch() != self.epoch {
-            // The message is of an old tree.
+            // The message belongs to an old tree.
             return;
         }
         match up {
@@ -386,8 +387,8 @@ impl Engine {
     ) -> Result<(), ProtocolError> {
         let Chunk { epoch, stage, total, offset, .. } = *chunk;
         let piece = piece.into();
-        // A piece of an older view. The parent sends again from where the attach message said that
-        // this node's data ends.
+        // The piece belongs to an older view. The parent sends it again, starting where this node's
+        // data ended according to its attach message.
         if epoch != self.epoch {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! A large transfer in flight: the data received so far, kept until the transfer is committed or
-//! given up.
+//! dropped.
 //!
-//! Pieces are shared with the links that pass them on, not copied. A forwarder that is no
+//! Pieces are shared with the links that pass them on, not copied. A forwarder that is not a
 //! destination keeps them too, so that the tree below can be repaired without the root.
 
 use crate::shared_memory::Piece;
@@ -32,7 +32,7 @@ impl Staging {
         self.total
     }
 
-    /// The number of bytes held, from the first without a hole.
+    /// The number of bytes held without a gap from the start.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
@@ -45,12 +45,12 @@ impl Staging {
         self.received == self.total
     }
 
-    /// Whether a node of `below` is a destination.
+    /// Whether the set `below` contains a destination.
     pub(super) fn goes_below(&self, below: &NodeSet) -> bool {
         self.dest.intersects(below)
     }
 
-    /// Appends the next piece. False if it is longer than the missing rest.
+    /// Appends the next piece. Returns false if the piece is longer than the missing rest.
     pub(super) fn push(&mut self, piece: Piece) -> bool {
         let len = piece.bytes().len() as u64;
         let fits = len <= self.total - self.received;
@@ -74,12 +74,12 @@ impl Staging {
         }
     }
 
-    /// Marks the transfer as reported to the parent. False if it already was.
+    /// Marks the transfer as reported to the parent. Returns false if it already was.
     pub(super) fn set_reported(&mut self) -> bool {
         !std::mem::replace(&mut self.reported, true)
     }
 
-    /// Marks the transfer as not reported: the parent has to be told again.
+    /// Marks the transfer as not reported: the new parent must get the report again.
     pub(super) fn forget_report(&mut self) {
         self.reported = false;
     }

@@ -10,15 +10,15 @@ use storm_primitives::{GlobalAddr, NodeId, OutOfBounds, PrimitiveError};
 /// Length of a variable in bytes.
 const WORD_BYTES: u64 = 8;
 
-/// Whether the head of a queue has moved.
+/// Whether the head of a queue was placed.
 enum Turn {
     Moved,
     Blocked,
     WindowFull,
 }
 
-/// Checks an operation against the layout. Both ends check: the initiator must know at once, and
-/// the root trusts nobody.
+/// Checks an operation against the layout. Both sides check: the initiator must know the result at
+/// once, and the root trusts no node.
 pub(crate) fn check(primitive: &Primitive, size: u64, events: u32) -> Result<(), PrimitiveError> {
     let in_bounds = |addr: GlobalAddr, len: u64| match addr.0.checked_add(len) {
         Some(end) if end <= size => Ok(()),
@@ -82,7 +82,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Places all operations whose turn it is.
+    /// Places all operations that may be placed now.
     pub(super) fn advance(&mut self) {
         self.serve_all();
         while std::mem::take(&mut self.room_made) {
@@ -100,7 +100,7 @@ impl Sequencer {
         while let Some((arrival, node)) = self.queues.head_from(from) {
             from = arrival + 1;
             match self.serve(node, &blocked) {
-                // The next request of this queue is now a head, with a later arrival.
+                // The next request of this queue is now its head, and arrived later.
                 Turn::Moved => {}
                 Turn::Blocked => {
                     if let Some(head) = self.queues.head(node) {
@@ -112,8 +112,8 @@ impl Sequencer {
         }
     }
 
-    /// Serves the head of one queue. `earlier` are requests that arrived before and wait. The head
-    /// must not pass a request that would then have to wait for it, again and again.
+    /// Serves the head of one queue. `earlier` are waiting requests that arrived before the head.
+    /// The head must not pass a request that would then have to wait for it, again and again.
     fn serve(&mut self, node: NodeId, earlier: &[Primitive]) -> Turn {
         let Some(head) = self.queues.head(node) else { return Turn::Moved };
         let origin = Some((node, head.request.id));
@@ -163,7 +163,7 @@ impl Sequencer {
             || own.is_some_and(|own| earlier.iter().any(|other| own.conflicts_with(other)))
     }
 
-    /// Gives the head of `node` its place.
+    /// Gives the head of the queue of `node` its place.
     fn place(&mut self, node: NodeId) {
         let Some(head) = self.queues.head_mut(node) else { return };
         let origin = Some((node, head.request.id));

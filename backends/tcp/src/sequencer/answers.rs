@@ -7,17 +7,17 @@
 //! name the requests that their nodes had issued, and the root holds the answer until they all have
 //! their places.
 //!
-//! None of those requests waits for data or for an answer, so a hold usually takes the time of a
-//! link. It takes longer only in two cases: the request writes a variable that an open
+//! A request that is named never waits for data or for an answer, so a hold usually takes the time
+//! of a link. It takes longer only in two cases: the request writes a variable that an open
 //! COMPARE-AND-WRITE compares, or the window of operations is full. Both cases end with replies of
-//! nodes, which wait for no answer.
+//! nodes, and nodes reply without waiting for an answer.
 
 use super::queue::Queues;
 use crate::wire::RequestId;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
 
-/// Comparisons that are TRUE and whose initiators do not know it yet.
+/// Comparisons that are TRUE and whose result their initiators do not know yet.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// By node, the last request that must be placed before any answer, and when it was last
@@ -46,7 +46,8 @@ impl Answers {
         }
     }
 
-    /// Whether the answer to `to`, which asked the nodes `asked`, has to wait. If so, holds it.
+    /// Whether the answer to `to`, which asked the nodes `asked`, has to wait. If it has to, this
+    /// method holds it.
     pub(super) fn holds(
         &mut self,
         to: (NodeId, RequestId),
@@ -66,8 +67,8 @@ impl Answers {
     }
 
     /// The node has answered a ping sent at `asked`, on the link of its requests: every request
-    /// that it issued before has come. Drops reports of requests that have not come, which are
-    /// false. Returns whether there were any.
+    /// that it issued before has arrived. A report of a request that has not arrived is false.
+    /// Drops such reports, and returns whether there were any.
     pub(super) fn answered(&mut self, node: NodeId, asked: Instant, queues: &Queues) -> bool {
         let is_false = |request| !queues.has_come(node, request);
         let mut any = false;
@@ -93,7 +94,7 @@ impl Answers {
         self.held.iter().filter(|held| held.to.0 == node).count()
     }
 
-    /// Takes the requests whose answers need no longer wait, in the order of the answers.
+    /// Takes the requests whose answers no longer need to wait, in the order of the answers.
     pub(super) fn take_free(&mut self, queues: &Queues) -> Vec<(NodeId, RequestId)> {
         if self.held.is_empty() {
             return Vec::new();

@@ -1,8 +1,8 @@
-//! Operations that must not come between the comparison and the write of a COMPARE-AND-WRITE.
+//! Operations that must not be placed between the comparison and the write of a COMPARE-AND-WRITE.
 //!
-//! The whole operation counts as placed where it writes. Until then nothing may write the compared
-//! variable on a node of its set. Two of them may not be under way if one writes the variable that
-//! the other compares.
+//! The whole COMPARE-AND-WRITE counts as placed where it writes. Until then, no operation may write
+//! the compared variable on a node of its set. Two COMPARE-AND-WRITEs must not be under way if one
+//! writes the variable that the other compares.
 
 use crate::wire::Primitive;
 use storm_primitives::{CompareAndWrite, GlobalAddr, NodeSet};

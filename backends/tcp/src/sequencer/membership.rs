@@ -1,4 +1,4 @@
-//! The members of the cluster: joining, dying, and the effects on operations under way.
+//! The members of the cluster: joins, deaths, and their effects on operations under way.
 
 use super::queue::Progress;
 use super::{Output, Sequencer};
@@ -29,7 +29,7 @@ impl Sequencer {
             return Err(Refusal::Cluster { root, node });
         }
         if join.layout != self.layout.hash() {
-            // The root's driver knows the layout's source and adds it.
+            // The root's driver knows the source of the layout, and adds it.
             let (root, plan) = (self.layout.hash(), Vec::new());
             return Err(Refusal::Layout { root, node: join.layout, plan });
         }
@@ -50,7 +50,7 @@ impl Sequencer {
         self.names.name(node)
     }
 
-    /// The view for a node that has seen none.
+    /// The view for a node that has not seen any.
     pub fn snapshot(&self) -> View {
         let members = self.topology.members().iter().cloned();
         self.view((0..).zip(members).collect())
@@ -85,14 +85,14 @@ impl Sequencer {
         self.give_up_stages(&dead);
         let finished = self.settle_pending(&dead);
         self.publish(moved.into_iter().collect());
-        // All missing replies are of dead nodes: these operations are complete on all survivors.
+        // Only dead nodes have not replied: these operations are complete on all survivors.
         finished.into_iter().for_each(|seq| self.complete(seq, true));
         self.start_stages();
         self.advance();
     }
 
-    /// Sets whether the member `node` takes references. While a member takes none, long transfers
-    /// are staged and come by the bulk lane.
+    /// Sets whether the member `node` takes references. While any member takes none, long transfers
+    /// are staged and travel on the bulk lanes.
     pub fn references(&mut self, node: NodeId, taken: bool) {
         if taken {
             self.refusing.remove(node);
@@ -132,7 +132,7 @@ impl Sequencer {
         }
     }
 
-    /// Gives up transfers that are not placed yet and have lost their initiator or a destination.
+    /// Drops transfers that are not placed yet and have lost their initiator or a destination.
     fn give_up_stages(&mut self, dead: &NodeSet) {
         let hit: Vec<StageId> = self
             .stages
@@ -151,7 +151,8 @@ impl Sequencer {
         }
     }
 
-    /// Takes the dead out of the operations under way. Returns those that then wait for no node.
+    /// Removes the dead from the operations under way. Returns the operations that no longer wait
+    /// for a node.
     fn settle_pending(&mut self, dead: &NodeSet) -> Vec<Seq> {
         let mut finished = Vec::new();
         let mut failed = Vec::new();

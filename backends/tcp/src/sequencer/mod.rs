@@ -4,10 +4,10 @@
 //! The root's own [`Engine`](crate::engine::Engine) works below it. It sends the output of
 //! [`Sequencer::take_output`] down the tree and brings back the combined replies.
 //!
-//! A COMPARE-AND-WRITE that writes has two places in the order: its comparison and its write. In
-//! between, some operations wait (module `conflict`): those that would change the compared
-//! variable, and COMPARE-AND-WRITEs that themselves write and compare the variable to be written.
-//! All other operations flow.
+//! A COMPARE-AND-WRITE that writes has two places in the order: its comparison and its write.
+//! Between the two, some operations wait (module `conflict`): operations that would change the
+//! compared variable, and COMPARE-AND-WRITEs that write and compare the variable to be written. All
+//! other operations continue.
 
 mod admission;
 mod answers;
@@ -43,7 +43,7 @@ pub struct Limits {
     pub chunk_bytes: u32,
     /// Bytes of large transfers in flight at a time. A longer transfer travels alone.
     pub stage_window_bytes: u64,
-    /// Operations that are placed and not complete; others queue.
+    /// The most operations that are placed and not complete; others queue.
     pub operation_window: u32,
     /// Requests of one node that are unanswered at a time.
     pub request_window: u32,
@@ -52,7 +52,7 @@ pub struct Limits {
 /// An effect for the driver to carry out.
 #[derive(Debug)]
 pub enum Output {
-    /// A view for every node, and for the root's own engine, before anything else.
+    /// A view for every node, and for the root's own engine. It comes before all other output.
     View(View),
     /// An operation for the tree.
     Down(Down, Bytes),
@@ -76,7 +76,7 @@ pub enum Output {
     },
 }
 
-/// An initiator does something that no correct initiator does. The driver cuts it off.
+/// An initiator does something that no correct initiator does. The driver cuts that node off.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
     /// A request number was used before.
@@ -88,7 +88,7 @@ pub enum RequestError {
     /// More requests than the window allows.
     #[error("more requests are waiting than allowed")]
     WindowExceeded,
-    /// The data is not as long as announced.
+    /// The data does not have the announced length.
     #[error("request {request:?} came with {len} bytes, but announced another number")]
     WrongLength {
         /// The request.
@@ -106,7 +106,7 @@ pub struct Sequencer {
     names: NameTable,
     topology: Topology,
     alive: NodeSet,
-    /// The root's host, if members there can open its memory.
+    /// The root's host, if its members can open the root's memory.
     host: Option<HostId>,
     /// The members on other hosts, or without references.
     elsewhere: NodeSet,
@@ -123,9 +123,9 @@ pub struct Sequencer {
     answers: Answers,
     stages: BTreeMap<StageId, Stage>,
     stage_queue: VecDeque<(NodeId, RequestId)>,
-    /// Bytes of large transfers by reference that have room to be placed and are not complete.
+    /// Bytes of large transfers that go by reference, have room to be placed and are not complete.
     lent_bytes: u64,
-    /// Some of them were given up: others that wait for room may go on.
+    /// A transfer was dropped, so others that wait for room may continue.
     room_made: bool,
     output: VecDeque<Output>,
 }
@@ -178,8 +178,8 @@ impl Sequencer {
         sequencer
     }
 
-    /// Sets the root's host. Members on the same host can open its memory. While all members are
-    /// there, the root sends by reference.
+    /// Sets the root's host. Members on the same host can open its memory. The root sends by
+    /// reference while all members are on its host.
     #[must_use]
     pub fn at_host(mut self, host: Option<HostId>) -> Sequencer {
         self.host = host;
@@ -206,21 +206,21 @@ impl Sequencer {
         self.epoch
     }
 
-    /// Everything before this place is complete everywhere.
+    /// Every operation up to this place is complete on all nodes.
     pub fn low_water(&self) -> Seq {
         self.pending.keys().next().copied().unwrap_or(self.next_seq)
     }
 
-    /// Operations that were placed before `limit`, and transfers that began before it, that are not
-    /// complete.
+    /// Operations that were placed before `limit`, and transfers that began before it, as far as
+    /// they are not complete.
     pub fn older_than(&self, limit: Instant) -> (Vec<Seq>, Vec<StageId>) {
         let old = self.pending.iter().filter(|(_, pending)| pending.since < limit);
         let stages = self.stages.iter().filter(|(_, stage)| stage.is_waiting_since(limit));
         (old.map(|(seq, _)| *seq).collect(), stages.map(|(id, _)| *id).collect())
     }
 
-    /// Takes an operation of `from`, which is a member. `data` is all of its data if it is inline
-    /// or `from` is the root.
+    /// Takes an operation of the member `from`. `data` is its whole data if it is inline or `from`
+    /// is the root.
     ///
     /// # Errors
     /// [`RequestError`]: `from` is at fault and must be cut off.
@@ -236,7 +236,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// The requests that nodes had issued when they compared. They come with the nodes' replies.
+    /// The requests that nodes had issued when they compared, as the nodes' replies report them.
     /// Call this before [`complete`](Self::complete) for the same replies.
     pub fn issued(&mut self, issued: Vec<(NodeId, RequestId)>) {
         let alive = &self.alive;
@@ -244,8 +244,8 @@ impl Sequencer {
     }
 
     /// `node` has answered a ping sent at `asked`, on the link of its requests. If an earlier
-    /// [report](Self::issued) claimed requests that have not come, it is false: no answer waits for
-    /// them any longer. Returns whether there was such a report.
+    /// [report](Self::issued) claimed requests that have not arrived, the report is false, and no
+    /// answer waits for them any longer. Returns whether there was such a report.
     pub fn answered(&mut self, node: NodeId, asked: Instant) -> bool {
         let was_false = self.answers.answered(node, asked, &self.queues);
         if was_false {
@@ -259,7 +259,7 @@ impl Sequencer {
         self.answers.awaited_since(limit)
     }
 
-    /// All nodes have carried out `seq`. `verdict` says whether its comparison holds.
+    /// All nodes have carried out `seq`. `verdict` tells whether its comparison holds.
     pub fn complete(&mut self, seq: Seq, verdict: bool) {
         let Some(pending) = self.pending.remove(&seq) else { return };
         let open = self.open.remove(&seq);

@@ -1,5 +1,5 @@
-//! Operations that wait for their place. There is one queue per initiator; heads are served in
-//! order of arrival.
+//! Operations that wait for their place. Each initiator has a queue. Heads are served in order of
+//! arrival.
 
 use crate::wire::{Request, RequestId, StageId};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use storm_primitives::{NodeId, PrimitiveError};
 /// How far an operation has come towards its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The operation can be placed when its turn comes.
+    /// The operation can be placed as soon as the rules of the order allow it.
     Ready,
     /// A large transfer that waits for room.
     AwaitingRoom,
@@ -17,9 +17,9 @@ pub(super) enum Progress {
     Staging(StageId),
     /// A large transfer that all destinations hold.
     Staged(StageId),
-    /// A large transfer that has room and goes by reference all the way.
+    /// A large transfer that has room and travels by reference all the way.
     Lent,
-    /// A COMPARE-AND-WRITE whose comparison is under way.
+    /// A COMPARE-AND-WRITE that is being compared.
     Comparing,
     /// The operation fails when its turn comes.
     Failed(PrimitiveError),
@@ -64,7 +64,7 @@ impl Queues {
         self.queues.get(&node).is_some_and(|queue| queue.last >= Some(request))
     }
 
-    /// Whether they have come and are placed.
+    /// Whether `request` of `node` and all its earlier requests have come and are placed.
     pub(super) fn has_placed(&self, node: NodeId, request: RequestId) -> bool {
         let waits = self.head(node).is_some_and(|first| first.request.id <= request);
         self.has_come(node, request) && !waits
@@ -115,7 +115,7 @@ impl Queues {
         waiting.get_mut(at).filter(|queued| queued.request.id == request)
     }
 
-    /// Forgets all requests of `node`; its next life starts anew.
+    /// Forgets all requests of `node`; its next incarnation starts anew.
     pub(super) fn forget(&mut self, node: NodeId) {
         if let Some(queue) = self.queues.remove(&node)
             && let Some(head) = queue.waiting.front()

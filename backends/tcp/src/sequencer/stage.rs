@@ -1,8 +1,9 @@
 //! Large transfers. Their data first reaches all destinations, a bounded amount at a time. Only
-//! then are they placed in the order.
+//! then is a transfer placed in the order.
 //!
-//! A transfer from the root to members on its own host is a short message of any length, because it
-//! refers to the sender's memory. It is placed as soon as there is room for it.
+//! A transfer from the root to members on its own host needs only a short message, however long its
+//! data is, because the message refers to the sender's memory. It is placed as soon as there is
+//! room for it.
 
 use super::queue::Progress;
 use super::{Output, RequestError, Sequencer};
@@ -26,8 +27,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Whether the root has had all of the data since before `limit` and a destination still lacks
-    /// some.
+    /// Whether the root has had all of the data since before `limit` while a destination still
+    /// lacks some.
     pub(super) fn is_waiting_since(&self, limit: Instant) -> bool {
         !self.held_by_all && self.received == self.total && self.since < limit
     }
@@ -62,7 +63,7 @@ impl Sequencer {
         }
     }
 
-    /// Whether a transfer of `bytes` from the root goes by reference all the way, in one piece.
+    /// Whether a transfer of `bytes` from the root travels by reference all the way, in one piece.
     fn is_lent(&self, bytes: u64) -> bool {
         let all_here = self.elsewhere.is_empty() && self.refusing.is_empty();
         all_here && bytes <= u64::from(self.limits.chunk_bytes)
@@ -96,7 +97,7 @@ impl Sequencer {
         }
     }
 
-    /// Takes data of a granted transfer of `from`.
+    /// Takes data of a transfer of `from` that was granted.
     ///
     /// # Errors
     /// [`RequestError::WrongLength`] if the data does not fit the rest of the transfer.
@@ -108,7 +109,7 @@ impl Sequencer {
         payload: &Bytes,
     ) -> Result<(), RequestError> {
         let found = self.stages.iter().find(|(_, s)| s.initiator == from && s.request == request);
-        // The transfer was given up in the meantime: late data does no harm.
+        // The transfer was dropped in the meantime: late data does no harm.
         let Some((id, stage)) = found else { return Ok(()) };
         let len = payload.len() as u64;
         if stage.received != offset || len > stage.total - stage.received || len == 0 {

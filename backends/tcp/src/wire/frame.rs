@@ -5,8 +5,8 @@
 //! | body   | payload  | body ... | payload ... |    lengths: u32, little-endian
 //! ```
 //!
-//! The reader sets the longest frame that it accepts before any room is made for it. The message
-//! types define the body.
+//! The reader sets the longest frame that it accepts, and allocates nothing for a longer one. The
+//! message types define the body.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
@@ -22,12 +22,12 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 pub const MAX_PAYLOAD_BYTES: usize = (1 << 20) + (4 << 10);
 /// The longest frame before a peer has shown that it belongs here.
 const MAX_HELLO_BYTES: usize = 4096;
-/// The initial buffer for bytes of any peer.
+/// The initial buffer for the bytes of a peer.
 const READ_BLOCK_BYTES: usize = 16 << 10;
-/// The smallest block that is reused: memory fresh from the system costs as much as the copy into
+/// The smallest block that is reused. Fresh memory from the system costs as much as the copy into
 /// it.
 const MIN_REUSED_BYTES: usize = 64 << 10;
-/// Read along with a long frame: the header tells how long the next frame is.
+/// Read together with a long frame. The header tells how long the next frame is.
 const NEXT_HEADER_BYTES: usize = 64;
 /// Blocks kept for reuse: some 10 MiB with chunks of 1 MiB.
 const MAX_RETIRED: usize = 10;
@@ -46,7 +46,7 @@ pub enum DecodeError {
     /// The body is not the message that this link carries.
     #[error("a frame is not the message expected here")]
     Malformed(#[from] postcard::Error),
-    /// The body goes on after the message.
+    /// The body continues after the message.
     #[error("{extra} bytes follow the message in a frame")]
     Trailing {
         /// The number of extra bytes.
@@ -57,7 +57,7 @@ pub enum DecodeError {
 /// One frame as it was received.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// All of it, to be forwarded as it is.
+    /// The whole frame, to be forwarded unchanged.
     pub raw: Bytes,
     /// The offset of the payload in `raw`.
     payload_at: usize,
@@ -114,7 +114,7 @@ fn head<T: Serialize>(message: &T, payload_len: usize) -> BytesMut {
 }
 
 /// Reads one message and its payload from the start of `bytes`, as a link in use does. `None` if
-/// they are cut short. For fuzzing.
+/// the bytes end too early. For fuzzing.
 ///
 /// # Errors
 /// [`DecodeError`] if no continuation can make `bytes` a frame.
@@ -141,7 +141,7 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// For a peer that has said nothing yet: accepts only short frames.
+    /// For a peer that has sent nothing yet: accepts only short frames.
     pub fn new() -> FrameBuffer {
         let (buffer, retired) = (BytesMut::new(), VecDeque::new());
         FrameBuffer {
@@ -153,14 +153,14 @@ impl FrameBuffer {
         }
     }
 
-    /// The peer belongs here: accepts frames of any length of the protocol.
+    /// The peer has proved to belong to the cluster: accepts all frames that the protocol allows.
     pub fn admit(&mut self) {
         self.max_body_bytes = MAX_BODY_BYTES;
         self.max_payload_bytes = MAX_PAYLOAD_BYTES;
     }
 
     /// Takes bytes that another carrier delivered in order. If they are exactly one frame, returns
-    /// it without a copy.
+    /// the frame without a copy.
     ///
     /// # Errors
     /// [`DecodeError::TooLong`].
@@ -183,8 +183,8 @@ impl FrameBuffer {
 
     /// The buffer for the next read, with room in it.
     pub fn spare(&mut self) -> &mut BytesMut {
-        // Room for the rest of the current frame and the header of the next. One call then reads a
-        // chunk into a block of its own.
+        // Makes room for the rest of the current frame and the header of the next. A single call
+        // then reads a chunk into a block of its own.
         let wanted = match self.announced() {
             Ok(Some(len)) => (len + NEXT_HEADER_BYTES).saturating_sub(self.buffer.len()),
             _ => self.last_long_bytes,
@@ -220,8 +220,8 @@ impl FrameBuffer {
         !self.retired.is_empty() || self.last_long_bytes > 0
     }
 
-    /// Frees the kept blocks, because no long frame has followed for a while. Bytes of the next
-    /// frame stay.
+    /// Frees the kept blocks, because no long frame has followed for a while. Keeps the bytes of
+    /// the next frame.
     pub(crate) fn let_go(&mut self) {
         self.retired.clear();
         self.last_long_bytes = 0;

@@ -1,7 +1,8 @@
-//! The messages of the protocol. `PROTOCOL.md` of this crate lists sender and time of each.
+//! The messages of the protocol. `PROTOCOL.md` of this crate has the sender and the occasion of
+//! each.
 //!
-//! There are five links and five types. A message on the wrong link does not decode into something
-//! that its reader could mistake for its own.
+//! There are five links, each with its own message type. A reader cannot decode a message of
+//! another link as one of its own.
 
 use crate::shared_memory::{HostId, Reference};
 use serde::{Deserialize, Serialize};
@@ -20,13 +21,14 @@ pub const PROTOCOL_VERSION: u32 = 14;
 )]
 pub struct Seq(pub u64);
 
-/// A large transfer on its way to its destinations, before it is placed in the order. Numbers grow.
+/// A large transfer on its way to its destinations, before it is placed in the order. Numbers
+/// increase.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct StageId(pub u64);
 
-/// A node's number for one of its requests. Numbers grow.
+/// A node's number for one of its requests. Numbers increase.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -37,14 +39,14 @@ pub struct RequestId(pub u64);
 pub enum Hello {
     /// To the root: a node wants to be a member. The connection becomes its control link.
     Join(Join),
-    /// To the parent: a member opens a lane of its link in the tree.
+    /// To the parent: a member opens a lane of the link between them.
     Tree(TreeHello),
 }
 
 /// The identity of a joining node, and its settings that must fit the root's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
-    /// [`PROTOCOL_VERSION`] of the node. First, so that any version can read it.
+    /// [`PROTOCOL_VERSION`] of the node. It is the first field, so that every version can read it.
     pub version: u32,
     /// The cluster that it wants to join.
     pub cluster: String,
@@ -56,7 +58,7 @@ pub struct Join {
     pub listen: SocketAddr,
     /// The name of the network that carries its lanes ([`Fabric`](crate::fabric::Fabric)).
     pub fabric: String,
-    /// Its host, if it takes references to memory there.
+    /// The node's host, if it takes references to memory there.
     pub host: Option<HostId>,
 }
 
@@ -92,7 +94,7 @@ pub struct Welcome {
     pub inline_limit_bytes: u32,
     /// Data of longer transfers travels in chunks of this many bytes.
     pub chunk_bytes: u32,
-    /// How many requests of the node may be unanswered at a time.
+    /// The most requests of the node that may be unanswered at a time.
     pub request_window: u32,
 }
 
@@ -134,7 +136,7 @@ pub enum Refusal {
         /// The network that the node named.
         node: String,
     },
-    /// The root has a table of names, which lacks this name.
+    /// The root has a table of names that lacks this name.
     UnknownName {
         /// The name given.
         name: String,
@@ -168,7 +170,7 @@ pub struct TreeHello {
     pub epoch: Epoch,
     /// The lane.
     pub lane: Lane,
-    /// Its host, if it takes references to memory there; on the bulk lane.
+    /// The child's host, if it takes references to memory there. Only on the bulk lane.
     pub host: Option<HostId>,
     /// The offer of the child's end, if another network carries the lane. The parent then answers
     /// with a [`LaneAnswer`].
@@ -182,8 +184,7 @@ pub struct LaneAnswer {
     pub offer: Vec<u8>,
 }
 
-/// The two connections between a parent and a child: an operation never waits
-/// behind a chunk.
+/// The two connections between a parent and a child. An operation never waits behind a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lane {
     /// Operations down, replies up.
@@ -208,14 +209,14 @@ pub struct Member {
 pub struct View {
     /// Its version.
     pub epoch: Epoch,
-    /// The number of positions of the tree; higher positions are gone.
+    /// The number of positions in the tree. Higher positions no longer exist.
     pub len: u32,
     /// The positions that have a new holder, from the smallest.
     pub changes: Vec<(u32, Member)>,
     /// Large transfers on their way to their destinations.
     pub stages: Vec<StageId>,
     /// Large transfers that all destinations hold and that are placed in the order. Nodes that have
-    /// not carried them out keep them; no node sends them.
+    /// not carried them out keep the data; no node sends it.
     pub committed: Vec<StageId>,
     /// Later transfers, from this number on, are newer than this view.
     pub next_stage: StageId,
@@ -257,7 +258,7 @@ pub enum FromNode {
         /// The payload's offset in the transfer, in bytes.
         offset: u64,
     },
-    /// The link to the parent broke under this epoch, though both ends may live.
+    /// The link to the parent broke in this epoch, though both ends may be alive.
     LinkLost {
         /// The epoch.
         epoch: Epoch,
@@ -267,8 +268,8 @@ pub enum FromNode {
         /// The ping's number.
         number: u64,
     },
-    /// The node closes the link and goes on. An end without this message means that its process
-    /// ended. As the first message: the node gives up joining.
+    /// The node closes the link, and its process continues. An end without this message means that
+    /// the process has ended. If it is the first message, the node gives up joining.
     Parting,
     /// Whether the node takes references from now on: references of its parent failed, or may work
     /// again.
@@ -316,17 +317,17 @@ impl Primitive {
 }
 
 /// Express lane, parent to child: one operation with its place in the order. The payload is the
-/// data of [`Operation::Put`]. Between members on one host, long data is not in the payload: a
-/// reference says where it is.
+/// data of [`Operation::Put`]. Between members on one host, long data is not in the payload.
+/// Instead, a reference tells where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
     /// The view under which it travels.
     pub epoch: Epoch,
     /// Its place in the order.
     pub seq: Seq,
-    /// Everything before this place is complete everywhere.
+    /// Every operation up to this place is complete on all nodes.
     pub done: Seq,
-    /// The nodes that carry it out; the others only pass it on.
+    /// The nodes that carry the operation out. The others only pass it on.
     pub dest: NodeSet,
     /// The operation to carry out.
     pub operation: Operation,
@@ -393,8 +394,8 @@ pub enum Up {
         epoch: Epoch,
         /// The operations.
         acks: Vec<(Seq, bool)>,
-        /// For replies to comparisons: nodes that had sent the root requests without an outcome
-        /// when they compared, each with the last of them that is prompt.
+        /// For replies to comparisons: the nodes that had sent the root requests without an outcome
+        /// when they compared. Each comes with the last of these requests that is prompt.
         issued: Vec<(NodeId, RequestId)>,
     },
     /// The child and all nodes below hold a large transfer in full.
@@ -426,18 +427,18 @@ pub struct Attach {
 }
 
 /// Bulk lane, parent to child: the payload is a piece of a large transfer. Between members on one
-/// host it may be empty, and a reference says where the piece is.
+/// host it may be empty, and a reference tells where the piece is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The view under which it travels.
     pub epoch: Epoch,
     /// The transfer.
     pub stage: StageId,
-    /// The nodes that need it; the others only pass it on.
+    /// The nodes that need the piece. The others only pass it on.
     pub dest: NodeSet,
     /// Length of the whole transfer in bytes.
     pub total: u64,
-    /// The piece's offset in it, in bytes.
+    /// The piece's offset in the transfer, in bytes.
     pub offset: u64,
     /// The reference to the piece, if it is not the payload.
     pub shared: Option<Reference>,

@@ -1,6 +1,6 @@
 //! The contents of the connections: frames, and the messages in them.
 //!
-//! Nothing here opens a socket. Every decoder is bounded and takes hostile bytes.
+//! No code here opens a socket. Every decoder is bounded and accepts hostile bytes.
 
 mod frame;
 mod message;

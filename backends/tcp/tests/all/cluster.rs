@@ -1,5 +1,5 @@
-//! A cluster in one process: joining, the three primitives with small and large data, and the
-//! effects of a death.
+//! A cluster in one process: joins, the three primitives with small and large data, and the effects
+//! of a death.
 
 use std::net::SocketAddr;
 use std::task::Poll;
@@ -157,8 +157,8 @@ fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
     });
 }
 
-/// A joining node that was dropped counted as a process that had ended, and its jobs were soon
-/// started elsewhere.
+/// A joining node that was dropped once counted as an ended process, so its jobs were soon started
+/// elsewhere.
 #[test]
 fn a_node_that_gives_up_joining_has_not_died() {
     run(async {

@@ -1,5 +1,5 @@
-//! The conformance suite on clusters whose nodes share the suite's thread, as in the daemons' own
-//! tests and the embedded cluster.
+//! The conformance suite on clusters whose nodes share the suite's thread. The daemons' own tests
+//! and the embedded cluster use such clusters.
 
 use crate::local_cluster::LocalFactory;
 

@@ -1,5 +1,5 @@
 //! The pure parts together, in memory. Nodes die at any time and messages arrive in any order.
-//! Still, every operation has one outcome, and the outcome is true on all survivors.
+//! Every operation must still have one outcome, and the outcome must be true on all survivors.
 
 use crate::engine_world::World;
 use bytes::Bytes;
@@ -113,7 +113,7 @@ fn judge(world: &World, plan: &Plan, issued: &[Issued]) -> Result<(), TestCaseEr
         match outcome {
             Some(Ok(_)) => prop_assert!(done, "{by} {id:?} succeeded: {seen:?}"),
             Some(Err(_)) => prop_assert!(untouched, "{by} {id:?} failed: {seen:?}"),
-            // Its initiator is dead: all or nothing.
+            // The initiator is dead: the operation was carried out everywhere or nowhere.
             None => prop_assert!(done || untouched, "{by} {id:?}: {seen:?}"),
         }
     }
@@ -161,8 +161,8 @@ fn scenario(
     Ok(())
 }
 
-/// Each was found by the test below. The bugs: pieces of an older view were taken for a gap; a
-/// committed transfer was sent again to a node that had carried it out; a new parent forgot that
+/// The test below found each of these bugs. Pieces of an older view were taken for a gap. A
+/// committed transfer was sent again to a node that had carried it out. A new parent forgot that
 /// its child held a transfer unknown to the parent.
 #[test]
 fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
@@ -171,7 +171,7 @@ fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
     scenario(1258358205705641318, (10, 0), 16, 3)
 }
 
-/// Every sweep of the tree would wake every node twice.
+/// Each extra sweep of the tree would wake every node twice.
 #[test]
 fn data_by_reference_is_neither_staged_nor_committed() {
     let plan = plan();
@@ -193,7 +193,7 @@ fn data_by_reference_is_neither_staged_nor_committed() {
     assert_eq!([lent_of(0), lent_of(40), lent_of(96)], [0, 0, 1]);
 }
 
-/// Long data came between the strobes to a node that had refused references.
+/// Long data once came between the strobes to a node that had refused references.
 #[test]
 fn data_is_staged_for_a_member_until_it_takes_references_again() {
     let plan = plan();

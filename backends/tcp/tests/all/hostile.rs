@@ -1,5 +1,4 @@
-//! Strangers, broken members and slow readers: the cluster neither stops nor
-//! grows.
+//! Unknown peers, broken members and slow readers: the cluster neither stops nor grows.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -57,8 +56,8 @@ fn free_ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|one| one.local_addr().expect("bound").port()).collect()
 }
 
-/// First messages of a stranger: nonsense, a hello of an unknown node, or that of a member, each
-/// followed by more.
+/// First messages of an unknown peer: nonsense, a hello of an unknown node, or a member's hello,
+/// each followed by more bytes.
 fn openings(plan: &Plan, number: usize) -> Vec<u8> {
     let tree = |node, epoch, lane| {
         let (version, cluster) = (PROTOCOL_VERSION, String::from("storm"));
@@ -148,13 +147,13 @@ fn any_bytes_on_any_port_do_no_harm() {
     });
 }
 
-/// A node on a thread of its own, which is frozen from the signal of `freeze` until `thaw`.
+/// A node on a thread of its own. It is frozen from the signal of `freeze` until `thaw`.
 fn freezable(root: SocketAddr, layout: Layout, freeze: EventId, thaw: mpsc::Receiver<()>) {
     run(async {
         let node = Node::join(NodeConfig::new(root, "slow", loopback(0), layout)).await;
         let node = node.expect("joins");
         assert_eq!(node.await_event(freeze).await, Ok(()));
-        // Blocks the thread, as SIGSTOP does a process.
+        // Blocks the thread, as SIGSTOP blocks a process.
         thaw.recv().expect("the test goes on");
         node.closed().await;
     });

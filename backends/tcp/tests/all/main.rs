@@ -1,6 +1,6 @@
-//! Clusters whose nodes share a thread, with and without real connections. Tests that start
+//! Clusters with all nodes on one thread, with and without real connections. Tests that start
 //! processes (`conformance_processes`) or change a limit of their own process (`strangers`) are
-//! programs apart.
+//! separate programs.
 
 mod cluster;
 mod conformance_local;

@@ -1,5 +1,5 @@
-//! Reports that a node had issued requests, true or false: an answer waits for such a request no
-//! longer than the node takes to send all it has.
+//! Reports that a node had issued requests, true or false. An answer waits for such a request no
+//! longer than the node takes to send all its requests.
 
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -123,7 +123,7 @@ fn an_excessive_acknowledgement_holds_answers_until_the_node_is_asked() {
     assert_eq!(root.outcomes(), []);
     assert!(root.sequencer.answered(ASKED, Instant::from_nanos(11)));
     assert_eq!(root.outcomes(), [(asked, Ok(true))]);
-    // The false report is not believed later either.
+    // The false report stays disbelieved.
     let next = root.ask(1).expect("there is room");
     assert_eq!(root.outcomes(), [(next, Ok(true))]);
 }

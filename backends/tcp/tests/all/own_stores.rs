@@ -1,5 +1,5 @@
-//! A node's operations are ordered before everything that follows from its later stores: in any
-//! tree, for any order of messages, and while the tree changes.
+//! A node's operations are ordered before everything that follows from its later stores. The order
+//! holds in any tree, for any order of messages, and while the tree changes.
 
 use crate::engine_world::World;
 use bytes::Bytes;
@@ -29,8 +29,9 @@ fn some_steps(world: &mut World) {
     }
 }
 
-/// One node issues, then stores. Another node asks for the store, and issues when it gets TRUE. The
-/// second operation must be the last everywhere. Other nodes may die.
+/// One node issues an operation, then stores. Another node compares the stored variable, and issues
+/// an operation when it gets TRUE. The second operation must be the last on every node. Other nodes
+/// may die.
 fn scenario(seed: u64, nodes: u32, deaths: u32, mutant: bool) -> Result<(), TestCaseError> {
     let mut builder = Layout::builder();
     let words = builder.vars::<u64>("words", ROUNDS as u32);
@@ -64,7 +65,7 @@ fn scenario(seed: u64, nodes: u32, deaths: u32, mutant: bool) -> Result<(), Test
     }
     world.run_to_rest();
     for (round, second) in (0..).zip(seconds) {
-        // If its initiator did not know that a destination was dead, the operation fails and writes
+        // If the initiator did not know that a destination was dead, the operation fails and writes
         // nowhere.
         let is_everywhere = world.outcomes.get(&second) == Some(&Ok(true));
         prop_assert!(is_everywhere || deaths > 0, "no outcome in round {}", round);

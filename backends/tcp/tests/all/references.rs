@@ -1,4 +1,4 @@
-//! A node whose parent, played here, refers to memory that does not exist.
+//! A node with a parent, played by the test, that refers to memory that does not exist.
 
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const BLOCK_BYTES: u64 = 1 << 20;
-/// The number of late references that a node takes for accidents.
+/// The number of late references that a node accepts as coincidence.
 const ACCIDENTS: u64 = 3;
 
 fn plan() -> (Layout, Region) {
@@ -74,8 +74,8 @@ async fn lanes(listener: &TcpListener) -> (Peer, Peer, TreeHello) {
     (express, bulk, hello)
 }
 
-/// The root's side: lets the node in, then sends it bad references under one view after the other
-/// until it refuses. Returns the number of references, and the node's hello to its next parent.
+/// The root's side: lets the node in, then sends it bad references, one view after the other, until
+/// it refuses. Returns the number of references, and the node's hello to its next parent.
 async fn mislead(listener: &TcpListener, reference: Reference, block: Region) -> (u64, TreeHello) {
     let mut control = Peer::accept(listener).await;
     let Hello::Join(join) = control.hello().await else { panic!("it does not join") };
@@ -126,8 +126,8 @@ async fn mislead(listener: &TcpListener, reference: Reference, block: Region) ->
     unreachable!("it refuses at some time")
 }
 
-/// A node refused references for the rest of its life after a single late one. The root was not
-/// told, and sent it all long data between the strobes.
+/// A node once refused references for the rest of its incarnation after a single late one. The root
+/// did not know, and sent it all long data between the strobes.
 #[test]
 fn a_node_refuses_references_only_after_several_and_tells_the_root() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,9 +1,10 @@
-//! The machines of a cluster's nodes: all nodes on this machine, or on two. A starter on the other
-//! machine, which is this program too, runs processes there for the suite.
+//! The machines of a cluster's nodes: all nodes on this machine, or on two. This program also runs
+//! on the other machine as a starter, which starts processes there for the suite.
 //!
-//! Each connection to the starter is one process. First comes its environment, entries `NAME=value`
-//! with a zero byte after each, and an empty entry at the end. Then every byte is a signal to send,
-//! answered by the same byte. The process ends with the connection.
+//! Each connection to the starter is one process. The suite first sends the environment: entries
+//! `NAME=value`, each followed by a zero byte, and an empty entry at the end. From then on, every
+//! byte is a signal to deliver, and the starter answers with the same byte. The process ends with
+//! the connection.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -53,8 +54,8 @@ impl Machines {
         self.own
     }
 
-    /// The address of the machine of `node`. With a fan-out of two and nobody dead, each node is on
-    /// another machine than its parent: all lanes cross between the two.
+    /// The address of the machine of `node`. With a fan-out of two and no dead node, each node is
+    /// on another machine than its parent, so all lanes cross between the two.
     pub(crate) fn of(&self, node: NodeId) -> IpAddr {
         let depth = (node.0 + 1).ilog2();
         match self.other {
@@ -81,7 +82,7 @@ impl Machines {
 }
 
 impl Process {
-    /// Sends it a signal. Returns when the process has got it or is gone.
+    /// Sends the process a signal. Returns when the process has received it or is gone.
     pub(crate) async fn signal(&self, signal: Signal) {
         match self {
             Process::Here(child) => {
@@ -108,7 +109,7 @@ impl Drop for Process {
     }
 }
 
-/// Serves as the starter for ever, if the environment says so.
+/// Serves as the starter until killed, if the environment asks for it.
 pub(crate) fn serve_if_starter() {
     let Ok(address) = std::env::var(STARTER_VARIABLE) else { return };
     let listener = TcpListener::bind(address).expect("an address of this machine");
@@ -119,7 +120,7 @@ pub(crate) fn serve_if_starter() {
     }
 }
 
-/// Runs one process for as long as the suite wants it.
+/// Runs one process until the suite ends it.
 fn serve(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);

@@ -1,5 +1,5 @@
-//! Clusters of processes with a key, on loopback as the product's local clusters, or on two
-//! machines ([`machines`]). The suite's process is no node. Each node is this test's own
+//! Clusters of processes with a key, on loopback like the product's local clusters, or on two
+//! machines ([`machines`]). The suite's process is not a node. Each node is this test's own
 //! executable, started for one test: `node_process`.
 
 mod machines;
@@ -61,7 +61,7 @@ impl ProcessCluster {
         let (key, machines) = (ClusterKey::generate()?, Machines::from_env());
         let mm = RemoteNode::start(&machines, NodeId::MM, None, &key).await?;
         let root = mm.root_addr();
-        // In the order of their ids, so that the tree is the same every time.
+        // Started in the order of their ids, so that the tree is always the same.
         let mut nodes = BTreeMap::from([(NodeId::MM, Rc::new(mm))]);
         for id in (1..=compute_nodes).map(NodeId) {
             let node = RemoteNode::start(&machines, id, Some(root), &key).await?;

@@ -1,5 +1,5 @@
-//! The process of one node: joins, serves the suite's agent, and kills itself at a chosen frame
-//! when told to.
+//! The process of one node. It joins, serves the suite's agent, and kills itself at a chosen frame
+//! if the suite asks for it.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -44,11 +44,11 @@ pub(crate) const ARMED: u8 = 4;
 
 /// The largest cluster of the suite.
 const MAX_NODES: u32 = 64;
-/// How long until a node with a fabric counts as frozen. Its machine is emulated, and a healthy
-/// node may not run for seconds there.
+/// How long a node with a fabric must be silent to count as frozen. Its machine is emulated, and a
+/// healthy node may not run for seconds there.
 const EMULATED_HANG_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long until a host on another machine counts as cut off. Packets between the machines are
-/// lost, and TCP takes its time to send one a third time.
+/// How long a host on another machine must be silent to count as cut off. Packets between the
+/// machines are lost, and TCP needs time to send one a third time.
 const LOSSY_PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The process of one node, as its environment describes it.
@@ -63,7 +63,7 @@ pub(crate) struct NodeProcess {
 /// Frames that may still pass before the process kills itself.
 type Countdown = Rc<Cell<Option<u64>>>;
 
-/// The frames to be sent to the suite.
+/// The frames that are to be sent to the suite.
 #[derive(Default)]
 struct Outbox {
     frames: RefCell<VecDeque<Vec<u8>>>,
@@ -71,7 +71,7 @@ struct Outbox {
 }
 
 impl NodeProcess {
-    /// The process that the environment asks for, if it asks for one.
+    /// The process that the environment describes, if it does.
     pub(crate) fn from_env() -> Option<NodeProcess> {
         let read = |name| std::env::var(name).ok();
         Some(NodeProcess {
@@ -83,7 +83,7 @@ impl NodeProcess {
         })
     }
 
-    /// Runs until the suite goes away. `fabric` makes the fabric of this node, given its machine's
+    /// Runs until the suite is gone. `fabric` makes the fabric of this node, given its machine's
     /// address; `None` means TCP.
     pub(crate) fn run(self, fabric: impl FnOnce(u32, IpAddr) -> Option<Rc<dyn Fabric>>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -187,7 +187,7 @@ fn count_down(countdown: &Countdown) {
     match countdown.get() {
         None => {}
         Some(0) => {
-            // Nothing runs after this call, as in a power failure.
+            // No code runs after this call, as in a power failure.
             kill(Pid::this(), Signal::SIGKILL).expect("its own process");
         }
         Some(left) => countdown.set(Some(left - 1)),

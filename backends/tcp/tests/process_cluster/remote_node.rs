@@ -85,12 +85,12 @@ impl RemoteNode {
 
     pub(crate) async fn call(&self, command: Command) -> Result<Reply, NodeGone> {
         let (id, bytes) = self.agent.request(command).expect("a short command");
-        // If the node is gone, so is the queue's other end.
+        // If the node is gone, so is the receiver of the queue.
         let _ = self.to_node.send(frame(TO_AGENT, &bytes));
         self.agent.reply(id).await
     }
 
-    /// Tells the process to kill itself before the `step`-th frame from now.
+    /// Makes the process kill itself before the `step`-th frame from now.
     pub(crate) async fn arm(&self, step: u64) {
         let _ = self.to_node.send(frame(TO_ARM, &step.to_le_bytes()));
         let (armed, gone) = (self.armed.notified(), self.gone.notify.notified());

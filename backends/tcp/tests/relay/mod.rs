@@ -1,5 +1,5 @@
-//! A relay between a node and the root. It passes on the bytes of both, keeps a copy, and changes
-//! them when told to.
+//! A relay between a node and the root. It forwards the bytes of both sides, keeps a copy, and
+//! tampers with them on request.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -21,7 +21,8 @@ pub(crate) enum Tampering {
     Flip,
     /// The first byte is passed on, then the connection ends.
     Cut,
-    /// Forged bytes come first: a head that announces the longest record, and more than that.
+    /// Forged bytes come first: a header that announces the longest record, and more bytes than
+    /// that.
     Inject,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of verbs. Each message says where to look.
+//! Errors of verbs. Each message tells the operator where to look.
 
 use std::io;
 use thiserror::Error;
@@ -60,7 +60,7 @@ pub enum VerbsError {
         /// The limit.
         limit: u64,
     },
-    /// The process may not lock enough memory for an adapter's queue.
+    /// The process is not allowed to lock enough memory for an adapter's queue.
     #[error(
         "{call} on {device}: out of memory; an adapter's queues need locked memory, and this \
          process may have {limit} bytes (RLIMIT_MEMLOCK); raise it with LimitMEMLOCK= or `ulimit \

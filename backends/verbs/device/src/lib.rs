@@ -1,11 +1,11 @@
 //! Verbs of InfiniBand and RoCE: the objects of `libibverbs`, as owned values.
 //!
-//! The library, `libibverbs.so.1`, is loaded on first use: it is not needed to build the program,
-//! nor to run anything else. [`guard`] makes the calls, each with its safety argument. [`abi`] has
-//! the layouts. [`port_address`] chooses the address by which a port is known.
+//! The library, `libibverbs.so.1`, is loaded on first use. Neither the build nor a program without
+//! verbs needs it. [`guard`] makes the calls, each with its safety argument. [`abi`] has the
+//! layouts. [`port_address`] chooses the address that identifies a port.
 //!
-//! This crate does not define the data that travels. Its users do: the lanes of
-//! `storm-backend-verbs` and the ranks of `storm-mpi`.
+//! This crate does not define the messages. Its users do: the lanes of `storm-backend-verbs` and
+//! the ranks of `storm-mpi`.
 
 pub mod abi;
 pub mod guard;

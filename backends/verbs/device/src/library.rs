@@ -29,8 +29,8 @@ fn load() -> Result<Functions, VerbsError> {
     // The library stays loaded, because its functions are used for ever.
     std::mem::forget(library);
     // When a process forks, kernels before 5.12 may move the pages of its queues, unless this call
-    // was made (ibv_fork_init(3)). On later kernels the call does nothing. SAFETY: the call has no
-    // arguments. If other code in this process has registered memory before, the call fails and
+    // was made (ibv_fork_init(3)). On later kernels, the call does nothing. SAFETY: the call has no
+    // arguments. If other code in this process has already registered memory, the call fails and
     // changes nothing.
     let code = unsafe { (functions.fork_init)() };
     if code != 0 {

@@ -1,4 +1,4 @@
-//! Chooses the address by which a port is known.
+//! Chooses the address that identifies a port.
 
 use crate::VerbsError;
 use crate::abi::Gid;
@@ -8,21 +8,22 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The kernel's name for RoCE version 2 in the table of types.
 const ROCE_V2: &str = "RoCE v2";
 
-/// The wish for the address by which a port is known.
+/// The requested address of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// The index of the address in the port's table of GIDs. Default none, which takes the first
-    /// that exists: the index of `address`, the index of the first RoCE version 2 address over
-    /// IPv4, or 0. InfiniBand has only index 0.
+    /// The index of the address in the port's table of GIDs. Default none: the first of these that
+    /// exists is taken. They are the index of `address`, the index of the first RoCE version 2
+    /// address over IPv4, and 0. InfiniBand has only index 0.
     pub gid_index: Option<u8>,
-    /// The address by which others know this host; used with RoCE only.
+    /// The address by which other nodes know this host. Used with RoCE only.
     pub address: Option<IpAddr>,
 }
 
-/// Chooses the address by which a port is known: its index in the port's table, and its value.
+/// Chooses the address that identifies a port. Returns its index in the port's table, and its
+/// value.
 ///
 /// # Errors
-/// [`VerbsError::NoGid`] if the wished index has no address, or the port has none.
+/// [`VerbsError::NoGid`] if the requested index has no address, or the port has none.
 pub fn choose(wish: &Wish, device: &OpenDevice, port: &Port) -> Result<(u8, Gid), VerbsError> {
     let none = |wanted: String| {
         let (device, port) = (device.name().to_owned(), port.number);

@@ -1,4 +1,4 @@
-//! A connected lane: takes completions as they come, and wakes its reader and its writer.
+//! A connected lane: processes its completions, and wakes its reader and its writer.
 
 use super::filler::Filler;
 use super::granter::Granter;
@@ -23,43 +23,43 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 
 /// Messages on the express lane between two readings of the clock. A reading delays the message
-/// behind it. Before every eighth message, it would show in half of all measured times.
+/// behind it. With a reading before every eighth message, half of all measured times were longer.
 const MESSAGES_PER_CLOCK: u32 = 32;
 
 /// A lane in use.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Declared before `duty`: once the pipe is gone, nobody writes to the duty's blocks.
+    /// Declared before `duty`: once the pipe is dropped, no adapter writes to the duty's blocks.
     pipe: Pipe,
     duty: RefCell<Duty>,
     has_ended: Cell<bool>,
     why: RefCell<Option<Arc<LaneError>>>,
     queue: Arc<CompletionQueue>,
-    /// Whether short messages may come in slots, as on an express lane.
+    /// Whether short messages may arrive in slots, as on an express lane.
     has_slots: bool,
     /// The completions that raise a notification.
     armed: Cell<Option<Wanted>>,
     /// A writer waits for room.
     blocked: Cell<bool>,
-    /// The oldest request under way at the last check, and whether it caused a look at the port.
+    /// The oldest request under way at the last check, and whether it caused a check of the port.
     seen: Cell<Option<(u64, bool)>>,
-    /// Something has arrived since the last read.
+    /// Whether something has arrived since the last read.
     arrived: Cell<bool>,
     /// While this is under way, the reader polls for completions itself and is not woken. Before it
-    /// waits, it reads everything present.
+    /// waits, it reads everything that has arrived.
     looking: Looking,
     /// The waiting reader, and until when it waits.
     reader: RefCell<Option<Waker>>,
     alarm: RefCell<Option<Pin<Box<Sleep>>>>,
     writable: Notify,
-    /// Takes the completions of this lane as long as it lives.
+    /// Processes the completions of this lane until the lane is dropped.
     common: Rc<Common>,
 }
 
-/// This end's part with frames.
+/// This end's part in the protocol of frames.
 #[derive(Debug)]
 pub(super) enum Duty {
-    /// Frames go through the rings both ways.
+    /// Frames go through the rings in both directions.
     Express,
     /// The parent of a bulk lane.
     Fill(Box<Filler>),
@@ -136,7 +136,7 @@ impl Lane {
         self.wake_reader();
     }
 
-    /// Passes on that a child of this member asks for a probe of the group.
+    /// Records that a child of this member asks for a probe of the group.
     pub(crate) fn ask_for_probe(&self) {
         if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
             granter.ask_for_probe();
@@ -179,7 +179,7 @@ impl Lane {
     }
 
     /// Processes the completions present. With `changed`, also does the work that another change
-    /// makes possible. Returns whether a waiting task can go on.
+    /// makes possible. Returns whether a waiting task can continue.
     #[inline]
     fn work(&self, changed: bool) -> bool {
         if self.has_ended.get() {
@@ -199,8 +199,8 @@ impl Lane {
         }
     }
 
-    /// Polls for the reader of this lane, in its own task. Returns whether there is something to
-    /// read. While the other end polls too, messages are found in memory, at a fraction of the cost
+    /// Polls for the reader of this lane, in the reader's task. Returns whether there is something
+    /// to read. While the other end polls too, messages are found in memory, which costs a fraction
     /// of polling the queue.
     #[inline]
     fn look(&self) -> bool {
@@ -260,7 +260,7 @@ impl Lane {
     fn is_looked_at(&self) -> bool {
         let is_read = match &*self.duty.borrow() {
             Duty::Express => true,
-            // A bulk lane that is filled from here has nothing to read.
+            // The parent's end of a bulk lane has nothing to read.
             Duty::Fill(_) => false,
             Duty::Grant(granter) => granter.pause().is_none(),
         };
@@ -284,11 +284,11 @@ impl Lane {
         self.arrived.set(false);
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express => self.pipe.take(),
-            // Grants are taken when their completions are; nothing else goes up a bulk lane.
+            // Grants are processed with their completions. A bulk lane carries nothing else up.
             Duty::Fill(_) => Ok(None),
             Duty::Grant(granter) => granter.take(&self.pipe, &self.common),
         };
-        // A credit or a grant may now wait for room.
+        // A credit or a grant may wait for room now.
         self.rearm();
         result.map_err(|error| self.end(error).into())
     }
@@ -312,7 +312,7 @@ impl Lane {
         }
     }
 
-    /// Ends the lane. The first reason counts.
+    /// Ends the lane. Only the first reason is kept.
     fn end(&self, error: LaneError) -> Ended {
         let first = self.why.borrow().clone();
         if let Some(first) = first {
@@ -343,8 +343,8 @@ impl Polled for Lane {
         self.progress();
     }
 
-    /// Processes the completions present. Returns whether a waiting task can go on. Completions of
-    /// own requests matter only to a writer without room.
+    /// Processes the completions present. Returns whether a waiting task can continue. Completions
+    /// of own requests matter only if a writer has no room.
     fn progress(&self) -> bool {
         self.work(false)
     }
@@ -353,8 +353,8 @@ impl Polled for Lane {
         self.work(true);
     }
 
-    /// Arms the queue for the completions that are waited for. Returns whether something had come
-    /// already. Completions of own requests matter only to a writer without room.
+    /// Arms the queue for the completions that this lane needs. Returns whether one had arrived
+    /// before. Completions of own requests matter only if a writer has no room.
     fn arm(&self) -> bool {
         if self.has_ended.get() {
             return false;
@@ -377,9 +377,9 @@ impl Polled for Lane {
             return true;
         }
         self.armed.set(Some(wanted));
-        // The notification does not cover earlier completions, so take them all. A message found in
-        // memory hides completions that came with it: loop until a round finds no message and asks
-        // the queue.
+        // The notification does not cover earlier completions, so process them all. If a message is
+        // found in memory, the queue is not polled, and completions that came with the message stay
+        // in it. So loop until a round finds no message and polls the queue.
         let mut any = false;
         while self.progress() {
             any = true;
@@ -394,7 +394,7 @@ impl Polled for Lane {
             return false;
         };
         let before = self.seen.get().filter(|(before, _)| *before == id);
-        // For an unsignalled request it is not known whether it is stuck: report it only once.
+        // An unsignalled request may have completed unnoticed, so report it only once.
         let is_stuck = before.is_some_and(|(_, looked)| is_signalled || !looked);
         self.seen.set(Some((id, is_stuck || before.is_some_and(|(_, looked)| looked))));
         is_stuck

@@ -1,6 +1,6 @@
-//! The parent's end of a bulk lane. It fills the blocks that the child grants: with frames, or with
-//! the heads of chunks whose payloads the child gets by multicast. It also sends the parts of those
-//! payloads that the child misses.
+//! The parent's end of a bulk lane. It fills the blocks that the child grants. It writes whole
+//! frames, or only the headers of chunks that the child gets by multicast. It also sends the parts
+//! of those payloads that the child misses.
 
 use super::pipe::Pipe;
 use crate::error::LaneError;
@@ -13,19 +13,19 @@ use crate::ring::RING_BYTES;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// More blocks per lane gain nothing, and the heads of chunks under way need room.
+/// More blocks per lane gain nothing, and the headers of chunks under way need room.
 pub(crate) const MAX_BLOCKS_PER_LANE: u32 = 8;
 /// Holes in one chunk that a child asks for at a time.
 pub(super) const MAX_HOLES: usize = 4;
 /// Room for the head of a chunk under way.
 const HEAD_BYTES: usize = RING_BYTES as usize / MAX_BLOCKS_PER_LANE as usize;
-/// The name of the copied frame, whose payload lies in no registered memory.
+/// The name of the frame in `copy`. Its payload is in no registered memory.
 const COPIED: usize = usize::MAX;
-/// The name of a repaired part of a payload.
+/// The name of a repair: a missing part of a payload.
 const REPAIRED: usize = usize::MAX - 1;
-/// Room for an [`Announcement`] in front of a head.
+/// Room for an [`Announcement`] in front of a header.
 const TOLD_BYTES: usize = 64;
-/// After this much multicast data, the lane leaves the group if less than half has arrived.
+/// The lane leaves the group if less than half of this much multicast data has arrived.
 const TRIAL_BYTES: u64 = 4 << 20;
 
 /// The parent's end: writes frames.
@@ -36,9 +36,9 @@ pub(super) struct Filler {
     grants: VecDeque<(u32, Place)>,
     /// An incomplete message of the child.
     rest: BytesMut,
-    /// Places for heads that no frame under way uses.
+    /// Places for headers that no frame under way uses.
     heads: Vec<usize>,
-    /// Frames whose payload lies in no block are copied here, so that they can always be sent.
+    /// Frames with a payload outside any block are copied here, so that they can always be sent.
     copy: Block,
     copying: bool,
     shared: Shared,
@@ -52,7 +52,7 @@ struct Shared {
     hears: Option<Hears>,
     /// By slot: announced payloads that the child has not confirmed, with their keys.
     kept: [Option<(Bytes, u32)>; MAX_BLOCKS_PER_LANE as usize],
-    /// Missing parts that were not written yet: slot, payload, key, and destination.
+    /// Missing parts that are not written yet: slot, payload, key, and destination.
     repairs: VecDeque<(u32, Bytes, u32, RemoteAddr)>,
     told_bytes: u64,
     repaired_bytes: u64,
@@ -65,7 +65,7 @@ impl Filler {
         Filler { pool: pool.clone(), grants, rest, heads, copy, copying: false, shared }
     }
 
-    /// Answers the child's requests, and tells it about the group.
+    /// Answers the child's requests, and sends it announcements about the group.
     pub(super) fn serve(&mut self, pipe: &Pipe, common: &Common) -> Result<(), LaneError> {
         while let Some(run) = pipe.take()? {
             self.rest.extend_from_slice(&run);
@@ -114,7 +114,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Writes the parts that the child misses, as far as there are requests.
+    /// Writes the parts that the child misses, as long as send requests are free.
     fn repair(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
         while pipe.has_request() {
             let Some((slot, payload, key, to)) = self.shared.repairs.pop_front() else { break };
@@ -159,7 +159,7 @@ impl Filler {
         Ok(Some(slot))
     }
 
-    /// The frame of this name is delivered.
+    /// The frame of this name has been delivered.
     pub(super) fn delivered(&mut self, name: usize) {
         match name {
             COPIED => self.copying = false,
@@ -173,12 +173,13 @@ impl Filler {
         pipe.has_request() && !self.grants.is_empty() && !self.heads.is_empty() && !self.copying
     }
 
-    /// Whether the child misses a part for which there was no request.
+    /// Whether a missing part waits for a free send request.
     pub(super) fn waits(&self) -> bool {
         !self.shared.repairs.is_empty()
     }
 
-    /// Writes the frame of head and payload in `out`. Returns whether it could be done now.
+    /// Writes the frame whose header and payload are in `out`. Returns whether it could be written
+    /// now.
     pub(super) fn put(
         &mut self,
         pipe: &Pipe,
@@ -229,8 +230,8 @@ impl Filler {
         Ok(true)
     }
 
-    /// The number under which the child has `payload` from the group, or soon will. The first lane
-    /// that gets a payload for many sends it to the group.
+    /// The number under which the child has received `payload` from the group, or soon will. The
+    /// first lane that sends a payload for many members sends it to the group.
     fn number(&mut self, common: &Common, pipe: &Pipe, payload: &Bytes, key: u32) -> Option<u64> {
         let from = self.shared.hears.as_ref()?.from;
         let group = common.group().filter(|it| self.shared.invited == Some(it.address().tag))?;
@@ -256,8 +257,8 @@ impl Filler {
         }
     }
 
-    /// Sends the head of a chunk whose payload goes to the group. Keeps the payload until the child
-    /// has it, which it shows by granting the block again.
+    /// Sends the header of a chunk while the payload goes to the group. Keeps the payload until the
+    /// child has it. The child shows it by granting the block again.
     fn share(
         &mut self,
         pipe: &Pipe,
@@ -266,7 +267,7 @@ impl Filler {
         payload: Bytes,
         key: u32,
     ) -> Result<(), LaneError> {
-        // A payload in a block is never that long.
+        // The payload fits in a block, and a block is far shorter than 4 GiB.
         let total = payload.len() as u32;
         let announcement = [&Announcement::Chunk { number, total }.encode(), head].concat();
         if let Some(slot) = self.write_announcement(pipe, &announcement)? {
@@ -278,7 +279,7 @@ impl Filler {
 }
 
 impl Shared {
-    /// The child misses a part of a payload. False if that cannot be.
+    /// The child misses a part of a payload. Returns false if the request is invalid.
     fn on_repair(&mut self, slot: u32, offset: u32, to: Place) -> bool {
         let kept = self.kept.get(slot as usize).and_then(Option::as_ref);
         let Some((payload, key)) = kept else { return false };

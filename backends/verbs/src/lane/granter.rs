@@ -1,5 +1,5 @@
-//! The child's end of a bulk lane: grants blocks, and hands on their frames or the chunks that came
-//! by multicast instead.
+//! The child's end of a bulk lane. It grants blocks to the parent, and delivers the frames or the
+//! chunks received by multicast.
 
 use super::filler::MAX_HOLES;
 use super::outbox::Outbox;
@@ -19,18 +19,19 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long after the first question for a probe the next follows. The pause doubles each time.
+/// The time between the first and the second request for a probe. It doubles with each further
+/// request.
 const PROBE_PAUSE: Duration = Duration::from_millis(50);
-/// Questions for a probe before this end gives up.
+/// Requests for a probe before this end gives up.
 const MAX_PROBES: u32 = 7;
 
-/// The child's end: grants blocks and hands on their contents.
+/// The child's end: grants blocks and delivers their contents.
 #[derive(Debug)]
 pub(super) struct Granter {
     pool: Pool,
     /// The blocks that are granted or filled, by their slots.
     blocks: Vec<Block>,
-    /// The filled blocks and chunks that were not handed on yet.
+    /// The filled blocks and chunks that are not delivered yet.
     filled: VecDeque<Filled>,
     /// The data to be sent up.
     out: Outbox,
@@ -42,13 +43,13 @@ pub(super) struct Granter {
 /// A filled block.
 #[derive(Debug)]
 enum Filled {
-    /// The block has a frame of this length.
+    /// The block contains a frame of this length.
     Frame { slot: usize, len: usize },
-    /// The block has the head of a chunk.
+    /// The block contains the header of a chunk.
     Chunk(Chunk),
 }
 
-/// A chunk whose payload comes by multicast.
+/// A chunk with a payload that arrives by multicast.
 #[derive(Debug)]
 struct Chunk {
     slot: usize,
@@ -64,18 +65,18 @@ struct Chunk {
 enum Payload {
     /// The payload is on its way.
     Awaited,
-    /// The payload is in `block`, except for `holes` holes that the parent is asked to fill.
-    /// Without a block it is in the block of the slot.
+    /// The payload is in `block`, or in the block of the slot if `block` is `None`. It still has
+    /// `holes` holes that the parent was asked to fill.
     Here { block: Option<Block>, holes: usize },
 }
 
-/// The agreement of the parent and this end about the group.
+/// The agreement between the parent and this end about the group.
 #[derive(Debug)]
 struct Membership {
     group: Rc<Group>,
-    /// The parent knows that this member hears the group.
+    /// The parent knows that this member receives the group's datagrams.
     reported: bool,
-    /// The number of questions for a probe, and when the next is due.
+    /// The number of requests for a probe, and when the next is due.
     probes: u32,
     next_probe: Instant,
 }
@@ -163,7 +164,8 @@ impl Granter {
         }
     }
 
-    /// The next frame. Its block is replaced, or else copied from, and granted again.
+    /// The next frame. A full block is replaced by a free one; otherwise the frame is copied. Then
+    /// the slot is granted again.
     pub(super) fn take(
         &mut self,
         pipe: &Pipe,
@@ -218,8 +220,8 @@ impl Granter {
         self.out.ask_for_probe();
     }
 
-    /// Joins the group of an invitation. Asks for probes until this member hears the group, then
-    /// tells the parent.
+    /// Joins the group of an invitation. Asks for probes until this member receives one, then
+    /// reports it to the parent.
     fn attend(&mut self, common: &Rc<Common>, now: Instant) {
         if let Some(address) = self.invitation.take() {
             let join = |group| Membership { group, reported: false, probes: 0, next_probe: now };
@@ -254,7 +256,7 @@ impl Granter {
             let Filled::Chunk(chunk @ Chunk { payload: Payload::Awaited, .. }) = filled else {
                 continue;
             };
-            // A datagram that does not end a chunk may wake no task, so look now.
+            // A datagram that does not end a chunk may wake no task, so process datagrams now.
             chunk.group.progress();
             if matches!(chunk.group.step(&chunk.awaited, now), Step::Wait(_)) {
                 continue;
@@ -332,8 +334,8 @@ impl Granter {
         frame
     }
 
-    /// Whether a frame is worth keeping in its block. A payload that came by multicast always is: a
-    /// copy loses its mark, which says that the children have the payload too.
+    /// Whether a frame should be kept in its block. A payload that came by multicast always should:
+    /// a copy would lose its mark, which shows that the children have the payload too.
     fn is_worth(&self, range: &Range<usize>, sent: Option<Mark>) -> bool {
         sent.is_some() || range.len() >= self.pool.least_kept_bytes()
     }

@@ -20,7 +20,7 @@ use storm_backend_tcp::fabric::{Carrier, End, Opening};
 use storm_backend_tcp::wire;
 use storm_primitives::NodeId;
 
-/// Data up to this length travels inside its request: operations of small sets, and grants.
+/// Data up to this length travels inside its request. Operations of small sets, and grants, fit.
 /// Adapters have room for some hundred bytes.
 const MAX_INLINE_BYTES: u32 = 220;
 
@@ -96,7 +96,7 @@ impl Half {
         let number = common.adapter.port.number;
         let looking = match duty {
             Duty::Express => common.adapter.poller.looking(),
-            // Messages that come up a bulk lane are processed when nothing else is to be done.
+            // Messages that arrive on a bulk lane are processed when there is nothing else to do.
             Duty::Fill(_) | Duty::Grant(_) => Rc::default(),
         };
         let pipe = Pipe::new(peer, number, theirs, pair, queue.clone(), region, looking);
@@ -104,7 +104,7 @@ impl Half {
     }
 }
 
-/// The duty of this end of the lane, with the blocks that it needs at least.
+/// This end's part in the lane, with the least number of blocks that it needs.
 fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError> {
     let pool = &common.adapter.pool;
     Ok(match (lane, end) {
@@ -119,10 +119,10 @@ fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError>
     })
 }
 
-/// A random first packet number. Packets of an earlier pair with the same queue pair number are
-/// thus not mistaken for packets of this pair.
+/// A random first packet number. Packets of an earlier pair with the same queue pair number are not
+/// taken for packets of this pair.
 fn first_packet() -> u32 {
-    // Without randomness 0 will do: the pair's number differs each time.
+    // Without randomness, 0 is good enough: the pair's number differs each time.
     getrandom::u32().unwrap_or(0) & MAX_PACKET_NUMBER
 }
 

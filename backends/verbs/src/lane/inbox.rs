@@ -1,5 +1,5 @@
-//! The messages of a lane that have come and were not taken, in the order in which they were sent.
-//! Completions report runs; short messages are found in their slots.
+//! The messages of a lane that have arrived and were not taken, in the order in which they were
+//! sent. Completions report runs. Short messages are found in their slots.
 
 use crate::guard::MemoryRegion;
 use crate::ring::{Credit, MAX_MESSAGES, Overrun, ReceiveRing};
@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Messages up to this length are copied into shared memory. A kept part of one keeps at most
-/// [`TAKEN_BYTES`] alive.
+/// Messages up to this length are copied into shared memory. A kept part of such a message keeps at
+/// most [`TAKEN_BYTES`] alive.
 const SHARED_BYTES: usize = 256;
 /// The length of one piece of the shared memory.
 const TAKEN_BYTES: usize = 4096;
@@ -45,8 +45,8 @@ impl Inbox {
         }
     }
 
-    /// Looks for the next message in its slot. Returns whether it is there. A message of another
-    /// number, or an incomplete one, does not count.
+    /// Checks for the next message in its slot. Returns whether it is there. An incomplete message,
+    /// or one with another number, does not count.
     #[inline]
     pub(super) fn find(&mut self) -> bool {
         let number = self.ring.next();
@@ -68,7 +68,7 @@ impl Inbox {
 
     fn read_short(&mut self, number: u64, head: u64, len: usize) -> bool {
         if self.taken.capacity() < MAX_SHORT_BYTES {
-            // Leaves the rest of the last buffer. Memory that nothing holds is used again.
+            // Drops the rest of the last buffer. `reserve` reuses memory that no message holds.
             self.taken.reserve(TAKEN_BYTES);
         }
         let mut check = Check::new(number, len);
@@ -83,8 +83,8 @@ impl Inbox {
         true
     }
 
-    /// Takes the report of a completion: a run of `len` bytes. Every message sent before the run is
-    /// now in its slot, and comes first. Returns whether there was any.
+    /// Processes the report of a completion: a run of `len` bytes. Every message sent before the
+    /// run is in its slot by now, and is taken first. Returns whether there was such a message.
     ///
     /// # Errors
     /// [`Overrun`] if there is no room for the run.
@@ -95,7 +95,7 @@ impl Inbox {
         Ok(any)
     }
 
-    /// The next message; consecutive runs come as one.
+    /// The next message. Consecutive runs are returned as one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Bytes> {
         match self.here.pop_front()? {
@@ -110,7 +110,7 @@ impl Inbox {
     fn take_runs(&mut self, len: usize) -> Bytes {
         let mut runs = self.ring.take_run(len);
         while let Some(Message::Run(len)) = self.here.front() {
-            // The ring ends here; the next run is at its beginning.
+            // The ring ends here. The next run is at its beginning.
             if self.ring.next_run_at() != runs.end {
                 break;
             }

@@ -4,12 +4,12 @@ use crate::message::Up;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The data to be sent up. It is bounded by the parent's messages, plus one question for a probe,
-/// however many children ask and however long the lane is stalled.
+/// The data to be sent up. Its size is at most that of the parent's messages plus one request for a
+/// probe. The number of asking children and the length of a stall do not matter.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,
-    /// Whether a question for a probe is to be sent.
+    /// Whether a request for a probe must be sent.
     probe: bool,
 }
 
@@ -19,7 +19,7 @@ impl Outbox {
         self.waiting.push_back(Bytes::copy_from_slice(&up.encode()));
     }
 
-    /// Asks the parent for a probe. The question is the same for every child; it is queued once the
+    /// Asks the parent for a probe. The request is the same for every child; it is queued once the
     /// waiting data has been sent.
     pub(super) fn ask_for_probe(&mut self) {
         self.probe = true;

@@ -11,12 +11,12 @@ pub(super) struct Outward {
     under_way: VecDeque<(u64, Posted)>,
 }
 
-/// A send request whose completion matters.
+/// A send request with a completion that matters.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// The end in the ring of everything posted until then.
+    /// The end, in the ring, of everything posted up to this request.
     end: u64,
-    /// The poster's name of the frame, if the request writes to a block.
+    /// The name that the caller gave the frame, if the request writes to a block.
     frame: Option<usize>,
 }
 
@@ -26,8 +26,8 @@ impl Outward {
         self.under_way.push_back((id, Posted { end: self.ring.end(), frame }));
     }
 
-    /// Takes the next request that this id shows to be complete. Returns the name of its frame, if
-    /// the request carried one.
+    /// Takes the next request that is complete according to this id. Returns the name of its frame,
+    /// if the request carried one.
     pub(super) fn completed(&mut self, id: u64) -> Option<Option<usize>> {
         let (_, posted) = self.under_way.pop_front_if(|(first, _)| *first <= id)?;
         self.ring.completed(posted.end);

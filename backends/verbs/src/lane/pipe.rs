@@ -1,6 +1,6 @@
-//! A queue pair with a ring of bytes and slots each way. Messages come out on the other side in the
-//! order in which they were put in. A message is a run, one write with an immediate value. While
-//! both sides poll their memory, it may also be a short message in its slot.
+//! A queue pair with a ring of bytes and with slots in each direction. Messages arrive in the order
+//! in which they were sent. A message is a run: one write with an immediate value. While both sides
+//! poll their memory, it may also be a short message in its slot.
 
 mod notes;
 
@@ -26,13 +26,13 @@ use storm_primitives::NodeId;
 /// The start of the ring for outgoing data. The other side writes to the ring below it, and to the
 /// slots behind it.
 pub(super) const OUT_AT: usize = RING_BYTES as usize;
-/// Requests besides messages that may be under way: credits (few, each for half of a ring or of the
-/// messages), blocks, one `Sleeps` and one `Heard`.
+/// Requests that may be under way in addition to messages: credits (few, each for half of a ring or
+/// of the messages), blocks, one `Sleeps` and one `Heard`.
 const SPARE_MESSAGES: u32 = 16;
-/// The number of send requests of a queue pair, and of receive requests that it always has: the
-/// messages that the other side may send without credit, its credits and its blocks.
+/// The number of send requests of a queue pair, and of receive requests that are always posted. It
+/// covers the messages that the other side may send without credit, its credits and its blocks.
 pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
-/// Messages found in slots before the queue is polled anyway.
+/// Messages found in slots until the queue is polled anyway.
 const FOUND_PER_LOOK: u32 = 16;
 
 /// The queue pair and its rings.
@@ -42,7 +42,7 @@ pub(super) struct Pipe {
     /// The number of the own port.
     port: u8,
     theirs: Offer,
-    /// Declared before the memory: once the pair is gone, nobody writes any more.
+    /// Declared before the memory: once the pair is dropped, no adapter writes to it.
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
     region: Arc<MemoryRegion>,
@@ -51,11 +51,11 @@ pub(super) struct Pipe {
     attention: Cell<Attention>,
     /// Whether this member polls.
     looking: Rc<Cell<bool>>,
-    /// A message up to this length fits a slot and a request.
+    /// A message up to this length fits both a slot and a request.
     max_short_bytes: usize,
     /// Messages found in slots since the queue was last polled.
     found: Cell<u32>,
-    /// Used receive requests that were not replaced yet. The other side's credit is lower by this
+    /// Used receive requests that were not replaced yet. The other side's credit is reduced by this
     /// number.
     owed: Cell<u32>,
 }
@@ -67,7 +67,7 @@ pub(super) enum Event {
     Filled { slot: u32, len: u32 },
     /// The other side has written an `Announcement` of `len` bytes to this block.
     Announced { slot: u32, len: u32 },
-    /// The other side has filled a hole of the chunk announced in this block.
+    /// The other side has filled a hole of the chunk that was announced in this block.
     Repaired { slot: u32 },
     /// The frame of this name is in the other side's block.
     Delivered(usize),
@@ -76,7 +76,7 @@ pub(super) enum Event {
 /// The kinds of completions found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// Writes of the other side, or a failure.
+    /// Whether the other side wrote, or a failure occurred.
     pub(super) arrived: bool,
     /// Completions of own requests.
     pub(super) sent: bool,
@@ -134,7 +134,8 @@ impl Pipe {
         self.pair.has_room()
     }
 
-    /// Sends as much from the front of `out` as there is room for. True if that was all.
+    /// Sends as much from the front of `out` as there is room for. Returns true if everything was
+    /// sent.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         loop {
             if out.len() == 1 && (self.put_short(out)? || self.put_inline(out)?) {
@@ -153,7 +154,7 @@ impl Pipe {
                 && let Some(front) = out.front_mut()
             {
                 let len = front.len().min(room.end - end);
-                // SAFETY: nothing takes slices of the memory of a lane.
+                // SAFETY: no code takes slices of the memory of a lane.
                 unsafe { self.region.write(OUT_AT + end, &front[..len]) };
                 front.advance(len);
                 end += len;
@@ -181,10 +182,10 @@ impl Pipe {
         self.post(Some(name), sources, to, note)
     }
 
-    /// Copies a head to its place in the ring, from where it is sent. A lane without runs uses the
-    /// ring only for heads.
+    /// Copies a header to its place in the ring, from which it is sent. A lane without runs uses
+    /// the ring only for headers.
     pub(super) fn lay_down(&self, at: usize, head: &[u8]) -> Source {
-        // SAFETY: nothing takes slices of the memory of a lane.
+        // SAFETY: no code takes slices of the memory of a lane.
         unsafe { self.region.write(OUT_AT + at, head) };
         Source::Part(self.region.clone(), OUT_AT + at..OUT_AT + at + head.len())
     }
@@ -205,7 +206,7 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot. Returns whether there is one. The caller then takes
+    /// Checks for a short message in its slot. Returns whether there is one. The caller then takes
     /// it.
     #[inline]
     pub(super) fn find(&self) -> bool {
@@ -223,22 +224,22 @@ impl Pipe {
         self.attention.get().is_mutual(self.looking.get())
     }
 
-    /// Whether enough messages were found in slots that the queue has to be polled for completions
+    /// Whether so many messages were found in slots that the queue must be polled for completions
     /// and failures.
     #[inline]
     pub(super) fn owes_look(&self) -> bool {
         self.found.get() >= FOUND_PER_LOOK
     }
 
-    /// Polls for completions. Returns whether there are any, which the caller then [works
-    /// off](Self::work_off).
+    /// Polls for completions. Returns whether there are any. The caller then processes them with
+    /// [`work_off`](Self::work_off).
     #[inline]
     pub(super) fn look(&self, into: &mut Completions) -> Result<bool, LaneError> {
         self.found.set(0);
         if self.queue.take(into)? {
             return Ok(true);
         }
-        // Deferred to here, so that arrived messages reach their reader first.
+        // Done here, so that arrived messages reach their reader first.
         if self.owed.get() > 0 {
             self.replace_receives()?;
         }
@@ -266,7 +267,7 @@ impl Pipe {
             }
         }
         if found.sent {
-            // A credit or `Sleeps` may have waited for a request.
+            // A credit or `Sleeps` may have waited for a free request.
             self.give_credit()?;
             self.say_farewell()?;
             self.answer()?;
@@ -275,7 +276,7 @@ impl Pipe {
     }
 
     /// Replaces the used receive requests. It must run before the other side gets more credit.
-    /// Otherwise it runs when nothing else is to be done.
+    /// Otherwise it runs when there is nothing else to do.
     pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
         match self.owed.take() {
             0 => Ok(()),
@@ -339,7 +340,7 @@ impl Pipe {
                 self.outward.borrow_mut().ring.credit(credit).map_err(overrun)
             }
             Some(Note::Sleeps(found)) => {
-                // Messages sent before `Sleeps` are in their slots. They show that the other end
+                // Messages sent before `Sleeps` are in their slots. They prove that the other end
                 // polled.
                 self.inbox.borrow_mut().find_all();
                 let sent = (self.outward.borrow().ring.messages() & u64::from(MAX_NUMBER)) as u32;
@@ -416,8 +417,8 @@ impl Pipe {
     }
 
     /// Sends the front of `out` inside its request, if it is short enough and there is room.
-    /// Returns whether it was sent. The data is not copied to the ring of this side, but takes up
-    /// its place in the ring on both sides.
+    /// Returns whether it was sent. The data is not copied to the ring of this side, but it
+    /// occupies its place in the ring on both sides.
     #[inline]
     fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
@@ -439,7 +440,7 @@ impl Pipe {
         LaneError::Protocol { peer: self.peer, why }
     }
 
-    /// The error that ended the queue pair, as far as this side can tell.
+    /// The error that ended the queue pair, as far as this side can determine.
     fn failed(&self, code: u32) -> LaneError {
         let (peer, port, status) = (self.peer, self.port, self.queue.status_name(code));
         let device = self.queue.device();
@@ -449,7 +450,7 @@ impl Pipe {
                 let (device, state) = (device.name().to_owned(), now.state());
                 LaneError::PortLost { peer, status, code, device, port, state }
             }
-            // The device was there when the lane was opened.
+            // The device existed when the lane was opened.
             Err(_) => LaneError::DeviceGone { peer, device: device.name().to_owned() },
         }
     }

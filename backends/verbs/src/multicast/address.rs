@@ -18,7 +18,7 @@ const MAX_QKEY: u32 = u32::MAX >> 1;
 /// The address of the group, and the common part of its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupAddress {
-    /// The beginning of every datagram; random, so that no other group has it.
+    /// The beginning of every datagram. It is random, so that no other group has it.
     pub(crate) tag: u64,
     /// The group's address.
     gid: [u8; 16],
@@ -29,7 +29,7 @@ pub(crate) struct GroupAddress {
 }
 
 impl GroupAddress {
-    /// A new group, for members reached from this port.
+    /// A new group, for members that are reached from this port.
     ///
     /// # Errors
     /// [`VerbsError::NoMulticast`].
@@ -54,7 +54,7 @@ impl GroupAddress {
         Ok(GroupAddress { tag, gid, qkey, datagram_bytes })
     }
 
-    /// The fault of the address, if it has one.
+    /// The fault of the address, if it has a fault.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match () {
             () if self.ip().is_none() => {

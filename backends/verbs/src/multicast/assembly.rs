@@ -1,20 +1,20 @@
-//! Chunks that come in datagrams, in any order, with holes and duplicates, until they are claimed.
-//! No network and no adapter memory here.
+//! Chunks that arrive in datagrams, in any order, with holes and duplicates, until they are
+//! claimed. This module has no network and no adapter memory.
 //!
-//! A claimed chunk belongs to its claimer. Later datagrams for it are refused, so that the claimer
-//! can have the holes filled.
+//! A claimed chunk belongs to its claimer. Later datagrams for it are refused, because the claimer
+//! has the holes filled in another way.
 
 use super::datagram::Head;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A chunk is dropped if its parent has not announced it for this long: it was meant for other
-/// nodes, or its transfer was given up.
+/// A chunk is dropped if its parent has not announced it for this long. It was meant for other
+/// nodes, or its transfer was dropped.
 const STALE: Duration = Duration::from_secs(1);
-/// Chunks more than this many windows from the last announced chunk are refused. Older chunks are
-/// over, and no honest sender is further ahead. A member that heard nothing for a longer stretch
-/// follows the next announcement.
+/// A datagram is refused if its chunk is more than this many windows away from the last announced
+/// chunk. Older chunks are complete, and no honest sender is further ahead. A member that received
+/// nothing for longer follows the next announcement.
 const REACH_WINDOWS: u64 = 4;
 
 /// Memory in which the pieces of one chunk are assembled.
@@ -39,7 +39,7 @@ pub struct Layout {
 /// The fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The datagram only says how far the sender is.
+    /// The datagram only tells how far the sender is.
     Probe,
     /// The piece is in its place.
     Placed,
@@ -52,8 +52,8 @@ pub enum Verdict {
 pub enum Refusal {
     /// Not a datagram of this group.
     Stranger,
-    /// The place or length of the piece is impossible, or it does not fit the earlier pieces of its
-    /// chunk.
+    /// The place or length of the piece is impossible, or the piece does not fit the earlier pieces
+    /// of its chunk.
     Shape,
     /// The chunk was claimed, or is too old.
     Over,
@@ -71,11 +71,11 @@ pub struct Assembler<S> {
     layout: Layout,
     chunks: BTreeMap<u64, Assembly<S>>,
     over: BTreeSet<u64>,
-    /// The number after the last chunk of which anything was heard.
+    /// The number after the last chunk of which a datagram arrived.
     next: u64,
-    /// The value of `next` when anything was first heard.
+    /// The value of `next` when the first datagram arrived.
     first: Option<u64>,
-    /// The number of the last announced chunk, or else `first`.
+    /// The number of the last announced chunk; before any announcement, `first`.
     anchor: Option<u64>,
 }
 
@@ -97,18 +97,19 @@ impl<S: Store> Assembler<S> {
         Assembler { layout, chunks, over, next: 0, first: None, anchor: None }
     }
 
-    /// The number from which on this member has heard everything; `None` while nothing was heard.
+    /// The number of the first chunk from which on this member has received everything; `None`
+    /// before the first datagram.
     pub fn first(&self) -> Option<u64> {
         self.first
     }
 
-    /// The number after the last chunk of which anything was heard.
+    /// The number after the last chunk of which a datagram arrived.
     pub fn next(&self) -> u64 {
         self.next
     }
 
     /// Announces the next chunk, as the parent does on its lane. The numbers in datagrams are
-    /// checked against it, because anybody who knows the tag can send datagrams.
+    /// checked against it, because any host that knows the tag can send datagrams.
     pub fn announce(&mut self, number: u64) {
         self.anchor = Some(number);
         let possible = self.oldest()..=number.saturating_add(self.reach());
@@ -120,12 +121,12 @@ impl<S: Store> Assembler<S> {
     }
 
     /// Drops chunks that were not claimed for a second. If such a chunk is announced later, the
-    /// member asks for all of it.
+    /// member asks its parent for the whole chunk.
     pub fn sweep(&mut self, now: Instant) {
         self.chunks.retain(|_, chunk| now.saturating_duration_since(chunk.since) < STALE);
     }
 
-    /// Takes a received datagram. `room` gives memory for another chunk, if there is any.
+    /// Takes a received datagram. `room` returns memory for another chunk, if there is any.
     pub fn take(
         &mut self,
         now: Instant,
@@ -160,7 +161,7 @@ impl<S: Store> Assembler<S> {
         self.next > number.saturating_add(1)
     }
 
-    /// Hands over a chunk of this length as far as it has arrived. `None` if no part of it has.
+    /// Hands over a chunk of this length as far as it has arrived; `None` if no part has arrived.
     /// Later datagrams for it are refused.
     pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
         self.over.insert(number);
@@ -202,8 +203,8 @@ impl<S: Store> Assembler<S> {
         chunk.place(total, offset, piece)
     }
 
-    /// Drops the oldest chunk if there is no room: chunks older than a window are not announced any
-    /// more.
+    /// Drops the oldest chunk if there is no room. Chunks older than a window will not be announced
+    /// any more.
     fn make_room(&mut self, number: u64) -> Result<(), Refusal> {
         if self.chunks.len() < self.layout.window {
             return Ok(());
@@ -218,7 +219,7 @@ impl<S: Store> Assembler<S> {
     }
 
     fn heard(&mut self, next: u64) -> Result<(), Refusal> {
-        // The first chunk heard may have begun earlier, so it does not count as heard.
+        // The first chunk may have begun before this member listened, so it does not count.
         self.first.get_or_insert(next);
         let reach = self.reach();
         if next > self.anchor.get_or_insert(next).saturating_add(reach) {

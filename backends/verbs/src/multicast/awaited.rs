@@ -1,11 +1,11 @@
-//! A chunk whose head has arrived by the lane and whose payload arrives in datagrams: when to take
-//! it, and when to ask for missing parts.
+//! A chunk whose header has arrived on the lane and whose payload arrives in datagrams. Decides
+//! when to take it, and when to ask for missing parts.
 
 use super::assembly::{Assembler, Store};
 use std::time::{Duration, Instant};
 
-/// How long the last datagrams of a chunk may come after its head, which goes another way: several
-/// times the delay of either, and too little for a reader to notice.
+/// How long after its header the last datagrams of a chunk may arrive, since they take another way.
+/// The time is several times the delay of either way, and too short for a reader to notice.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 /// An awaited chunk.
@@ -24,9 +24,9 @@ pub struct Awaited {
 pub enum Step {
     /// The chunk is complete: claim it.
     Take,
-    /// The missing parts will not come: claim the chunk, and ask for them.
+    /// The missing parts will not arrive: claim the chunk, and ask for them.
     Ask,
-    /// Look again when something has come, or after this time.
+    /// Check again when something has arrived, or after this time.
     Wait(Duration),
 }
 

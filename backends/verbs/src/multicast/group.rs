@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-/// Children that must hear before the root sends to all.
+/// Children that must receive datagrams before the root sends to all.
 const WORTH_CHILDREN: usize = 2;
 
 /// One member's part in the group.
@@ -27,26 +27,27 @@ pub(crate) struct Group {
     role: Role,
     /// The lanes that wait for arrivals.
     upward: Rc<Upward>,
-    /// The number of lanes to children that hear.
+    /// The number of lanes to children that receive datagrams.
     hearing: Cell<usize>,
-    /// How many children must hear before anything is sent.
+    /// How many children must receive datagrams before anything is sent.
     needed: usize,
     armed: Cell<bool>,
     failed: Cell<bool>,
     /// Chunks sent to the group, or received from it.
     chunks: Cell<u64>,
-    /// Bytes of these chunks that were missed, here or at children.
+    /// Bytes of these chunks that did not arrive, here or at children.
     missed_bytes: Cell<u64>,
 }
 
-/// What a member sent or got by multicast.
+/// How much a member sent or received by multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MulticastReport {
-    /// At the root: enough of its children hear it. At another member: it hears the root.
+    /// At the root: enough of its children receive its datagrams. At another member: it receives
+    /// the root's datagrams.
     pub works: bool,
-    /// Chunks sent to all, or received that way, wholly or in part.
+    /// Chunks sent to all, or received by multicast, wholly or in part.
     pub chunks: u64,
-    /// Bytes of these chunks that were missed, here or at children.
+    /// Bytes of these chunks that did not arrive, here or at children.
     pub missed_bytes: u64,
 }
 
@@ -56,7 +57,7 @@ enum Role {
     Listens(Listener),
 }
 
-/// The bulk lanes of one member to its parents: one, or two while one takes over.
+/// The bulk lanes of one member to its parents: one, or two while a new parent takes over.
 #[derive(Debug, Default)]
 pub(crate) struct Upward {
     lanes: RefCell<Vec<Weak<Lane>>>,
@@ -71,17 +72,17 @@ pub(crate) struct Claimed {
     pub(crate) holes: Vec<Range<u32>>,
 }
 
-/// The child hears the group as long as this lives.
+/// The child receives the group's datagrams until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hears {
     group: Rc<Group>,
-    /// The number of the first chunk that it hears.
+    /// The number of the first chunk that it receives.
     pub(crate) from: u64,
 }
 
 impl Group {
-    /// Makes a new group at the root. `None` if multicast is off. A failure also gives `None`, and
-    /// is logged.
+    /// Makes a new group at the root. `None` if multicast is off. A failure is logged and also
+    /// returns `None`.
     pub(crate) fn make(adapter: &Adapter, upward: &Rc<Upward>) -> Option<Rc<Group>> {
         let needed = match adapter.config.multicast? {
             Multicast::Off => return None,
@@ -93,7 +94,7 @@ impl Group {
         Group::start((adapter, upward), name, role, needed)
     }
 
-    /// Joins the root's group. A failure gives `None`, and is logged.
+    /// Joins the root's group. A failure is logged and returns `None`.
     pub(crate) fn join(
         adapter: &Adapter,
         upward: &Rc<Upward>,
@@ -147,18 +148,18 @@ impl Group {
         MulticastReport { works, chunks, missed_bytes }
     }
 
-    /// Adds bytes that were missed, here or at a child.
+    /// Adds bytes that did not arrive, here or at a child.
     pub(crate) fn missed(&self, bytes: u64) {
         self.missed_bytes.set(self.missed_bytes.get() + bytes);
     }
 
-    /// Whether the group is broken: nothing can be sent or heard any more.
+    /// Whether the group is broken: it can neither send nor receive any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
     }
 
-    /// Records that a child hears everything from chunk `from` on. `from` is capped at the chunks
-    /// sent so far.
+    /// Records that a child receives everything from chunk `from` on. `from` is capped at the
+    /// chunks sent so far.
     pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
         self.hearing.set(self.hearing.get() + 1);
         Hears { group: self.clone(), from: from.min(self.next()) }
@@ -187,8 +188,8 @@ impl Group {
         }
     }
 
-    /// Sends `payload` to all, if this is the root and enough children hear. Returns its number.
-    /// Its memory is registered with the key `lkey`.
+    /// Sends `payload` to all, if this is the root and enough children receive datagrams. Returns
+    /// its number. The payload's memory is registered with the key `lkey`.
     pub(crate) fn send(&self, payload: &Bytes, lkey: u32) -> Option<u64> {
         let Role::Sends(sender) = &self.role else { return None };
         if self.has_failed() || self.hearing.get() < self.needed {
@@ -207,7 +208,7 @@ impl Group {
         number
     }
 
-    /// Whether a member that is not late still has the parts it got of this chunk.
+    /// Whether a member that is not late still has the received parts of this chunk.
     pub(crate) fn is_recent(&self, number: u64) -> bool {
         number.saturating_add(WINDOW) >= self.next()
     }
@@ -220,19 +221,19 @@ impl Group {
         }
     }
 
-    /// The first chunk that this member hears, once it has heard something.
+    /// The first chunk that this member receives, once it has received a datagram.
     pub(crate) fn hears_from(&self) -> Option<u64> {
         self.assembler(|assembler| assembler.first()).flatten()
     }
 
-    /// The next step for an awaited chunk.
+    /// The next step for a chunk that this member waits for.
     pub(crate) fn step(&self, awaited: &Awaited, now: Instant) -> Step {
         let step = |assembler: &mut Assembler<InBlock>| awaited.step(assembler, now);
         self.assembler(step).unwrap_or(Step::Ask)
     }
 
-    /// Takes the parts of a chunk that have come, with at most `max_holes` holes; `None` if nothing
-    /// has come.
+    /// Takes the arrived parts of a chunk, with at most `max_holes` holes; `None` if nothing has
+    /// arrived.
     pub(crate) fn claim(&self, awaited: &Awaited, max_holes: usize) -> Option<Claimed> {
         let claimed = self.assembler(|it| it.claim(awaited.number, awaited.total)).flatten()?;
         let holes = claimed.holes(max_holes);
@@ -247,7 +248,7 @@ impl Group {
         }
     }
 
-    /// Takes completions and wakes the lanes that wait for them.
+    /// Processes completions and wakes the lanes that wait for them.
     fn take(&self) -> bool {
         if self.has_failed() {
             return false;
@@ -286,7 +287,7 @@ impl Group {
 }
 
 impl Upward {
-    /// Adds a lane, for as long as it lives.
+    /// Adds a lane, until the lane is dropped.
     pub(crate) fn add(&self, lane: &Rc<Lane>) {
         let mut lanes = self.lanes.borrow_mut();
         lanes.retain(|lane| lane.strong_count() > 0);
@@ -311,7 +312,7 @@ impl Polled for Group {
 
     fn arm(&self) -> bool {
         let wanted = match &self.role {
-            // Only the payload waits for room, and must be released.
+            // The completions of payloads under way release the payloads.
             Role::Sends(sender) if sender.pair.is_sending() => Wanted::All,
             Role::Sends(_) => return false,
             Role::Listens(_) => Wanted::Arrivals,

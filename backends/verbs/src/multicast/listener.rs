@@ -1,4 +1,4 @@
-//! The listening part of a group, which every member but the root has.
+//! The receiving part of a group. Every member but the root has it.
 
 use super::address::{GroupAddress, own_address};
 use super::assembly::{Assembler, Layout, Store};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Chunks assembled at a time.
 pub(crate) const WINDOW: u64 = 16;
-/// Chunks that may come before this member looks.
+/// Chunks that may arrive before this member processes them.
 const CHUNKS_ARRIVING: u32 = 8;
 
 /// Listens to the group.
@@ -27,7 +27,7 @@ pub(crate) struct Listener {
     _host: UdpSocket,
 }
 
-/// A block with room for a head in front of the payload.
+/// A block with room for a header in front of the payload.
 #[derive(Debug)]
 pub(crate) struct InBlock(pub(crate) Block);
 
@@ -55,8 +55,8 @@ impl Listener {
         if port.mtu_bytes() < address.datagram_bytes {
             return Err(none("its MTU is smaller than that of the root"));
         }
-        // On RoCE the network knows only hosts as members of a group, by IGMP. The adapter has to
-        // be attached as well.
+        // On RoCE, the network knows only hosts as members of a group, by IGMP. The adapter must be
+        // attached as well.
         let joined = |group: Ipv4Addr| {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
             socket.join_multicast_v4(&group, &own)?;
@@ -88,7 +88,8 @@ impl Listener {
         let mut assembler = self.assembler.borrow_mut();
         let now = Instant::now();
         self.pair.take(|datagram| {
-            // A refused datagram changes nothing. If it mattered, its data is asked for later.
+            // A refused datagram changes nothing. If its data is needed, the member asks for it
+            // later.
             let _ = assembler.take(now, datagram, || self.pool.take().map(InBlock));
         })
     }

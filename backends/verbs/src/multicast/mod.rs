@@ -1,8 +1,8 @@
-//! Bulk data by hardware multicast: the root sends the payload of a chunk once, to all members, as
-//! datagrams (UD). Heads, acknowledgements and repairs go by the lanes.
+//! Bulk data by hardware multicast. The root sends the payload of a chunk once, to all members, as
+//! datagrams (UD). Headers, acknowledgements and repairs use the lanes.
 //!
-//! [`datagram`], [`assembly`] and [`awaited`] use no network. The other modules are private: a
-//! member's part in the group, to which the root sends and all other members listen.
+//! [`datagram`], [`assembly`] and [`awaited`] use no network. The other modules are private. They
+//! are a member's part in the group: the root sends, and all other members listen.
 
 pub mod assembly;
 pub mod awaited;

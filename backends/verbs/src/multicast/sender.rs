@@ -1,4 +1,4 @@
-//! The sending part of a group, which the root has.
+//! The sending part of a group. Only the root has it.
 
 use super::address::GroupAddress;
 use super::datagram::{HEAD_BYTES, Head};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The most chunks under way. Chunks without room are sent by the tree.
+/// The most chunks under way. Further chunks are sent down the tree.
 const CHUNKS_UNDER_WAY: u32 = 4;
 /// The shortest time between probes. One probe answers all members that ask within it.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
@@ -22,8 +22,8 @@ pub(crate) struct Sender {
     /// The number of the next chunk.
     pub(super) next: Cell<u64>,
     probed: Cell<Option<Instant>>,
-    /// Receivers copy shorter payloads out of their blocks, and would then have to send them to
-    /// each child.
+    /// The least length of a payload. Receivers copy shorter payloads out of their blocks, and
+    /// would then have to send them to each child.
     least_bytes: usize,
 }
 

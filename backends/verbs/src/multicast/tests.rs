@@ -1,4 +1,4 @@
-//! Chunks that come in datagrams, with every kind of loss on the way.
+//! Chunks that arrive in datagrams, with every kind of loss on the way.
 
 use super::assembly::{Assembler, Layout, Refusal, Store, Verdict};
 use super::awaited::{Awaited, Step};
@@ -53,7 +53,7 @@ fn take(assembler: &mut Assembler<Memory>, now: Instant, datagram: &[u8]) -> Ver
 #[derive(Clone, Debug)]
 enum Fate {
     Lost,
-    /// The datagram comes late, and maybe more than once.
+    /// The datagram arrives late, and possibly more than once.
     Late {
         by: usize,
         times: usize,
@@ -69,7 +69,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![
         2 => Just(Fate::Lost),
         6 => (0_usize..60, 1_usize..3).prop_map(|(by, times)| Fate::Late { by, times }),
-        // The packet's checksum finds changes in the piece, so the test changes only heads.
+        // The packet's checksum detects changes in the piece, so the test changes only headers.
         1 => (0..HEAD_BYTES, 1_u8..).prop_map(|(at, by)| Fate::Changed { at, by }),
     ]
 }
@@ -97,7 +97,7 @@ fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     arrivals.into_iter().map(|(_, datagram)| datagram).collect()
 }
 
-/// A member that awaits all chunks in order, and whose parent fills the holes.
+/// A member that awaits all chunks in order. Its parent fills the holes.
 struct Member {
     assembler: Assembler<Memory>,
     now: Instant,
@@ -107,7 +107,7 @@ struct Member {
 }
 
 impl Member {
-    /// Goes as far as it can. Returns whether it has all chunks.
+    /// Continues as far as it can. Returns whether it has all chunks.
     fn go_on(&mut self, chunks: &[Vec<u8>], announced: usize) -> bool {
         while let Some(chunk) = chunks[..announced].get(self.next as usize) {
             let total = chunk.len() as u32;
@@ -138,8 +138,8 @@ impl Member {
 }
 
 proptest! {
-    /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Heads come early or
-    /// late. Memory is there or not. Still, the member gets the bytes that were sent.
+    /// Datagrams are lost, late, duplicated, reordered, or sent by strangers. Headers come early or
+    /// late. Memory is available or not. The member must still get the bytes that were sent.
     #[test]
     fn lost_late_and_duplicate_datagrams_change_no_byte(
         lens in prop::collection::vec(1_usize..=1000, 1..20),
@@ -158,7 +158,7 @@ proptest! {
             member.now += Duration::from_micros(100);
             member.go_on(&chunks, ((at + lead) / 10).min(chunks.len()));
         }
-        // The missing parts are asked for now.
+        // The member now asks for the missing parts.
         for _ in 0..2 * chunks.len() {
             member.now += Duration::from_millis(10);
             member.go_on(&chunks, chunks.len());
@@ -166,8 +166,8 @@ proptest! {
         prop_assert_eq!(member.got, chunks);
     }
 
-    /// For any datagrams, nothing is written outside the memory, and no more chunks are kept than
-    /// the bound.
+    /// For any datagrams, nothing is written outside the memory, and the number of kept chunks
+    /// stays within the bound.
     #[test]
     fn no_datagram_does_harm(
         heads in prop::collection::vec(
@@ -248,7 +248,8 @@ fn unannounced_chunks_are_dropped_after_a_second() {
     assert_eq!(Rc::strong_count(&rooms), 1, "nothing is kept for nobody");
 }
 
-/// A member that lies about the root's progress, once or often, keeps nobody from hearing the root.
+/// A member that lies about the root's progress, once or often, does not keep other members from
+/// receiving the root's chunks.
 #[test]
 fn a_number_far_ahead_is_not_believed() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
@@ -260,7 +261,7 @@ fn a_number_far_ahead_is_not_believed() {
         assert_eq!(take(&mut assembler, now, &lie), Verdict::Refused(Refusal::Far));
     }
     for number in 5..500 {
-        // Small steps, each a little further than the last, do not help it either.
+        // Small steps, each a little further than the last, do not help the liar either.
         for step in 0..100 {
             take(&mut assembler, now, &datagram(number + step, 0, 0, &[]));
         }
@@ -288,14 +289,15 @@ fn ended_transfers_are_forgotten() {
 #[test]
 fn lane_reports_count_more_than_hearsay() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
-    // The first number heard is a lie.
+    // The first number received is a lie.
     take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
     assembler.announce(7);
     assert_eq!(assembler.next(), 7);
     assert_eq!(take(&mut assembler, now, &datagram(7, 0, 100, &[0; 100])), Verdict::Placed);
     assert!(assembler.is_complete(7));
     assert!(!assembler.is_past(7));
-    // The member got its data elsewhere for long: the numbers meanwhile were for others.
+    // The member received its data in another way for a long time, and other members received the
+    // chunks.
     assembler.announce(1 << 40);
     let now_there = datagram(1 << 40, 0, 100, &[0; 100]);
     assert_eq!(take(&mut assembler, now, &now_there), Verdict::Placed);

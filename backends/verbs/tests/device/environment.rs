@@ -20,7 +20,7 @@ pub(crate) fn shell(line: &str) {
 
 /// Starts a shell command.
 pub(crate) fn start_shell(line: &str) -> Child {
-    // The `ip` built into the shell lacks functions.
+    // The `ip` that is built into the shell lacks functions.
     let line = format!("alias ip=/sbin/ip rdma=/sbin/rdma\n{line}");
     Command::new("sh").args(["-c", &line]).spawn().expect("a shell")
 }
@@ -32,7 +32,7 @@ pub(crate) fn make_device() {
     shell("ip link set d0 up; rdma link add rxe0 type rxe netdev d0");
 }
 
-/// The port is down as long as this lives.
+/// Keeps the port down until dropped.
 pub(crate) struct PortDown;
 
 impl PortDown {
@@ -70,7 +70,7 @@ fn reporter() {
     }
 }
 
-/// Why a lane fails on a device that could be opened.
+/// The reason why a lane fails on a device that could be opened.
 fn reason_of_lane() -> String {
     let fabric = VerbsFabric::open(config(1)).expect("there is enough for this");
     let open = |_| fabric.open(CHILD, Lane::Express, End::Parent);

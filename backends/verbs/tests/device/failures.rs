@@ -68,7 +68,7 @@ fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
     });
 }
 
-/// Sends all the time until the lane ends. Returns the reason.
+/// Sends without pause until the lane ends. Returns the reason.
 async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
     loop {
         if let Err(error) = send(carrier, &[pattern(0, 3000)]).await {
@@ -78,8 +78,8 @@ async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
     }
 }
 
-/// Runs the shell command `meanwhile` on the device while lanes are busy. Returns why the parent's
-/// end and the child's ended, and the exit status of the command.
+/// Runs the shell command `meanwhile` on the device while lanes are busy. Returns the reasons for
+/// which the parent's end and the child's end ended, and the exit status of the command.
 async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus) {
     let pair = Pair::new();
     let (down, up) = (pair.lane(Lane::Express), pair.lane(Lane::Express));
@@ -154,7 +154,7 @@ fn a_fatal_device_event_ends_busy_lanes_and_the_device_is_reopened() {
         let payload = pair.parent.place(pattern(0, 200_000), false);
         let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
         let fails = async {
-            // The port goes down in the middle of the other tasks' work.
+            // The port goes down while other tasks are at work.
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! Lanes carry all their data in order, and leave nothing behind.
+//! Lanes carry all their data in order, and leave no resources behind.
 
 use crate::pair::{Pair, config, end_of_reading, pattern, run, send};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ async fn send_stream(carrier: &dyn Carrier) {
         let part = pattern(at, len.min(STREAM_BYTES - at));
         at += part.len();
         send(carrier, &[part]).await.expect("it lives");
-        // Lengths that divide nothing, some longer than the free room.
+        // Lengths that divide nothing evenly; some are longer than the free room.
         len = (len * 7 + 3) % 40_000 + 1;
     }
 }
@@ -56,7 +56,7 @@ async fn expect_bytes(carrier: &dyn Carrier, mut missing: usize) {
     }
 }
 
-/// Few short messages are signalled; credits among them are.
+/// Few short messages are signalled, but the credits sent among them are.
 #[test]
 fn short_messages_never_fill_a_ring_that_is_read() {
     run(async {
@@ -138,7 +138,8 @@ fn short_messages_keep_their_place_among_long_ones() {
     });
 }
 
-/// Ends that hardly poll before they sleep, for various lengths of time: a sleeping end is woken.
+/// Ends that hardly poll before they sleep, for various lengths of time. A sleeping end must be
+/// woken.
 #[test]
 fn a_sleeping_end_is_woken_by_messages_sent_meanwhile() {
     run(async {
@@ -149,7 +150,7 @@ fn a_sleeping_end_is_woken_by_messages_sent_meanwhile() {
             let ends = pair.lane(Lane::Express);
             let (mut down, mut up, mut sent_down, mut sent_up) = (0, 0, 0, 0);
             for round in 0..400_usize {
-                // Some answers come at once, others after another question.
+                // Some answers come at once, others only after another question.
                 for _ in 0..=round % 3 {
                     let question = pattern(sent_down, 8 + round % 7);
                     sent_down += question.len();
@@ -172,7 +173,7 @@ async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
     let head = |number: usize| Bytes::from(format!("head {number:06}"));
     let sender = async {
         for number in 0..count {
-            // Now and then a payload lies in no registered memory.
+            // Now and then a payload is outside registered memory.
             let payload = pattern(number, len);
             let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload, false) };
             send(&*ends.parent, &[head(number), payload]).await.expect("it lives");
@@ -273,7 +274,7 @@ pub(crate) fn resources() -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The drivers of lanes are tasks, which end when they are polled next.
+/// The drivers of lanes are tasks. They end when they are polled next.
 pub(crate) async fn expect_resources(expected: &str) {
     for _ in 0..100 {
         if resources() == expected {
@@ -284,7 +285,7 @@ pub(crate) async fn expect_resources(expected: &str) {
     assert_eq!(resources(), expected);
 }
 
-/// Uses both lanes once. `reads` says whether the last frame is read or left under way.
+/// Uses both lanes once. `reads` tells whether the last frame is read or left under way.
 async fn use_lanes(pair: &Pair, reads: bool) {
     let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
     let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000), false)];
@@ -300,7 +301,7 @@ fn lanes_leave_nothing_behind() {
     run(async {
         let nothing = resources();
         let pair = Pair::new();
-        // Blocks are registered when first needed, and stay.
+        // Blocks are registered when first needed, and stay registered.
         use_lanes(&pair, true).await;
         tokio::task::yield_now().await;
         let before = resources();

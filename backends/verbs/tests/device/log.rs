@@ -18,7 +18,7 @@ impl Write for Log {
     }
 }
 
-/// Records the log of this thread for as long as the guard lives.
+/// Records the log of this thread until the guard is dropped.
 pub(crate) struct Recording {
     log: Log,
     _guard: DefaultGuard,

@@ -84,7 +84,7 @@ fn a_multicast_is_sent_once_and_arrives_unchanged_everywhere() {
                 send(&*lane.parent, &frame).await.expect("it lives");
             }
         }
-        // Data that is not for many goes down the tree as always.
+        // Data that is not for many members is sent down the tree as usual.
         let last = [Bytes::from_static(HEAD), root.place(pattern(20, LEN), false)];
         for lane in &lanes {
             send(&*lane.parent, &last).await.expect("it lives");
@@ -151,7 +151,7 @@ fn a_forwarder_does_not_resend_a_multicast_payload() {
                 send(&*below, &parts).await.expect("it lives");
             }
         });
-        // From here on the leaf hears, and its parent knows.
+        // From here on, the leaf receives datagrams, and its parent knows it.
         while !works(&leaf) || report(&leaf).chunks == 0 {
             let reader = read(&lower.child, 1);
             send(&*upper.parent, &frame(&root, 0)).await.expect("it lives");

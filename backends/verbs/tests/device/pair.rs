@@ -20,7 +20,7 @@ pub(crate) struct Pair {
     pub(crate) child: VerbsFabric,
 }
 
-/// Both ends of a lane.
+/// The two ends of a lane.
 pub(crate) struct Ends {
     pub(crate) parent: Rc<dyn Carrier>,
     pub(crate) child: Rc<dyn Carrier>,
@@ -85,7 +85,7 @@ pub(crate) async fn end_of_reading(carrier: &dyn Carrier) -> io::Error {
     }
 }
 
-/// Bytes whose values tell their positions.
+/// Bytes with values that tell their positions.
 pub(crate) fn pattern(from: usize, len: usize) -> Bytes {
     (from..from + len).map(|at| (at % 251) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads the expected values. If they are missing, a test says so.
+//! Reads the expected values. If they are missing, a test reports so.
 
 /// Rows of a file of comma-separated values, with the names of its columns.
 pub(crate) struct Expected {

@@ -1,5 +1,5 @@
-//! The paper's tables and figures against values computed by another program
-//! (`expected/*.csv`, outside this repository; `STORM_SHARED` says where).
+//! The paper's tables and figures, compared with values from another program (`expected/*.csv`).
+//! The files are outside this repository; `STORM_SHARED` names their directory.
 
 mod crossover;
 mod expected;

@@ -272,7 +272,7 @@ fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
 }
 
 #[test]
-fn a_rank_that_aborts_after_a_crash_is_not_the_reason_of_the_end() {
+fn a_crash_counts_before_an_abort_and_both_are_named() {
     for (signal, expected) in [(11, 139), (7, 135), (6, 14), (9, 14)] {
         let (mut world, job) = in_phase("running", true);
         let incarnation = world.record(job).incarnation;
@@ -284,8 +284,8 @@ fn a_rank_that_aborts_after_a_crash_is_not_the_reason_of_the_end() {
         let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
         assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, expected));
         let reason = outcome.reason.as_deref().unwrap();
-        let crashed = format!("rank 0 on n1 was ended by signal {signal}");
         let aborted = "rank 3 aborted the job with exit code 14";
+        let crashed = format!("rank 0 on n1 was ended by signal {signal}; {aborted}");
         assert_eq!(reason, if expected == 14 { aborted } else { &crashed });
     }
 }

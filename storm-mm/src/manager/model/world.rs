@@ -209,6 +209,10 @@ impl World {
             Durable::Command(nodes, command) => {
                 nodes.iter().for_each(|node| self.tell(node, &command));
             }
+            Durable::Draft(nodes, draft) => {
+                let command = draft.command(&self.core.active_rows());
+                nodes.iter().for_each(|node| self.tell(node, &command));
+            }
             Durable::Stage(stage) => self.stages.push(stage),
             Durable::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
             Durable::AwaitStarted(watch) => self.may_start(watch),

@@ -340,7 +340,7 @@ impl Partition {
         if further == 0 {
             return Vec::new();
         }
-        self.policy.upcoming(further).into_iter().map(|slot| Row(slot.0)).collect()
+        self.policy.upcoming(further)
     }
 
     /// Another row becomes active. Returns whether all these nodes begin its slice by themselves.

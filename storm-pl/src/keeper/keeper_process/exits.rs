@@ -1,4 +1,5 @@
-//! The ends of PLs, which are told once the usage of the processes that they left behind is known.
+//! The ends of PLs. They are reported once the usage of the processes that they left behind is
+//! known.
 
 use super::{Child, KeeperProcess, Kind};
 use crate::exit::{ExitStatus, Usage};
@@ -7,11 +8,12 @@ use crate::keeper::abandoned::{Glimpse, pad_of, used_by};
 use crate::process_tree;
 use crate::protocol::Report;
 
-/// An end is told after this many looks (some 1 s), even if processes are still ending. A process
-/// with much memory takes a while, and a process that waits for a file system may never end.
+/// An end is reported after this many checks (some 1 s), even if processes are still ending. A
+/// process with much memory takes a while, and a process that waits for a file system may never
+/// end.
 const LOOKS_FOR_USAGE_MAX: u32 = 500;
 
-/// A PL that ended without the NM having been told.
+/// A PL that has ended, with a report that was not sent to the NM yet.
 pub(super) struct HeldExit {
     pad: PadId,
     pl: PlIndex,
@@ -58,7 +60,7 @@ impl KeeperProcess {
         pad.abandoned.add(session, leads, usage);
     }
 
-    /// Stores the end of a PL until it can be told.
+    /// Stores the end of a PL until it can be reported.
     pub(super) fn hold_exit(
         &mut self,
         (pad, pl, pid): (PadId, PlIndex, ProcessId),
@@ -68,18 +70,18 @@ impl KeeperProcess {
         self.exits.push(HeldExit { pad, pl, pid, status, usage, looks: 0 });
     }
 
-    /// Whether the end of a PL of this pad has not been told.
+    /// Whether the end of a PL of this pad is not reported yet.
     pub(super) fn holds_exit_of(&self, pad: PadId) -> bool {
         self.exits.iter().any(|exit| exit.pad == pad)
     }
 
-    /// Takes one more look at the ends that have not been told.
+    /// Checks once more the ends that are not reported yet.
     pub(super) fn look_at_exits(&mut self) {
         self.exits.iter_mut().for_each(|exit| exit.looks = exit.looks.saturating_add(1));
         self.tell_exits();
     }
 
-    /// Tells the ends that are complete: no abandoned process in their pads is about to end.
+    /// Reports the ends that are complete: no abandoned process in their pads is about to end.
     pub(super) fn tell_exits(&mut self) {
         if self.exits.is_empty() {
             return;
@@ -96,7 +98,8 @@ impl KeeperProcess {
             let of_pad = abandoned.iter().filter(|(_, pad, _)| *pad == exit.pad);
             let killed = self.pads.get(&exit.pad).is_some_and(super::Pad::is_killed);
             let incomplete = of_pad.clone().any(|(_, _, ends)| killed || *ends);
-            // Ends are told in order, since the last carries the usage that belongs to no PL.
+            // Ends are reported in order, because the last one includes the usage that belongs to
+            // no PL.
             let behind = kept.iter().any(|before: &HeldExit| before.pad == exit.pad);
             if behind || (incomplete && exit.looks < LOOKS_FOR_USAGE_MAX) {
                 kept.push(exit);
@@ -149,7 +152,7 @@ impl KeeperProcess {
                 }
                 Some(Child::Place(id)) => self.place_ended(id, status),
                 Some(Child::PadKeeper(pad)) => self.pad_keeper_ended(pad, dead),
-                // The writer has told the NM itself, or the end of its socket has.
+                // The writer has reported by itself, or the end of its socket has.
                 Some(Child::FilesWriter) => {}
                 None => {
                     if let Some(place) = abandoned {

@@ -8,11 +8,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The longest sleep while there is a lease. The clock of a sleep stands still while the host is
-/// suspended; the clock of leases does not.
+/// The longest sleep while there is a lease. While the host is suspended, the clock of a sleep
+/// stops, but the clock of leases does not.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// How many commands are read before their turn: more than an NM ever has on their way.
+/// How many commands are read before their turn. An NM never has so many on their way.
 const EARLY_MAX: usize = 1024;
 
 impl KeeperProcess {
@@ -50,7 +50,8 @@ impl KeeperProcess {
         if !self.must_look() {
             return;
         }
-        // The keeper may have had no processor, so an extension sent in time may still be unread.
+        // The keeper may have been without a processor, so an extension that was sent in time may
+        // still be unread.
         while self.leases.are_over(HostTime::now()) && !self.ended && self.take_command() {}
         self.end_leases();
         self.tell_of_leases();
@@ -87,13 +88,13 @@ impl KeeperProcess {
 
     /// Whether a command may be read before its turn.
     pub(super) fn may_read_ahead(&self) -> bool {
-        // After the end of an NM only the socket of the next one arrives, and nothing behind it.
+        // After the end of an NM, only the socket of the next one arrives, and nothing after it.
         !self.hears_last && !self.is_orphan() && self.early.len() < EARLY_MAX
     }
 
     /// Stores a command that was read before its turn.
     pub(super) fn put_off(&mut self, command: Command, came: Vec<OwnedFd>) {
-        // Nobody takes the present report any more.
+        // No process reads the present report any more.
         self.hears_last |= matches!(command, Command::Orphan);
         self.early.push_back((command, came));
     }

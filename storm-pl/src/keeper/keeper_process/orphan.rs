@@ -1,6 +1,6 @@
 //! A keeper whose NM is gone. It keeps the jobs for a bounded time, in which the next NM may take
-//! them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2 the
-//! keepers of pads have the jobs, and the node's keeper has the door and the bound.
+//! them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2, the
+//! keepers of pads keep the jobs. The node's keeper has the door, and enforces the bound.
 
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
 use crate::cgroup::CgroupUnusable;
@@ -31,7 +31,8 @@ pub(super) struct Survivor {
     cgroup: Result<PathBuf, CgroupUnusable>,
     /// The end of the bounded time; `None` while there is an NM.
     until: Option<HostTime>,
-    /// Connections whose end tells Node Managers of another version that this keeper has ended.
+    /// Connections of Node Managers of another version. The end of a connection tells them that
+    /// this keeper has ended.
     strangers: Vec<Seqpacket>,
 }
 
@@ -51,8 +52,8 @@ impl KeeperProcess {
         self.orphaned || self.is_at_door()
     }
 
-    /// Whether the keeper waits for the next NM at its door. The keeper of a pad has no door: the
-    /// node's keeper tells it of the next NM.
+    /// Whether the keeper waits for the next NM at its door. The keeper of a pad has no door. The
+    /// node's keeper informs it of the next NM.
     pub(super) fn is_at_door(&self) -> bool {
         self.survivor.as_ref().is_some_and(|survivor| survivor.until.is_some())
     }
@@ -70,8 +71,9 @@ impl KeeperProcess {
         if survivor.until.is_some() || self.hears_last {
             return;
         }
-        // The last commands of the NM still count, such as a rank that it left or an input that it
-        // closed. A connection reset is reported before the data that was sent ahead of it.
+        // The last commands of the NM are still valid, for example about a rank that it left or an
+        // input that it closed. A connection reset is reported before the data that was sent ahead
+        // of it.
         self.hears_last = true;
         while !self.ended && self.take_command() {}
         self.hears_last = false;
@@ -87,7 +89,7 @@ impl KeeperProcess {
         self.let_go_of_idle();
     }
 
-    /// Handles the news from the node's keeper that the NM is gone.
+    /// Handles the report from the node's keeper that the NM is gone.
     pub(super) fn orphan(&mut self) {
         self.hears_last = false;
         if self.kept.0.is_empty() || self.asked_to_end {
@@ -109,7 +111,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Forgets PLs that wait for a launch: they end with the NM, which has their sockets.
+    /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
     fn forget_waiting(&mut self) {
         for pad in self.pads.values_mut() {
             let kept: Vec<ProcessId> = self
@@ -140,7 +142,7 @@ impl KeeperProcess {
         }
     }
 
-    /// Keeps a job, or more ranks of one.
+    /// Keeps a job, or further ranks of a kept job.
     pub(super) fn keep(
         &mut self,
         (job, pad): (KeptId, PadId),
@@ -203,15 +205,15 @@ impl KeeperProcess {
         }
     }
 
-    /// Forgets a job that is over and whose end has been told.
+    /// Forgets a job that is over and whose end has been reported.
     pub(super) fn forget_kept(&mut self, job: KeptId) {
         self.kept.0.remove(&job);
-        // A keeper whose pad was given back while there was no NM has nothing more to do.
+        // If a pad was given back while there was no NM, its keeper has nothing left to do.
         let is_vacant = self.pads.is_empty() && self.kept.0.is_empty();
         self.ended |= self.kind == Kind::OnePad && is_vacant;
     }
 
-    /// Tells the next NM of all kept jobs.
+    /// Describes all kept jobs to the next NM.
     fn hand_over(&self, to: &Seqpacket) -> io::Result<()> {
         tell(to, &self.inheritance(), &[], Wait::Block)?;
         for (job, of_job) in &self.kept.0 {
@@ -233,11 +235,11 @@ impl KeeperProcess {
         Report::Inheritance { cgroup, capacity: self.sizes.capacity, next_pad, jobs, pad_keepers }
     }
 
-    /// Tells the next NM what this keeper of a pad keeps. The calls do not block: an NM that reads
-    /// nothing must not delay the end of a lease.
+    /// Describes to the next NM what this keeper of a pad keeps. The calls do not block: an NM that
+    /// does not read must not delay the end of a lease.
     pub(super) fn adopt(&mut self, came: Vec<OwnedFd>) {
         let Some(socket) = came.into_iter().next() else {
-            // Without a socket nobody can reach this keeper.
+            // Without a socket, no NM can reach this keeper.
             self.ended = true;
             return;
         };
@@ -258,7 +260,7 @@ impl KeeperProcess {
     fn send_copies(&mut self, report: Report, copies: io::Result<Vec<OwnedFd>>) {
         match copies {
             Ok(copies) => self.send(&report, &copies.iter().collect::<Vec<_>>()),
-            // The next NM would get the job without its streams.
+            // Otherwise the next NM would get the job without its streams.
             Err(_) => self.ended = true,
         }
     }
@@ -300,7 +302,7 @@ pub(super) fn tell<T: Serialize>(
     let mut tries = 0;
     loop {
         match protocol::send(to, message, descriptors, wait) {
-            // The receivers of those descriptors have to take some first.
+            // The receivers of those descriptors must take some first.
             Err(error)
                 if error.raw_os_error() == Some(libc::ETOOMANYREFS)
                     && tries < HANDOVER_TRIES_MAX =>

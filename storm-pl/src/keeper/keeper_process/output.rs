@@ -10,7 +10,8 @@ use crate::title::set_title;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 impl KeeperProcess {
-    /// Starts a writer. It is in no pad, since it writes the output that a pad leaves in its pipes.
+    /// Starts a writer. It belongs to no pad, because it writes the output that a pad leaves in its
+    /// pipes.
     pub(super) fn write_files(&mut self, spec: &SharedFilesSpec, came: Vec<OwnedFd>) {
         // If the socket did not arrive, the NM reads an end of file at its own end.
         let Some(socket) = came.into_iter().next() else { return };
@@ -42,7 +43,7 @@ impl KeeperProcess {
 }
 
 /// Closes everything of the keeper but the writer's socket. The lock of the node's cgroup and the
-/// ends of streams must not outlive the keeper here.
+/// ends of streams must not stay open here after the keeper has ended.
 fn settle(socket: &OwnedFd) -> Result<Seqpacket, Errno> {
     // SAFETY: the control socket and standard error are the keeper's, of which this process uses no
     // object any more. Standard input is `/dev/null`.
@@ -54,6 +55,6 @@ fn settle(socket: &OwnedFd) -> Result<Seqpacket, Errno> {
         return Err(Errno::last());
     }
     sys::close_from(CONTROL_DESCRIPTOR + 1)?;
-    // SAFETY: put there just above; nothing else owns it.
+    // SAFETY: it was put there just above, and nothing else owns it.
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }

@@ -1,8 +1,9 @@
 //! Keepers of one pad each, on a node without cgroup v2.
 //!
-//! The keeper of a pad reaps the processes there, so it keeps the pad's job when the NM is gone.
-//! The next NM finds the node's keeper, which also knows the bound. The node's keeper has a copy of
-//! the NM's end of each pad keeper's socket. The copy carries the news of a lost and of a next NM
+//! The keeper of a pad reaps the processes of the pad, so it keeps the pad's job when the NM is
+//! gone. The next NM finds the node's keeper, which also enforces the bound. The node's keeper has
+//! a copy of the NM's end of each pad keeper's socket. Through the copy, it reports the loss of an
+//! NM and the arrival of the next one
 //! (`docs/decisions/0138-jobs-outlive-a-node-manager-without-control-groups.md`).
 
 use super::{Child, KeeperProcess, Kind, Sizes};
@@ -71,15 +72,15 @@ impl KeeperProcess {
         }
     }
 
-    /// Tells the keepers of pads that the NM is gone. A keeper ends with its job if it cannot be
-    /// told.
+    /// Reports to the keepers of pads that the NM is gone. A keeper that cannot be reached ends
+    /// with its job.
     pub(super) fn orphan_pad_keepers(&mut self) {
         self.pad_keepers
             .retain(|_, keeper| tell(&keeper.control, &Command::Orphan, &[], Wait::No).is_ok());
     }
 
-    /// Tells the keepers of pads that there is an NM again. A keeper ends with its job if it cannot
-    /// be told.
+    /// Reports to the keepers of pads that there is an NM again. A keeper that cannot be reached
+    /// ends with its job.
     pub(super) fn adopt_pad_keepers(&mut self) {
         self.pad_keepers.retain(|_, keeper| keeper.adopt().is_ok());
     }

@@ -9,7 +9,7 @@ use nix::poll::{PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// How often a message is tried (some 2 s) for which the kernel has no room.
+/// How often a message is tried (some 2 s) while the kernel has no room for it.
 const TRIES_MAX: u32 = 1_000;
 
 impl KeeperProcess {
@@ -25,12 +25,12 @@ impl KeeperProcess {
     }
 
     pub(super) fn report(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
-        // Told first: otherwise the NM takes the ends of killed ranks for failures.
+        // Sent first: otherwise the NM would take the ends of killed ranks for failures.
         self.tell_of_leases();
         self.send(report, descriptors);
     }
 
-    /// Tells of the leases that have run out.
+    /// Reports the leases that have run out.
     pub(super) fn tell_of_leases(&mut self) {
         while let Some(pad) = self.leases_over.pop() {
             self.send(&Report::LeaseOver { pad }, &[]);
@@ -45,7 +45,7 @@ impl KeeperProcess {
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
         let mut tries = 0;
         while tries < TRIES_MAX && !self.ended {
-            // A stopped NM takes no report, and the leases must be served meanwhile.
+            // A stopped NM takes no report, and the leases must be enforced meanwhile.
             match protocol::send(&self.control, report, &borrowed, Wait::No) {
                 Ok(()) => return,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),

@@ -271,7 +271,7 @@ pub(crate) fn is_gone(pid: i32) -> bool {
     }
 }
 
-/// Looks until `condition` holds, and gives the CPU up in between.
+/// Waits until `condition` holds, and yields the CPU between checks.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {
@@ -280,7 +280,7 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Adds the mark that `alive` looks for.
+/// Adds the mark that `alive` searches for.
 pub(crate) fn marked(mut spec: LaunchSpec, token: &str) -> LaunchSpec {
     spec.env.push(("STORM_TEST".into(), token.into()));
     spec

@@ -1,5 +1,5 @@
-//! One decision for all events of an instant. A request can bring or end many jobs, and then costs
-//! one look at the queue and the matrix.
+//! One decision for all events of an instant. A request can submit or end many jobs, and then costs
+//! a single pass over the queue and the matrix.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl Gang {
                     recompute = true;
                 }
             }
-            // A first job that fits nowhere any more holds no job back.
+            // A first job that no longer fits anywhere holds back no other job.
             Ok(Change::ColumnsLost) => recompute = true,
             Ok(Change::Nothing) => {}
         }

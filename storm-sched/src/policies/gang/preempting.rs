@@ -1,13 +1,14 @@
 //! Preemption under gang scheduling: jobs that make room for others (`docs/decisions/0047`).
 //!
 //! A job precedes all jobs that it may preempt, waiting or running. If no row has room for it,
-//! running jobs make room that it may preempt and that may be requeued or cancelled. The lowest
-//! priority goes first, then the youngest, and no more jobs than needed. They hold their places
-//! until they have ended. Until then, no job starts that would make the promised job wait.
+//! running jobs make room. They must be jobs that it may preempt and that may be requeued or
+//! cancelled. The lowest priority goes first, then the youngest, and no more jobs than needed. They
+//! hold their places until they have ended. Until then, no job starts that would make the promised
+//! job wait.
 //!
-//! This module suspends no job. The matrix stops jobs at each slice edge anyway, and a job stopped
-//! for longer would still hold its memory and its row. A job that can only be suspended makes no
-//! room under gang scheduling.
+//! This module suspends no job. The matrix stops jobs at each slice edge anyway, and a job that is
+//! stopped for longer would still hold its memory and its row. So a job that can only be suspended
+//! makes no room under gang scheduling.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,19 +19,19 @@ use crate::partition::Partition;
 use crate::reservation::Pool;
 use crate::shape::Shape;
 use crate::{
-    Action, Ahead, JobId, JobRequest, Matrix, NodeIndex, PendingReason, PreemptMode, QosId,
-    SchedTime, Slot,
+    Action, Ahead, JobId, JobRequest, Matrix, NodeIndex, PendingReason, PreemptMode, QosId, Row,
+    SchedTime,
 };
 
 /// The preemptions under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Preemption {
-    /// The jobs that were promised room, in the order of the promises: they wait for the ends of
+    /// The jobs that were promised room, in the order of the promises. They wait for the ends of
     /// others.
     promised: Vec<JobId>,
     /// The jobs that are being ended to make room for any other job.
     ending: BTreeSet<JobId>,
-    /// The jobs that the nodes could take, but for which too few others can make room.
+    /// The jobs that the nodes could take, but for which not enough others can make room.
     vain: Vec<JobId>,
 }
 
@@ -65,8 +66,8 @@ impl Gang {
         waiting.into_iter().find(|other| other.id != request.id && other.is_over(request))
     }
 
-    /// Starts jobs that were promised room, and lets jobs that may preempt others go before them.
-    /// False when all other jobs must wait meanwhile.
+    /// Starts jobs that were promised room, and lets jobs that may preempt others go first. Returns
+    /// false if all other jobs must wait meanwhile.
     pub(super) fn start_urgent(&mut self, now: SchedTime, actions: &mut Vec<Action>) -> bool {
         // Each turn but the last takes a job out of the queue.
         for _ in 0..=self.partition.queue.len() {
@@ -205,9 +206,9 @@ impl Gang {
         self.partition.matrix.close_only(&closed);
         let placed = self.place(request, actions);
         self.partition.matrix.close_only(&[]);
-        let Some((slot, placement)) = placed else { return false };
+        let Some((row, placement)) = placed else { return false };
         self.partition.queue.remove(request.id);
-        self.start(request.id, slot, placement, actions);
+        self.start(request.id, row, placement, actions);
         true
     }
 
@@ -239,10 +240,10 @@ impl Gang {
     fn put_in(&self, trial: &mut Matrix, now: SchedTime, job: JobId) -> bool {
         let Some(request) = self.partition.queue.get(job) else { return false };
         trial.close_only(&self.closed_to(now, request));
-        let mut slots: Vec<Slot> = trial.rows().map(crate::Row::slot).collect();
-        slots.extend(trial.vacant_slot());
-        slots.sort_unstable();
-        let placed = self.packing.scheme().place(trial, request, &slots);
+        let mut rows: Vec<Row> = trial.rows().map(crate::MatrixRow::number).collect();
+        rows.extend(trial.vacant_row());
+        rows.sort_unstable();
+        let placed = self.packing.scheme().place(trial, request, &rows);
         trial.close_only(&[]);
         placed.is_some()
     }
@@ -280,7 +281,7 @@ impl Gang {
         if fits(&[]) {
             return (!nobody_ends).then(Vec::new);
         }
-        // With fewer jobs making room, the promised room may lie elsewhere.
+        // If fewer jobs make room, the promised room may be elsewhere.
         enough(candidates, fits).filter(|chosen| fits(chosen))
     }
 
@@ -332,8 +333,8 @@ impl Gang {
         let first = first.or_else(|| self.in_vain_over(request).map(|first| first.id));
         match first {
             Some(first) => Some(Ahead { first, others: promised.count() }),
-            // Reservations have come near since the last decision, so that the first job of the
-            // queue no longer holds others back.
+            // Reservations have come near since the last decision, so the first job of the queue no
+            // longer holds back others.
             None => self.partition.queue.ahead_of(job),
         }
     }

@@ -1,8 +1,8 @@
-//! No job starves. With n rows, each job runs within n slices, and so has an n-th of the time, or
-//! more (A3).
+//! No job starves. With n rows, each job runs within n slices, and so gets at least an n-th of the
+//! time (A3).
 //!
-//! Unlike [`super::EveryRowInTurn`], the check follows jobs that change their rows. Rows that open
-//! while a job waits count.
+//! Unlike [`super::EveryRowInTurn`], the check follows jobs that change rows. Rows that open while
+//! a job waits count.
 
 use std::collections::BTreeMap;
 
@@ -38,12 +38,12 @@ impl Invariant for EveryJobInTurn {
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let world = step.after;
-        let rows = world.live_slots().len();
+        let rows = world.live_rows().len();
         self.waits.retain(|job, _| world.running.contains_key(job));
         for (&job, running) in &world.running {
             let wait = self.waits.entry(job).or_default();
             wait.most_rows = wait.most_rows.max(rows);
-            if world.active.is_some_and(|slot| running.runs_in(slot)) {
+            if world.active.is_some_and(|row| running.runs_in(row)) {
                 *wait = Wait::default();
             } else if *step.event == Event::SliceEdge {
                 wait.edges += 1;

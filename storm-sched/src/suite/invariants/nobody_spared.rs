@@ -1,4 +1,4 @@
-//! With several rows too, a job loses its place only if the loss is needed and makes enough room.
+//! A job loses its place only if the loss is needed and makes enough room, also with several rows.
 //! The check is brute force over the sets of PEs.
 //!
 //! Only the first job that gets room is checked, and promises to others are ignored.

@@ -1,5 +1,5 @@
-//! A started job waited before, and its placement meets its request. The PEs are on nodes that take
-//! work and have what the job needs. All processes are in one row: the job starts once.
+//! A started job waited before, and its placement meets its request. Its PEs are on nodes that take
+//! work and have what the job needs. All its processes are in one row, and it starts once.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, oracle};
@@ -136,7 +136,7 @@ fn not_alone(step: &Step<'_>, job: JobId, node: NodeIndex) -> Option<JobId> {
     let own = step.after.running.get(&job)?;
     let beside = |(other, running): &(&JobId, &Running)| {
         **other != job
-            && running.slot == own.slot
+            && running.row == own.row
             && (running.request.exclusive || own.request.exclusive)
             && running.placement.share_of(node).is_some()
     };

@@ -1,4 +1,4 @@
-//! No job loses PEs without need, or to a job that may not have them.
+//! No job loses PEs without need, or to a job that may not take them.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World, oracle};

@@ -8,7 +8,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{Action, Event, JobId, JobRequest, MplLimit};
 
-/// Room that is given up for a job is not given to others.
+/// Room that was given up for a job is not given to others.
 #[derive(Debug)]
 pub struct PromiseKept {
     limit: MplLimit,
@@ -59,7 +59,7 @@ impl Invariant for PromiseKept {
             |request: &JobRequest| step.would_fit_without(self.limit, &step.after.ending, request);
         let before = std::mem::take(&mut self.promised);
         let mut promised: BTreeSet<JobId> = before.iter().copied().chain(served).collect();
-        // A promise ends when its job cannot fit any more, as after nodes are lost.
+        // A promise ends if its job cannot fit any more, for example after nodes are lost.
         promised.retain(|job| waiting(job).is_some_and(fits));
         let of_node = matches!(step.event, Event::NodeDown(_) | Event::NodeDrained(_));
         let mut lost = before.difference(&promised).filter(|job| waiting(job).is_some());

@@ -1,5 +1,5 @@
-//! Each waiting job has a true reason: the head its shortage, the others the job ahead. The numbers
-//! can be counted.
+//! Each waiting job has a true reason: the head has its shortage, the others have the job ahead.
+//! The numbers are counted again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn check_reason(
     }
 }
 
-/// Whether a reason names other jobs as suspended or as being ended, and they are.
+/// Whether the jobs that a reason names as suspended, or as being ended, are in that state.
 fn names_preempted(step: &Step<'_>, reason: &PendingReason) -> bool {
     let World { suspended, ending, .. } = step.after;
     match reason {
@@ -180,7 +180,7 @@ fn check_shortage(step: &Step<'_>, job: JobId, why: &Shortage) -> Result<(), Unt
             (shortfall, Some(rows.first().map_or(usable, |row| row.free_pes)))
         }
         Shortage::MatrixFull { shortfall, closest, .. } => {
-            let row = rows.iter().find(|row| row.slot == *closest);
+            let row = rows.iter().find(|row| row.number == *closest);
             (shortfall, row.map(|row| row.free_pes))
         }
     };

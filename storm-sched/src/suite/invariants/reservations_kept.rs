@@ -1,6 +1,6 @@
-//! Reserved nodes are for the jobs of the reservation. No other job starts there that by its time
-//! limit would still run at the start of the reservation. The jobs of a reservation start on its
-//! nodes while it is active. The policy asks to be woken at the start and the end.
+//! Reserved nodes are for the jobs of the reservation. No other job starts there if, by its time
+//! limit, it would still run at the start of the reservation. The jobs of a reservation start on
+//! its nodes while it is active. The policy asks to be woken at the start and at the end.
 
 use super::{Invariant, Violation};
 use crate::suite::Step;

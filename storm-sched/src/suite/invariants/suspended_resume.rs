@@ -1,11 +1,11 @@
-//! A suspended job goes on as soon as no other job has its PEs.
+//! A suspended job continues as soon as no other job has its PEs.
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World};
 use crate::{JobId, Pe};
 
-/// While a job is suspended, its PEs are held by others, about to be, or reserved. Or a suspended
-/// job that precedes it waits for them too.
+/// While a job is suspended, its PEs are held, about to be held, or reserved, or a suspended job
+/// that precedes it waits for them too.
 #[derive(Debug)]
 pub struct SuspendedResume;
 
@@ -44,8 +44,8 @@ impl Invariant for SuspendedResume {
                 let inside = |node| window.nodes.contains(&node);
                 let own = stopped.request.reservation == Some(window.id);
                 let mut nodes = stopped.placement.nodes();
-                // A job may wait until its own reservation begins, and others may keep it from
-                // going on.
+                // A job may wait until its own reservation begins, and other reservations may keep
+                // it from continuing.
                 if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
             });
             let mut others = suspended.values();

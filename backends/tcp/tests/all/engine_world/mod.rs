@@ -1,5 +1,5 @@
-//! A sequencer and engines in memory: no socket, no clock. Every link is a queue. The seed chooses
-//! the next queue, who dies when, and when the root learns of it.
+//! A sequencer and engines in memory, without a socket or a clock. Every link is a queue. The seed
+//! decides which queue is next, which node dies when, and when the root learns of the death.
 
 use bytes::Bytes;
 use rand::rngs::ChaCha12Rng;
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     request_window: 1000,
 };
 const FANOUT: u32 = 2;
-/// A world that has not come to rest after this many steps never will.
+/// A world that is not at rest after this many steps never will be.
 const MAX_STEPS: u64 = 400_000;
 
 /// The outcome of an operation.
@@ -62,7 +62,7 @@ enum Message {
 /// The whole cluster.
 pub(crate) struct World {
     rng: ChaCha12Rng,
-    /// The host of members that can open the root's memory, if there are any.
+    /// The host of the members that can open the root's memory, if there are any.
     host: Option<HostId>,
     layout: Layout,
     sequencer: Sequencer,
@@ -73,15 +73,15 @@ pub(crate) struct World {
     pub(crate) lent: u64,
     source: BTreeMap<(NodeId, RequestId), Bytes>,
     next_request: BTreeMap<NodeId, u64>,
-    /// Mutant: the root ignores the requests that nodes had issued, which is wrong.
+    /// Mutant: the root ignores the requests that nodes had issued. The suite must catch it.
     pub(crate) forgets_issued: bool,
     /// The outcomes, by initiator and number.
     pub(crate) outcomes: BTreeMap<(NodeId, RequestId), Outcome>,
 }
 
 impl World {
-    /// All members are on one host, and the root's data goes by reference if it fits `lent_bytes`.
-    /// With 0 no host is known.
+    /// All members are on one host, and the root sends data by reference if it fits `lent_bytes`.
+    /// With 0, no host is known.
     pub(crate) fn new(seed: u64, layout: Layout, nodes: u32, lent_bytes: u32) -> World {
         let names = NameTable::open(1000);
         let root = Member { node: NodeId::MM, incarnation: Incarnation(1), listen: nowhere() };
@@ -153,7 +153,7 @@ impl World {
         self.sequencer.references(node, taken);
     }
 
-    /// A node stops at once; the root learns of it later.
+    /// A node stops at once. The root learns of it later.
     pub(crate) fn kill(&mut self, node: NodeId) {
         if self.nodes.remove(&node).is_some() {
             self.lanes.retain(|lane, _| !lane.touches(node));
@@ -182,7 +182,7 @@ impl World {
         id
     }
 
-    /// Delivers one message, or lets the root learn of a death. False at rest.
+    /// Delivers one message, or lets the root learn of a death. Returns false at rest.
     pub(crate) fn step(&mut self) -> bool {
         let mut choices: Vec<Lane> = Vec::new();
         choices.extend(self.lanes.iter().filter(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at));
@@ -202,7 +202,7 @@ impl World {
         true
     }
 
-    /// Goes on until nothing is under way.
+    /// Continues until nothing is under way.
     pub(crate) fn run_to_rest(&mut self) {
         for _ in 0..MAX_STEPS {
             if !self.step() {
@@ -358,7 +358,7 @@ impl World {
         }
     }
 
-    /// Fills the bulk lane as far as a socket would take it.
+    /// Fills the bulk lane as far as a socket would accept bytes.
     fn pull(&mut self, from: NodeId, to: NodeId) {
         let is_linked = self.nodes.get(&to).is_some_and(|node| node.parent == Some(from));
         while is_linked && self.lanes.get(&Lane::Bulk(from, to)).is_none_or(|lane| lane.len() < 2) {
@@ -406,8 +406,8 @@ impl Lane {
         match self {
             Lane::Control(to) => to == node,
             // In reality, data that a node has sent still arrives after its death, and the root
-            // reads it before the end of the stream. Here it is lost at once, the harder case for
-            // the root's bookkeeping.
+            // reads it before the end of the stream. Here the data is lost at once, which is harder
+            // for the root's bookkeeping.
             Lane::Request(from) | Lane::Data(from) => from == node,
             Lane::Down(a, b) | Lane::Up(a, b) | Lane::Bulk(a, b) => a == node || b == node,
         }

@@ -11,7 +11,7 @@ pub struct PortAttr {
     pub state: c_uint,
     /// `max_mtu`, coded.
     pub max_mtu: c_uint,
-    /// `active_mtu`, coded: 1 is 256 bytes, each next twice as much.
+    /// `active_mtu`, coded: 1 is 256 bytes, and each next code is twice as much.
     pub active_mtu: c_uint,
     /// `gid_tbl_len`
     pub gid_tbl_len: c_int,

@@ -1,11 +1,11 @@
 //! The part of the ABI of `libibverbs.so.1` that this crate uses, written by hand.
 //!
-//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. No program generates
-//! this module. The test `layout` of `storm-backend-verbs` compares it with the header: every size,
-//! alignment, offset and value, as the C compiler sees it. The test needs the header (Debian:
-//! libibverbs-dev) and says if it cannot compare; it fails if `STORM_TEST_VERBS` is set. A new item
-//! of this module goes into this test. Only the first fields of the library's objects are described,
-//! because this crate never makes or copies such an object.
+//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44. The test `layout` of
+//! `storm-backend-verbs` compares every size, alignment, offset and value with the header, as the C
+//! compiler sees them. Add every new item of this module to that test. The test needs the header
+//! (Debian: libibverbs-dev). Without the header it reports that it was skipped, or fails if
+//! `STORM_TEST_VERBS` is set. The library's objects are described only up to the last field that is
+//! used, because this crate never makes or copies such an object.
 
 mod attributes;
 mod constants;

@@ -32,8 +32,8 @@ pub type PostSend =
 pub type PostRecv =
     unsafe extern "C" fn(*mut QueuePair, *mut ReceiveRequest, *mut *mut ReceiveRequest) -> c_int;
 
-/// `struct ibv_context_ops`: calls that reach the adapter without a system call have no symbol and
-/// go through here.
+/// `struct ibv_context_ops`: calls that reach the adapter without a system call. They have no
+/// symbol.
 #[repr(C)]
 pub struct ContextOps {
     /// From `_compat_query_device` to `_compat_create_cq`.

@@ -14,7 +14,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// `struct ibv_send_wr` with the arms `rdma` and `ud` of its union `wr`.
+/// `struct ibv_send_wr` with the members `rdma` and `ud` of its union `wr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SendRequest {

@@ -7,7 +7,7 @@ use crate::abi::{self, AhAttr, Gid};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Datagrams to a group stay in their network.
+/// Hop limit of datagrams to a group: they stay in their network.
 const HOP_LIMIT: u8 = 1;
 
 /// The address of a multicast group, as seen from a port.
@@ -17,7 +17,7 @@ pub struct AddressHandle {
 }
 
 impl AddressHandle {
-    /// The handle of the group `gid`, for datagrams that leave by the address at `gid_index`.
+    /// The handle of the group `gid`, for datagrams sent from the address at `gid_index`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -51,8 +51,8 @@ impl AddressHandle {
 
 impl Drop for AddressHandle {
     fn drop(&mut self) {
-        // SAFETY: the handle is destroyed once. Requests that use it belong to a pair that held it
-        // and is gone.
+        // SAFETY: the handle is destroyed once. Requests that use it belong to a pair that held it,
+        // and the pair is destroyed.
         unsafe { (self.domain.device().functions().destroy_ah)(self.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A completion channel: a task sleeps on it until one of many completion queues has a completion.
+//! A completion channel. A task sleeps on it until one of many completion queues has a completion.
 
 use super::device::{OpenDevice, set_nonblocking};
 use crate::VerbsError;
@@ -79,8 +79,8 @@ impl CompletionChannel {
 impl AsFd for CompletionChannel {
     /// The descriptor that becomes readable with a notification.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel lives as long as `self`, and its descriptor stays open and unchanged
-        // for that time.
+        // SAFETY: the channel is destroyed with `self`, and its descriptor stays open and unchanged
+        // until then.
         unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
     }
 }
@@ -93,7 +93,7 @@ impl AsRawFd for CompletionChannel {
 
 impl Drop for CompletionChannel {
     fn drop(&mut self) {
-        // SAFETY: queues that use it hold it and are gone.
+        // SAFETY: queues that use the channel hold it, so they are destroyed.
         unsafe { (self.device.functions().destroy_comp_channel)(self.channel.as_ptr()) };
     }
 }

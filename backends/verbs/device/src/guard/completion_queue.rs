@@ -1,4 +1,4 @@
-//! A completion queue, whose notifications come by a channel.
+//! A completion queue. A channel delivers its notifications.
 
 use super::completion_channel::CompletionChannel;
 use super::device::OpenDevice;
@@ -24,7 +24,7 @@ pub struct CompletionQueue {
 /// case, moves nothing.
 pub struct Completions {
     batch: [MaybeUninit<WorkCompletion>; BATCH],
-    /// How many entries are filled, from the first on.
+    /// How many entries are filled, counted from the first.
     taken: usize,
 }
 
@@ -60,7 +60,7 @@ pub enum Outcome {
     },
     /// A datagram has come.
     Received {
-        /// The bytes in the memory of the request, the header in front included.
+        /// The bytes in the memory of the request, including the header.
         len: u32,
     },
     /// The request was dropped because an earlier one failed or the queue pair was closed.
@@ -154,9 +154,9 @@ impl CompletionQueue {
         Ok(any)
     }
 
-    /// Asks the channel for a notification of the next completion that is `wanted`. Before the
-    /// notification comes, arming again may widen `wanted` but not narrow it. Earlier completions
-    /// do not count: poll once more after this call.
+    /// Asks the channel for a notification of the next completion that is `wanted`. Until the
+    /// notification arrives, arming again can extend `wanted` but not restrict it. Earlier
+    /// completions cause no notification: poll once more after this call.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -224,8 +224,8 @@ impl From<&WorkCompletion> for Completion {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: the queue is destroyed once. Queue pairs that use it held it and are gone. Every
-        // notification taken was acknowledged; others go with the queue.
+        // SAFETY: the queue is destroyed once. Queue pairs that use it hold it, so they are
+        // destroyed. Every notification taken was acknowledged; others end with the queue.
         unsafe { (self.device().functions().destroy_cq)(self.queue.as_ptr()) };
     }
 }

@@ -1,5 +1,5 @@
-//! A queue pair for datagrams (UD), which can be a member of a multicast group, with the memory for
-//! arriving datagrams.
+//! A queue pair for datagrams (UD), with the memory for arriving datagrams. It can be a member of a
+//! multicast group.
 
 use super::address_handle::AddressHandle;
 use super::completion_channel::CompletionChannel;
@@ -31,7 +31,7 @@ const RECEIVE: u64 = 1 << 63;
 pub struct Room {
     /// Datagrams under way.
     pub sends: u32,
-    /// Datagrams that have come and are not taken yet.
+    /// The most datagrams that have arrived and are not processed yet.
     pub receives: u32,
     /// The longest datagram, in bytes: the MTU of the network.
     pub datagram_bytes: u32,
@@ -61,7 +61,7 @@ pub struct DatagramPair {
     to: Option<Destination>,
     /// The number of datagrams ever posted.
     posted: Cell<u64>,
-    /// The payloads under way, each with the count after its last datagram.
+    /// The payloads under way, each with the count of sent datagrams after its last.
     sending: RefCell<VecDeque<(u64, Bytes)>>,
     /// The groups that this pair is a member of.
     groups: RefCell<Vec<Gid>>,
@@ -79,8 +79,8 @@ pub struct Taken {
 }
 
 impl DatagramPair {
-    /// Makes a pair that sends to `to`, if given, and can send at once. Its notifications come by
-    /// `channel` under `name`.
+    /// Makes a pair that can send to `to` at once, if `to` is given. `channel` delivers its
+    /// notifications under `name`.
     ///
     /// # Errors
     /// [`VerbsError::Call`], [`VerbsError::LockedMemory`].
@@ -102,7 +102,7 @@ impl DatagramPair {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        // No other node is given these keys, but keys can be guessed.
+        // No other node receives these keys, but keys can be guessed.
         let memory = |count: u32, bytes: u32, access| match count {
             0 => Ok(None),
             _ => MemoryRegion::new(domain, count as usize * bytes as usize, access)
@@ -149,7 +149,7 @@ impl DatagramPair {
         Ok(())
     }
 
-    /// Processes completions: shows each datagram to `each`, and frees its place for another.
+    /// Processes completions: passes each datagram to `each`, and frees its place for another.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -176,9 +176,9 @@ impl DatagramPair {
         let start = self.start_of(place);
         let end = start + len.min(self.place_bytes()) as usize;
         let data = (start + ADDRESS_BYTES as usize).min(end)..end;
-        // SAFETY: nothing writes to the place. The completion of its request was just taken from a
-        // queue that only this pair uses. The next request is posted below, after the slice is
-        // gone. No other node was given the key to the region.
+        // SAFETY: no code or adapter writes to the place. The completion of its request was just
+        // taken from a queue that only this pair uses. The next request is posted below, after the
+        // slice is gone. No other node received the key to the region.
         each(unsafe { arrivals.slice(data) });
         self.post_receive(place)
     }
@@ -215,16 +215,15 @@ impl DatagramPair {
         (self.room.datagram_bytes.saturating_sub(self.room.head_bytes)).max(1) as usize
     }
 
-    /// Sends `payload` in pieces of one datagram each. The payload lies in a region of this domain
-    /// with the key `lkey`. `head` returns the header of the datagram whose piece begins at the
-    /// given offset. An empty payload is one datagram.
+    /// Sends `payload` in pieces, one for each datagram. The payload lies in a region of this
+    /// domain with the key `lkey`. `head` returns the header of the datagram whose piece begins at
+    /// the given offset. An empty payload is one datagram.
     ///
     /// # Errors
-    /// [`VerbsError::Call`] if a request was refused: the pair is useless from then on.
+    /// [`VerbsError::Call`] if a request was refused. The pair cannot be used any more.
     ///
     /// # Panics
-    /// If there is no [room](Self::has_room), no destination, or a header has another length than
-    /// the pair was made for.
+    /// There is no [room](Self::has_room), no destination, or a header is not `head_bytes` long.
     pub fn send<H: AsRef<[u8]>>(
         &self,
         payload: Bytes,
@@ -278,7 +277,7 @@ impl DatagramPair {
         assert_eq!(head.len(), self.room.head_bytes as usize, "as was said");
         let place = (count % u64::from(self.room.sends)) as usize;
         let at = place * head.len();
-        // SAFETY: nothing takes slices of the headers.
+        // SAFETY: no code takes slices of the headers.
         unsafe { heads.write(at, head) };
         Sge { addr: heads.addr() + at as u64, length: head.len() as c_uint, lkey: heads.lkey() }
     }
@@ -336,8 +335,8 @@ impl Drop for DatagramPair {
             // SAFETY: the pair is alive and a member of the group.
             unsafe { (functions.detach_mcast)(self.raw.as_ptr(), std::ptr::from_ref(group), 0) };
         }
-        // Once the pair is destroyed, no adapter uses the memory that `self` holds, and it may be
-        // dropped after this.
+        // No adapter uses the memory that `self` holds once the pair is destroyed, so the memory
+        // may be dropped after this.
         if !self.raw.destroy() {
             std::mem::forget((self.arrivals.take(), self.heads.take(), self.to.take()));
             std::mem::take(&mut *self.sending.borrow_mut()).into_iter().for_each(std::mem::forget);

@@ -38,7 +38,7 @@ unsafe impl Send for OpenDevice {}
 // SAFETY: as above.
 unsafe impl Sync for OpenDevice {}
 
-/// An event of a device, of one of its ports or of an object made from it.
+/// An event of a device, of one of its ports or of an object that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEvent {
     /// `enum ibv_event_type`.
@@ -107,7 +107,7 @@ impl List {
             Some(devices) => {
                 Ok(List { functions, devices, len: usize::try_from(len).unwrap_or(0) })
             }
-            // The kernel module is missing, which counts as no device.
+            // A missing kernel module counts as no device.
             None if io::Error::last_os_error().raw_os_error() == Some(nix::libc::ENOSYS) => {
                 Err(VerbsError::NoDevice)
             }
@@ -150,7 +150,7 @@ impl OpenDevice {
 
     /// The calls for which the library has no symbols.
     pub(super) fn ops(&self) -> &abi::ContextOps {
-        // SAFETY: the context lives as long as `self`. Its functions are set before
+        // SAFETY: the context stays open as long as `self` exists. Its functions are set before
         // `ibv_open_device` returns and never changed.
         unsafe { &(*self.context.as_ptr()).ops }
     }
@@ -160,8 +160,8 @@ impl OpenDevice {
         failed(call, &self.name)
     }
 
-    /// The error of a call that could not make a queue, for which locked memory may have been
-    /// short.
+    /// The error of the call that could not make a queue. Too little lockable memory may be the
+    /// reason.
     pub(super) fn no_queue(&self, call: &'static str) -> VerbsError {
         let error = self.failed(call);
         let VerbsError::Call { source, .. } = &error else { return error };
@@ -182,7 +182,7 @@ impl OpenDevice {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    /// Makes the device's descriptor non-blocking: events are taken only if present.
+    /// Makes the device's descriptor non-blocking, so that taking an event never waits.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -257,8 +257,8 @@ impl OpenDevice {
 impl AsFd for OpenDevice {
     /// The descriptor that becomes readable with an event.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context lives as long as `self`, and its descriptor stays open and unchanged
-        // for that time.
+        // SAFETY: the context is closed with `self`, and its descriptor stays open and unchanged
+        // until then.
         unsafe { BorrowedFd::borrow_raw((*self.context.as_ptr()).async_fd) }
     }
 }
@@ -271,7 +271,7 @@ impl AsRawFd for OpenDevice {
 
 impl Drop for OpenDevice {
     fn drop(&mut self) {
-        // SAFETY: everything made from the context held `self` and is gone.
+        // SAFETY: everything made from the context holds `self`, so it is destroyed.
         unsafe { (self.functions.close_device)(self.context()) };
     }
 }
@@ -335,7 +335,7 @@ fn failed(call: &'static str, device: &str) -> VerbsError {
     VerbsError::Call { call, device: device.to_owned(), source }
 }
 
-/// The limit of locked memory of this process in bytes, if `error` may be due to it.
+/// The limit of this process on locked memory in bytes, if it may be the cause of `error`.
 pub(super) fn limit_that_stops(error: &io::Error) -> Option<u64> {
     let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
     let is_memory = matches!(error.raw_os_error(), Some(nix::libc::ENOMEM | nix::libc::EAGAIN));

@@ -1,8 +1,9 @@
-//! Memory that adapters can read and write: mapped, locked and registered in one piece, and
+//! Memory that adapters can read and write. It is mapped, locked and registered in one piece, and
 //! released in the reverse order.
 //!
-//! Adapters write to it unseen by the compiler. The only way to a slice is therefore
-//! [`MemoryRegion::slice`], which is unsafe: its caller argues why nothing writes.
+//! Adapters write to it, and the compiler does not know. The only way to a slice is therefore
+//! [`MemoryRegion::slice`]. It is unsafe: the caller must show that neither the process nor an
+//! adapter writes.
 
 use super::device::limit_that_stops;
 use super::protection_domain::ProtectionDomain;
@@ -22,15 +23,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes that are read atomically.
 const WORD: usize = 8;
 
-/// The access that adapters have to a region: the least that its use needs. Every local adapter may
-/// read it.
+/// The access of adapters to a region. Choose the least that the use needs. Every local adapter may
+/// read a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The local adapter reads the data it sends.
     Read,
     /// The local adapter writes data that arrives at a receive request.
     Receive,
-    /// Remote adapters that have its key write to it.
+    /// Remote adapters that know the key write to it.
     RemoteWrite,
 }
 
@@ -45,8 +46,7 @@ impl Access {
     }
 }
 
-/// Zeroed memory for the local adapter, and with its key for remote adapters as far as `Access`
-/// allows.
+/// Zeroed memory for the local adapter. `Access` decides what remote adapters with its key may do.
 pub struct MemoryRegion {
     domain: Arc<ProtectionDomain>,
     region: NonNull<abi::MemoryRegion>,
@@ -57,7 +57,7 @@ pub struct MemoryRegion {
 }
 
 // SAFETY: the memory belongs to the process. Writes to it go through raw pointers, or need `&mut`
-// of the part's only owner (`pool::Block`).
+// access to the part's only owner (`pool::Block`).
 unsafe impl Send for MemoryRegion {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryRegion {}
@@ -82,9 +82,9 @@ impl MemoryRegion {
         // SAFETY: a new anonymous mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(None, size, protection, MapFlags::MAP_PRIVATE) }
             .map_err(|errno| unmapped("mmap", errno))?;
-        // A forked process would get copies of the pages that no adapter knows, and this process's
-        // own pages could become the copies (ibv_fork_init(3)). SAFETY: the mapping was just made,
-        // and the advice changes nothing for this process.
+        // After a fork, this process could be left with copies of the pages, which no adapter knows
+        // (ibv_fork_init(3)). SAFETY: the mapping was just made, and the advice changes nothing for
+        // this process.
         let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
         let access = access.flags() as i32;
         let region = match advised {
@@ -96,7 +96,7 @@ impl MemoryRegion {
         };
         let Some(region) = NonNull::new(region) else {
             let error = why_not(domain, size.get());
-            // SAFETY: the mapping was just made, and nothing refers to it.
+            // SAFETY: the mapping was just made, and no reference to it exists.
             let _ = unsafe { munmap(start, size.get()) };
             return Err(error);
         };
@@ -125,7 +125,7 @@ impl MemoryRegion {
         self.lkey
     }
 
-    /// The key by which a remote adapter writes to the region, if it may.
+    /// The key by which a remote adapter may write to the region, if its `Access` allows it.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
@@ -134,17 +134,18 @@ impl MemoryRegion {
         &self.domain
     }
 
-    /// Copies `data` to `at`, in a region that is not shared yet.
+    /// Copies `data` to `at`, in a region that no other node knows yet.
     ///
     /// # Panics
     /// If the data does not fit.
     pub fn fill(&mut self, at: usize, data: &[u8]) {
-        // SAFETY: a slice would borrow this region, which is borrowed here for writing.
+        // SAFETY: a slice would borrow this region, and `&mut self` excludes such a borrow.
         unsafe { self.write(at, data) };
     }
 
-    /// Copies `data` to `at`. An adapter that reads these bytes at the same time gets a mixture.
-    /// The caller must prevent it for correct data; memory safety does not need it.
+    /// Copies `data` to `at`. An adapter that reads these bytes at the same time gets a mixture of
+    /// old and new bytes. The caller must prevent such a read to send correct data; memory safety
+    /// does not depend on it.
     ///
     /// # Safety
     /// No [`slice`](Self::slice) of these bytes is alive.
@@ -164,7 +165,7 @@ impl MemoryRegion {
     /// Copies the bytes of `range` out.
     ///
     /// # Panics
-    /// If `range` is not in the region.
+    /// `range` is not in the region.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut out = Vec::with_capacity(range.len());
         self.read_into(range, &mut out);
@@ -174,14 +175,15 @@ impl MemoryRegion {
     /// Appends the bytes of `range` to `out`.
     ///
     /// # Panics
-    /// If `range` is not in the region, or `out` has no room for it.
+    /// `range` is not in the region, or `out` has no room for it.
     #[inline]
     pub fn read_into(&self, range: Range<usize>, out: &mut impl BufMut) {
         self.check(range.clone());
         let room = out.chunk_mut();
         assert!(range.len() <= room.len(), "there is room");
-        // SAFETY: the range lies in the mapping, and `room` is as long. Bytes that an adapter
-        // writes meanwhile come out with some value. That many bytes of `out` are then initialised.
+        // SAFETY: the range lies in the mapping, and `room` is as long. If an adapter writes
+        // meanwhile, the bytes have unspecified values. The bytes counted by `set_len` are then
+        // initialised.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
             std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), range.len());
@@ -189,22 +191,22 @@ impl MemoryRegion {
         }
     }
 
-    /// Reads the eight bytes at `at`, a multiple of eight, atomically with acquire ordering: later
+    /// Reads the eight bytes at `at`, a multiple of eight, atomically with acquire ordering. Later
     /// reads see the memory as it was at this read or later.
     ///
     /// # Panics
-    /// If the bytes are not in the region, or `at` is no multiple of eight.
+    /// The bytes are not in the region, or `at` is not a multiple of eight.
     #[inline]
     pub fn word(&self, at: usize) -> u64 {
         self.word_at(at, Ordering::Acquire)
     }
 
     /// Appends the `len` bytes at `at`, a multiple of eight, to `out`, word by word. Passes each
-    /// word to `each`, the last padded with zeros. An adapter may write to the bytes meanwhile:
-    /// `each` gets exactly the words that were copied.
+    /// copied word to `each`, the last padded with zeros. If an adapter writes to the bytes
+    /// meanwhile, `each` still gets exactly the words that were copied.
     ///
     /// # Panics
-    /// If the words are not in the region, `out` has no room for them, or `at` is no multiple of
+    /// The words are not in the region, `out` has no room for them, or `at` is not a multiple of
     /// eight.
     #[inline]
     pub fn read_words(&self, at: usize, len: usize, out: &mut BytesMut, mut each: impl FnMut(u64)) {
@@ -228,9 +230,9 @@ impl MemoryRegion {
     #[inline]
     fn word_at(&self, at: usize, order: Ordering) -> u64 {
         assert!(at.is_multiple_of(WORD) && at < self.len && WORD <= self.len - at, "in the region");
-        // SAFETY: the word lies in the mapping, which lives as long as `self` and begins at a page,
-        // so the word is aligned. Nothing in this process writes to it non-atomically: only
-        // adapters write to words that are read this way.
+        // SAFETY: the word is in the mapping, which exists as long as `self` and begins at a page,
+        // so the word is aligned. This process never writes to it non-atomically: only adapters
+        // write to words that are read this way.
         let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u8>().add(at).cast()) };
         u64::from_le(word.load(order))
     }
@@ -238,15 +240,15 @@ impl MemoryRegion {
     /// The bytes of `range` in place.
     ///
     /// # Safety
-    /// Nothing writes to the bytes as long as the slice lives: neither this process nor an adapter
-    /// that has the key.
+    /// Until the slice is dropped, neither this process nor an adapter with the key writes to the
+    /// bytes.
     ///
     /// # Panics
-    /// If `range` is not in the region.
+    /// `range` is not in the region.
     pub unsafe fn slice(&self, range: Range<usize>) -> &[u8] {
         self.check(range.clone());
-        // SAFETY: the range lies in the mapping, which lives as long as `self`. The caller
-        // guarantees that nothing writes.
+        // SAFETY: the range is in the mapping, which exists as long as `self`. The caller
+        // guarantees that no code or adapter writes.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
             std::slice::from_raw_parts(from, range.len())
@@ -270,15 +272,15 @@ fn why_not(domain: &ProtectionDomain, bytes: usize) -> VerbsError {
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        // SAFETY: queue pairs whose requests use the region hold it, so they are gone, and so are
-        // its blocks. After this call no adapter reads or writes it.
+        // SAFETY: queue pairs with requests that use the region hold it, so they are destroyed, and
+        // so are its blocks. After this call, no adapter reads or writes the region.
         let code = unsafe { (self.domain.device().functions().dereg_mr)(self.region.as_ptr()) };
         if code == 0 {
             // SAFETY: the mapping belongs to this value alone, and no adapter knows it any more.
             // The arguments are those of the mapping.
             let _ = unsafe { munmap(self.start, self.len) };
         } else {
-            // Leaked on purpose: an adapter might otherwise write to memory that is reused.
+            // Leaked on purpose. Otherwise an adapter might write to memory that has another use.
             tracing::error!(code, len = self.len, "memory could not be deregistered");
         }
     }

@@ -1,7 +1,7 @@
-//! The library's objects as owned values. Each object keeps alive what it is made from, so that
-//! nothing is destroyed while in use. A queue pair holds its completion queue and the memory of its
-//! requests, memory holds its protection domain, and a domain holds its device. All `unsafe` calls
-//! of this crate are here and in `library`, which loads the library.
+//! The library's objects as owned values. Each object keeps alive the objects that it needs, so
+//! that none is destroyed while in use. A queue pair holds its completion queue and the memory of
+//! its requests. Memory holds its protection domain, and a domain holds its device. All `unsafe`
+//! calls of this crate are here and in `library`, which loads the library.
 
 mod address_handle;
 mod completion_channel;

@@ -43,7 +43,7 @@ impl ProtectionDomain {
 
 impl Drop for ProtectionDomain {
     fn drop(&mut self) {
-        // SAFETY: memory and queue pairs of the domain held `self` and are gone.
+        // SAFETY: memory and queue pairs of the domain hold `self`, so they are destroyed.
         unsafe { (self.device.functions().dealloc_pd)(self.as_ptr()) };
     }
 }

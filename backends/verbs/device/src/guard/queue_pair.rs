@@ -1,8 +1,8 @@
-//! A reliable connected queue pair, and requests that keep their memory.
+//! A reliable connected queue pair. It keeps the memory of its requests.
 //!
-//! The memory that a request reads is held until its completion is handed back
-//! ([`QueuePair::completed`]) or the queue pair is gone. No adapter therefore reads memory that is
-//! no longer registered, or has another use by then.
+//! The memory that a request reads is held until its completion is reported
+//! ([`QueuePair::completed`]) or the queue pair is destroyed. So no adapter reads memory that is no
+//! longer registered, or already has another use.
 
 use super::completion_queue::CompletionQueue;
 use super::device::Port;
@@ -18,25 +18,25 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. The time is
-/// longer than any queue of a switch. With all repetitions it is 0.94 s. The root decides earlier,
-/// by default after 0.8 s, whether the host is cut off. A host that paused only for a moment
+/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. A packet
+/// waits less in the queues of switches. With all repetitions, the time is 0.94 s. The root decides
+/// earlier, by default after 0.8 s, whether the host is cut off. A host that paused for less time
 /// therefore keeps its lanes.
 const ACK_TIMEOUT: u8 = 15;
-/// How many times a packet is sent again. Soft-RoCE takes 7 as "for ever".
+/// How many times a packet is sent again. Soft-RoCE retries for ever with 7.
 const RETRIES: u8 = 6;
 /// The retries if the other side has no receive request ready. The credits of a lane guarantee one,
-/// so running out of retries is a fault, and ends the lane with an error.
+/// so exhausted retries are a fault, and end the lane with an error.
 const RECEIVER_RETRIES: u8 = 6;
 /// The pause before a retry, coded: 0.64 ms.
 const RECEIVER_PAUSE: u8 = 12;
 /// Hops in a routed network.
 const HOP_LIMIT: u8 = 64;
-/// Pieces of memory that one request gathers.
+/// The most pieces of memory that one request reads.
 const MAX_PIECES: usize = 2;
 /// Receive requests posted by one call.
 const RECEIVES_PER_CALL: usize = 16;
-/// One in this many requests with inline data is signalled. Its completion covers all requests
+/// One of this many requests with inline data is signalled. Its completion covers all requests
 /// before it.
 const INLINE_PER_COMPLETION: u64 = 16;
 
@@ -88,11 +88,11 @@ pub enum Source {
     Bytes(Bytes, u32),
 }
 
-/// How the other side notices a write.
+/// How the other side learns of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// By a completion with this immediate value. It uses up a receive request of the other side
-    /// and wakes a task that waits for arrivals.
+    /// and wakes a task that waits for data.
     Wakes(u32),
     /// Like [`Wakes`](Self::Wakes), but wakes no task.
     Waits(u32),
@@ -117,7 +117,7 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// A pair with room for these numbers of requests. It cannot send yet.
+    /// A pair with room for these numbers of requests. It must be connected before it can send.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
@@ -214,7 +214,7 @@ impl QueuePair {
         self.raw.modify(&mut attr, ready_to_send)
     }
 
-    /// Moves the pair to its error state: it sends nothing, nothing that arrives is written, and
+    /// Moves the pair to its error state. It sends nothing more, arriving writes are dropped, and
     /// the requests under way are flushed.
     pub fn stop(&self) {
         self.raw.stop();
@@ -266,15 +266,16 @@ impl QueuePair {
         Ok(id)
     }
 
-    /// Writes `parts`, one after the other. They are copied into the request, so they may lie
-    /// anywhere and may be reused after this call. Returns the request's id if the request is
-    /// signalled. Only some are; the completion of a signalled request covers those before it.
+    /// Writes `parts`, one after the other. They are copied into the request, so they may be in any
+    /// memory and may be reused after this call. Returns the request's id if the request is
+    /// signalled. Only some requests are signalled; their completions cover the requests before
+    /// them.
     ///
     /// # Errors
     /// [`VerbsError::Call`] if the request was refused.
     ///
     /// # Panics
-    /// If the parts exceed the [room](Self::max_inline_bytes).
+    /// The parts exceed the [room](Self::max_inline_bytes).
     #[inline]
     pub fn post_inline(
         &self,
@@ -313,7 +314,7 @@ impl QueuePair {
     }
 
     /// Posts receive requests for `count` more writes with an immediate value. They need no memory,
-    /// because the writer says where the data goes.
+    /// because the writer chooses where the data goes.
     ///
     /// # Errors
     /// [`VerbsError::Call`] if there is no room.
@@ -336,7 +337,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The send request `id` and all before it are complete: their memory is released.
+    /// The send request `id` and all before it are complete. Releases their memory.
     pub fn completed(&self, id: u64) {
         self.done.set(self.done.get().max(id.min(self.posted.get())));
         let mut reading = self.reading.borrow_mut();
@@ -361,7 +362,7 @@ impl QueuePair {
     }
 }
 
-/// A write with this notice for the other side. Its completion wakes no task here.
+/// A write with this notice for the other side. Its completion wakes no task on this side.
 #[inline]
 fn request(
     wr_id: u64,
@@ -392,8 +393,8 @@ fn request(
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // Once the pair is destroyed, no adapter reads the memory in `reading` or writes for the
-        // other side. `reading` is dropped afterwards.
+        // No adapter reads the memory in `reading`, or writes for the other side, once the pair is
+        // destroyed. `reading` is dropped afterwards.
         if !self.raw.destroy() {
             std::mem::take(&mut *self.reading.borrow_mut()).into_iter().for_each(std::mem::forget);
         }

@@ -1,5 +1,5 @@
-//! The common part of all queue pairs: making, changing and destroying one, and posting requests.
-//! The owner keeps the memory of the requests.
+//! The common part of all queue pairs: it makes, changes and destroys a pair, and posts requests.
+//! The owner keeps the memory of the requests alive.
 
 use super::completion_queue::CompletionQueue;
 use super::protection_domain::ProtectionDomain;
@@ -79,7 +79,7 @@ impl RawPair {
     pub(super) fn stop(&self) {
         let mut attr = QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() };
         if let Err(error) = self.modify(&mut attr, qp_mask::STATE) {
-            // The device is gone, and sends nothing either.
+            // The device is gone, so it sends nothing anyway.
             tracing::debug!(%error, "a queue pair was not stopped");
         }
     }
@@ -87,8 +87,9 @@ impl RawPair {
     /// Posts a request and the requests linked to it.
     ///
     /// # Safety
-    /// All requests and their lists of pieces are valid for the call. The memory of the pieces, and
-    /// an address handle, stay valid until the request is complete or this pair is destroyed.
+    /// All requests and their lists of pieces must be valid for the call. The memory of the pieces,
+    /// and an address handle, must stay valid until the request is complete or this pair is
+    /// destroyed.
     #[inline]
     pub(super) unsafe fn post_send(&self, request: *mut SendRequest) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
@@ -113,9 +114,9 @@ impl RawPair {
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
     }
 
-    /// Destroys the pair, for its owner's `drop`. Returns whether the pair is gone. If true, no
-    /// adapter reads or writes for it any more. If false, its memory and its completion queue must
-    /// never be freed.
+    /// Destroys the pair. The owner's `drop` calls it. Returns whether the pair is destroyed. If
+    /// true, no adapter reads or writes for it any more. If false, its memory and its completion
+    /// queue must never be freed.
     pub(super) fn destroy(&self) -> bool {
         // SAFETY: the pair is destroyed once, by the `drop` of its owner. The completion queue is
         // dropped after this.

@@ -1,13 +1,13 @@
-//! Explores all sequences of events between two ends. Every message sent is found in the end,
-//! although each end goes to sleep when it has nothing to do.
+//! Explores all sequences of events between two ends. Every message is found in the end, although
+//! each end goes to sleep when it has nothing to do.
 
 use super::Attention;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Messages that each end sends.
 const MESSAGES: u8 = 2;
-/// The number of rounds. In a round both ends process their items, and each finds the messages of
-/// the round before.
+/// The number of rounds. In a round, both ends process their items, and each finds the messages of
+/// the previous round.
 const ROUNDS: usize = 8;
 
 /// An item on its way from one end to the other, in order.
@@ -39,7 +39,7 @@ struct End {
     here: VecDeque<Item>,
 }
 
-/// The rule left out, to see that the test notices.
+/// The rule that is left out, to check that the test fails without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Omitted {
     Nothing,
@@ -47,7 +47,7 @@ enum Omitted {
     WakingAnswers,
     /// `Sleeps` wakes no end.
     WakingFarewells,
-    /// An end that goes to sleep does not say so.
+    /// An end that goes to sleep does not announce it.
     Farewells,
 }
 
@@ -61,7 +61,7 @@ fn wakes(item: &Item) -> bool {
     }
 }
 
-/// Finds the next message in its slot, if it is there. Notes, which have no number, may be before
+/// Finds the next message in its slot, if it is there. Notes, which have no number, may come before
 /// it.
 fn find(end: &mut End) -> bool {
     let next = end.here.iter().position(|item| matches!(item, Item::Silent | Item::Told { .. }));
@@ -169,8 +169,8 @@ fn next(ends: &Ends, omitted: Omitted) -> Vec<Ends> {
     all
 }
 
-/// Whether every message sent is found, if no end sends from here on. Each end sleeps as soon as it
-/// has nothing to do, and wakes only when woken.
+/// Whether every message is found if no end sends any more. Each end sleeps as soon as it has
+/// nothing to do, and wakes only when woken.
 fn ends_well(mut ends: Ends, omitted: Omitted) -> bool {
     for _ in 0..ROUNDS {
         for own in [0, 1] {
@@ -192,7 +192,7 @@ fn check_notes(end: &End) {
     assert!(all().filter(|item| matches!(item, Item::Heard { .. })).count() <= 1, "{end:?}");
 }
 
-/// The number of states, and a state that does not end well, if there is one.
+/// The number of reachable states, and a state that does not end well, if there is one.
 fn explore(omitted: Omitted) -> (usize, Option<Ends>) {
     let (mut seen, mut todo) = (BTreeSet::new(), VecDeque::from([Ends::default()]));
     while let Some(ends) = todo.pop_front() {

@@ -1,26 +1,26 @@
-//! Jobs that run in other rows than they were placed in: alternative scheduling and slot
+//! Jobs that run in other rows than they were placed in: alternative scheduling and
 //! unification, as the policy decides.
 //!
-//! The order of messages makes this sound. A job's rows reach all of its nodes through the one
-//! queue of heartbeats, before the strobe of any row that they concern. So each strobe finds the
-//! same rows on all nodes of a job.
+//! The order of messages makes this sound. Rows and launches wait for the journal and reach the
+//! nodes in the order of their decisions. A job has therefore lost a row on a node before another
+//! job is launched into that row there. Strobes do not wait, so they may reach nodes before the
+//! rows. All nodes take the heartbeats in one order, so each strobe finds the same rows on all
+//! nodes of a job: the old ones or the new ones.
 
 use super::Core;
 use crate::job::{JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::{JobId, Row, RowSet};
-use storm_sched::Slot;
 
 impl Core {
     /// Sets the rows in which a job runs. A new home row is journaled, since the next manager looks
     /// for the job there.
-    pub(super) fn set_slots(&mut self, now: Instant, job: JobId, home: Slot, alternates: &[Slot]) {
-        let slots = alternates.iter().chain([&home]);
-        let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
-        let home = Row(home.0);
+    pub(super) fn set_rows(&mut self, now: Instant, job: JobId, home: Row, alternates: &[Row]) {
+        let all_rows = alternates.iter().chain([&home]);
+        let rows = all_rows.fold(RowSet::NONE, |rows, row| rows.with(*row));
         if let Some(awaiting) = self.live.awaiting_mut(job) {
             let all = self.partitions[awaiting.partition()].runs_all();
-            return awaiting.set_rows(Slot(home.0), if all { RowSet::ALL } else { rows });
+            return awaiting.set_rows(home, if all { RowSet::ALL } else { rows });
         }
         let Some(live) = self.live.get_mut(job) else { return };
         let all = self.partitions[live.partition()].runs_all();
