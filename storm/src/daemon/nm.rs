@@ -1,7 +1,7 @@
 //! The Node Manager's main.
 
 use super::file_sizes::allow_large_files;
-use super::relay::{self, News};
+use super::relay::{self, News, Relay};
 use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
@@ -26,6 +26,7 @@ use storm_nm::classes::ClassRules;
 use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
 use storm_nm::{ExitReason, Life};
 use storm_rm::{GlobalPlan, PlanConfig};
+use storm_session::Trust;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
@@ -79,9 +80,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.cluster.clone_from(&cluster);
         // Read anew in each life, as the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
-        if let (Some(relay), Some(trust)) = (&relay, &node.trust) {
-            relay.tell(News::Trust(trust.clone()));
-        }
+        tell_keys(relay.as_ref(), node.trust.as_ref());
         node.await_key = joins_again;
         node.root_timeout = ROOT_TIMEOUT;
         let tried = if joins_again { REJOIN_TIMEOUT } else { options.join_timeout };
@@ -109,6 +108,13 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     match exit {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
         exit => after(&exit?.reason, once || asked_to_end),
+    }
+}
+
+/// Tells the node's relay its keys, which may have been replaced.
+fn tell_keys(relay: Option<&Relay>, trust: Option<&Trust>) {
+    if let (Some(relay), Some(trust)) = (relay, trust) {
+        relay.tell(News::Trust(trust.clone()));
     }
 }
 
