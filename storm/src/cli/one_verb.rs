@@ -7,9 +7,9 @@
 use super::{
     CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions, HoldOptions,
     JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions, NmOptions,
-    NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions, ReplayOptions,
-    ReproduceOptions, ReservationOptions, ResumeOptions, SharesOptions, SimOptions, UpOptions,
-    WaitOptions, WorkloadOptions,
+    NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions, RelayOptions,
+    ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions, SharesOptions, SimOptions,
+    UpOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 29] = [
+const VERBS: [(&str, Arguments); 30] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
     ("wait", WaitOptions::augment_args),
@@ -76,6 +76,7 @@ const VERBS: [(&str, Arguments); 29] = [
     ("workload", WorkloadOptions::augment_args),
     ("mm", MmOptions::augment_args),
     ("nm", NmOptions::augment_args),
+    ("relay", RelayOptions::augment_args),
     ("nap", NapOptions::augment_args),
     ("__pmix", PmixOptions::augment_args),
 ];
