@@ -101,7 +101,7 @@ pub(crate) enum Report {
     PadKeeper { pad: PadId, pid: ProcessId },
     /// A PL waits. The NM's end of its command socket is sent along.
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
-    /// A pad or one of its PLs could not be made; ask again with `Release`.
+    /// A pad or one of its PLs could not be made; `Release` requests it again.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },
     /// A PL, or the application that it became, ended. `strays` is the usage so far of processes of
     /// the pad that belong to no PL.

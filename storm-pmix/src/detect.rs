@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The beginnings of the names of the libraries of Open MPI's interfaces. MPICH's libraries have
 /// another number. Lower layers of Open MPI are not listed, because `mpirun` is linked with them
-/// too and must be left alone.
+/// too and must not count.
 const LIBRARIES: [&[u8]; 6] = [
     b"libmpi.so.40",
     b"libmpi_cxx.so.40",

@@ -218,9 +218,9 @@ impl Matrix {
             .map(|(number, _)| number)
     }
 
-    /// Places a job in a row, and opens the row if it is not live. Returns `None` and changes
-    /// nothing if the job does not fit there, asks for nothing, or is in the matrix already, or if
-    /// the row's number is not below the limit.
+    /// Places a job in a row, and opens the row if it is not live. Returns `None` without a change
+    /// if the job does not fit, asks for nothing, or is in the matrix already, or if the row's
+    /// number is not below the limit.
     pub fn place(&mut self, request: &JobRequest, number: Row, fit: Fit) -> Option<Placement> {
         if request.pes() == 0 || self.contains(request.id) {
             return None;

@@ -21,7 +21,6 @@ const OTHERS_BITS: u32 = 0o077;
 #[derive(Debug, Error)]
 #[error("the key file {} cannot be used", file.display())]
 pub(crate) struct KeyFileError {
-    /// The file.
     pub(crate) file: PathBuf,
     /// The problem.
     #[source]

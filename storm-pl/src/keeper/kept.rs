@@ -1,5 +1,5 @@
 //! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
-//! Manager, the streams of each rank, and the ends of ranks in the meantime.
+//! Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

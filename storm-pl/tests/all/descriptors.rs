@@ -87,7 +87,7 @@ fn a_waiting_pl_costs_one_descriptor_and_a_rank_what_it_uses() {
             support::until("the keeper rests", || open_of(node.pid) == kept_by(&node, 2));
             let spec = with_pmi("exec sleep 1000").encode().unwrap();
             let both = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
-            // The command socket goes. This process has both ends of the rank's output.
+            // The command socket is closed. This process has both ends of the rank's output.
             for (pl, rank, more) in [(0, silent(), 2), (1, RankSpec::default(), 6), (2, both, 7)] {
                 let before = open();
                 let pl = PlIndex(pl);

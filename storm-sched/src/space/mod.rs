@@ -99,7 +99,6 @@ impl Space {
         self.ledger.is_due(job)
     }
 
-    /// The jobs that are due.
     pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
         self.ledger.due()
     }

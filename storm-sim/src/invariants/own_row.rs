@@ -178,7 +178,7 @@ impl OwnRow {
     }
 }
 
-/// A set of rows, for people.
+/// A set of rows, for a message.
 fn rows_of(rows: RowSet) -> String {
     let numbers: Vec<String> = (0..RowSet::MAX_ROWS)
         .filter(|row| rows.contains(Row(*row)))

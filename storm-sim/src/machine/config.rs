@@ -241,12 +241,10 @@ impl MachineConfig {
     }
 }
 
-/// The name of a node.
 pub(crate) fn name_of(node: NodeId) -> String {
     format!("n{}", node.0)
 }
 
-/// The node of a name.
 pub(crate) fn node_named(name: &str) -> Option<NodeId> {
     name.strip_prefix('n')?.parse().ok().map(NodeId)
 }

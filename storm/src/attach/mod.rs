@@ -33,13 +33,11 @@ use without_pmix::WithoutPmix;
 /// The job to follow, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Follow {
-    /// The job.
     pub(crate) job: JobId,
     /// The request whose replies are the job's events.
     pub(crate) request: u64,
     /// The input that it reads.
     pub(crate) input: InputSpec,
-    /// The form of its output.
     pub(crate) form: OutputForm,
     /// Whether a manager that goes away may return at the same address, with the job.
     pub(crate) may_return: bool,
@@ -253,7 +251,7 @@ impl Follower {
                 self.terminal.note(&format!("job {job} is {why}")).await;
             }
             (true, false) if state == JobState::Running => {
-                self.terminal.note(&format!("job {job} goes on")).await;
+                self.terminal.note(&format!("job {job} continues")).await;
             }
             _ => {}
         }

@@ -27,7 +27,7 @@ impl Follower {
         let over = || kept.as_ref().filter(|kept| !kept.process.is_alive()).map(KeptCluster::died);
         if over().is_none() {
             self.terminal
-                .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
+                .note(&format!("the manager is gone; job {job} continues; waiting for its return"))
                 .await;
         }
         let began = Instant::now();
@@ -79,7 +79,7 @@ impl Follower {
 
     fn not_found(&self) -> Failure {
         let job = self.what.job;
-        Failure::new("connection", format!("the manager is gone, and job {job} goes on without it"))
+        Failure::new("connection", format!("the manager is gone; job {job} continues without it"))
             .hint(format!("`storm show {job}` shows the job once the manager is back"))
             .exit(EXIT_FAILED)
     }

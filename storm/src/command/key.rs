@@ -10,7 +10,6 @@ use nix::unistd::User;
 use std::path::Path;
 use storm_session::{ClientKey, ClusterKey, DoorKey, NotAKey, UserName};
 
-/// `key`.
 pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::of("key", &error);
     let told = match &options.command {

@@ -79,7 +79,7 @@ pub(crate) fn refuse(error: clap::Error) -> u8 {
     failure.exit
 }
 
-/// Splits the parser's text, which is laid out for people, into the error on one line and the hint.
+/// Splits the parser's text, which is laid out for users, into the error on one line and the hint.
 fn message_and_hint(text: &str) -> (String, Option<String>) {
     let lines = || text.lines().map(str::trim);
     let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();

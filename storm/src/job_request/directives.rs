@@ -1,8 +1,8 @@
 //! Lines of a script that are meant for another resource manager, such as `#SBATCH -n 64`.
 //!
 //! storm treats them as comments. A user of that manager would get a single process where the
-//! script asks for 64, so `storm` reports that it ignores them, and what to type instead. A script
-//! may have lines for several managers, because a site moved from one to another.
+//! script asks for 64. So `storm` reports the ignored lines, and the options to type instead. A
+//! script may have lines for several managers, because a site moved from one to another.
 
 use super::asked::{Asked, quoted};
 use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};

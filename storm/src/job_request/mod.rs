@@ -207,7 +207,7 @@ fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
         (Some(InputArgument::All), true) => Ok(InputSpec::All),
         (None | Some(InputArgument::None), _) => Ok(InputSpec::None),
         (Some(InputArgument::RankZero | InputArgument::All), false) => {
-            Err(Failure::new("usage", "a job that nobody follows reads no input from here")
+            Err(Failure::new("usage", "a job that is not followed reads no input from here")
                 .hint("use `storm run` instead of `storm submit`"))
         }
     }

@@ -1,4 +1,4 @@
-//! For people: tables.
+//! For users: tables.
 
 use super::folded_nodes::{Alike, fold};
 use super::folded_tasks::{Together, fold as fold_tasks, fold_names};

@@ -77,7 +77,6 @@ impl Caller<'_> {
         });
     }
 
-    /// Cancels a job.
     pub(crate) fn cancel(&self, job: u64) {
         let done = self.storm(&format!("cancel {job}")).output().expect("storm starts");
         assert!(done.status.success(), "{}", told(&done));

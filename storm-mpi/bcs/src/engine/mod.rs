@@ -81,8 +81,8 @@ struct Begun {
 struct Outstanding {
     bytes: u64,
     is_question: bool,
-    /// The microphase in which the transfer was issued, if the transfer is ordered before
-    /// everything that follows from this node's later stores.
+    /// The microphase in which the transfer was issued, if the transfer precedes all effects of
+    /// this node's later stores.
     precedes: Option<Strobe>,
 }
 
@@ -249,9 +249,8 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Records that all transfers so far take effect on all nodes before anything that follows from
-    /// this node's later publications. The microphase is done without their outcomes, and the
-    /// transfers no longer count as on the way when the next microphase begins.
+    /// Records that all transfers so far take effect on all nodes before all effects of this node's
+    /// later publications.
     pub fn precede(&mut self) {
         let now = self.now;
         let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);

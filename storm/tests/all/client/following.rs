@@ -27,7 +27,6 @@ struct Events {
     written: RefCell<BTreeMap<(u32, bool), u64>>,
 }
 
-/// Takes the job.
 async fn take_job(calls: &Receiver<Call>) -> Events {
     let call = call(calls).await;
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
@@ -49,7 +48,6 @@ async fn take_cancellation(calls: &Receiver<Call>) {
     cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
 }
 
-/// Takes the end of the input.
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
     let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
