@@ -17,6 +17,7 @@
 //! This crate opens no socket or file, starts no process, does not decide what runs where, and does
 //! not know the wall clock.
 
+mod clients_address;
 mod content_sum;
 mod environment;
 mod exit_status;

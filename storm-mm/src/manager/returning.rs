@@ -47,7 +47,8 @@ impl Core {
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
         let jobs = kept.iter().filter_map(|job| self.resumed(*job, node)).collect();
         let next_run = self.live.next_run();
-        let answer = Draft::Resume { jobs, next_run };
+        let clients = self.config.clients;
+        let answer = Draft::Resume { jobs, next_run, clients };
         self.effects.durable.push(Durable::Draft(NodeSet::single(node), answer));
         let mut left_here = BTreeSet::new();
         for job in &awaited {

@@ -189,7 +189,7 @@ impl NodeCore {
             Command::Shutdown => self.leave(actions),
             // The node manager handles the command and leaves.
             Command::RefuseNode { .. } => {}
-            Command::Resume { jobs, next_run } => {
+            Command::Resume { jobs, next_run, .. } => {
                 self.joined(next_run);
                 self.resume(jobs, actions);
             }

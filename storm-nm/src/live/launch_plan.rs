@@ -3,7 +3,7 @@
 use super::PmixStarter;
 use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
-use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
+use crate::environment::{NodeNames, environment_of_job, joins_by_pmix, rank_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
@@ -87,11 +87,12 @@ pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::Credent
     Ok(Credentials { gid: owner.gid, ..found })
 }
 
-/// The specification that all ranks of the job share.
+/// The specification that all ranks of the job share. `relay` is the socket by which they reach the
+/// manager from this node, if there is one.
 pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
-    credentials: Credentials,
+    (credentials, relay): (Credentials, Option<&Path>),
     starter: Option<PmixStart<'_>>,
 ) -> LaunchSpec {
     let spec = task.spec();
@@ -109,7 +110,7 @@ pub(super) fn launch_spec(
         program,
         original,
         args,
-        env: submitted_environment(spec)
+        env: environment_of_job(spec, relay)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
         cwd: spec.cwd.as_os_str().into(),

@@ -98,6 +98,8 @@ pub struct LiveHost {
     shared_memory: SharedMemory,
     /// The jobs of a former node manager, until somebody asks for them.
     inherited: Cell<Vec<Inherited>>,
+    /// Whether users of this host reach the manager by the node's relay.
+    relays: Cell<bool>,
     /// Whether the keeper goes on without this node manager.
     survives: bool,
     /// The first run of a job that this node can have heard of.
@@ -190,6 +192,7 @@ impl LiveHost {
             read_buffer: RefCell::default(),
             shared_memory,
             inherited: Cell::default(),
+            relays: Cell::new(false),
             survives,
             first_run: Cell::default(),
             untold: RefCell::default(),
@@ -245,7 +248,9 @@ impl LiveHost {
             shared_memory: &shared,
             cpus: self.cores.processors(),
         });
-        let spec = launch_spec(task, program.clone(), credentials, starter);
+        let relay = self.config.relay.as_ref().filter(|_| self.relays.get());
+        let relay = relay.map(|relay| relay.socket.as_path());
+        let spec = launch_spec(task, program.clone(), (credentials, relay), starter);
         let user = (&spec.credentials, &*spec.limits);
         let shared_files = SharedFiles::make(task, &self.names(), user)
             .map_err(|error| LaunchRefused::because(&error))?;

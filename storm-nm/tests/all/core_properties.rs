@@ -209,7 +209,7 @@ pub(crate) fn joined(pes: u32) -> NodeCore {
     let hostname = "host1".to_owned();
     let (node, name) = (NodeId(1), "n1".to_owned());
     let mut core = NodeCore::new(CoreConfig { node, name, hostname, pes, only_uid: None });
-    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1), clients: None };
     assert_eq!(core.handle(Event::Command(answer)), []);
     core
 }

@@ -27,7 +27,11 @@ fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
         hold_output: true,
         input_known: false,
     };
-    Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
+    Command::Resume {
+        jobs: kept.iter().map(resumed).collect(),
+        next_run: JobIncarnation(next_run),
+        clients: None,
+    }
 }
 
 /// A regression: a launch waited for the journal while its node died and returned. The next life

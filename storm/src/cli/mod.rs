@@ -34,7 +34,7 @@ pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
 pub(crate) use batch_options::BatchOptions;
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use completion_options::CompletionOptions;
-pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
+pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress, RelayAt, RelayOptions};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_name::JobName;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
@@ -173,6 +173,8 @@ pub(crate) enum Command {
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Run a relay: the daemon of a login host
+    Relay(RelayOptions),
     /// Do nothing, as a job of a live replay
     #[command(hide = true)]
     Nap(NapOptions),

@@ -8,8 +8,8 @@ use super::{
     BatchOptions, CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions,
     HoldOptions, JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions,
     NmOptions, NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions,
-    ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions, SharesOptions, SimOptions,
-    UpOptions, WaitOptions, WorkloadOptions,
+    RelayOptions, ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions,
+    SharesOptions, SimOptions, UpOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -90,6 +90,7 @@ const VERBS: [(&str, Arguments); 30] = [
     ("workload", WorkloadOptions::augment_args),
     ("mm", MmOptions::augment_args),
     ("nm", NmOptions::augment_args),
+    ("relay", RelayOptions::augment_args),
     ("nap", NapOptions::augment_args),
     ("__pmix", PmixOptions::augment_args),
 ];

@@ -156,8 +156,19 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "wait", "cancel", "hold", "partition", "mm", "nm", "key", "replay"]
-    {
+    for name in [
+        "submit",
+        "up",
+        "wait",
+        "cancel",
+        "hold",
+        "partition",
+        "mm",
+        "nm",
+        "relay",
+        "key",
+        "replay",
+    ] {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }

@@ -25,7 +25,7 @@ mod wait;
 mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
-use crate::daemon::{run_mm, run_nm};
+use crate::daemon::{run_mm, run_nm, run_relay};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
@@ -43,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
     let result = match cli.command {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
+        Command::Relay(options) => run_relay(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Completion(options) => print(&completion::script(options.shell)).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
@@ -138,6 +139,7 @@ fn client_command(
             | Command::Nap(_)
             | Command::Nm(_)
             | Command::Pmix(_)
+            | Command::Relay(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }
