@@ -228,14 +228,10 @@ impl Core {
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
         let TakenOver { policy, slots, moved } = taken;
         self.note_run_times(now, id);
-        let active = policy.active_slot();
         let partition = self.partitions.get_mut(id);
         tracing::info!(partition = %partition.name(), from = partition.policy().name(),
                        to = policy.name(), "the partition has another policy");
-        partition.install(policy);
-        if let Some(slot) = active {
-            partition.slices_mut().take_over(Row(slot.0));
-        }
+        let active = partition.take_over(policy);
         self.warn_if_never_preempting(id);
         for (job, slot) in &slots {
             let row = Row(slot.0);
