@@ -1,5 +1,5 @@
-//! The common parts of the benchmarks: a cluster driven through the `storm` command as a user would
-//! drive it, the physical floor of the machine, programs to launch, and the median and spread of
+//! The common parts of the benchmarks: a cluster driven through the `storm` command as by a user,
+//! the physical floor of the machine, programs to launch, and the median and spread of
 //! measurements.
 //!
 //! The benchmarks do not look inside the daemons. They measure only the output of commands, and

@@ -2,8 +2,8 @@
 //! launcher.
 //!
 //! - `compare SEED`: in communicators of 1 to all ranks, collectives in one round of messages have
-//!   the same bits as collectives along trees, chains and rings, waited for and in the background.
-//!   The same holds for reductions by blocks.
+//!   the same bits as collectives along trees, chains and rings. The check runs waiting and in the
+//!   background. It also covers reductions by blocks.
 //! - `one KIND BYTES WAY`: one collective of all ranks, `at-once` or `along` trees. The launcher
 //!   counts its rounds.
 //! - `time KIND BYTES TIMES`: the duration of one collective in microseconds, each way in turn.
@@ -15,7 +15,7 @@ use storm_mpi::collective::{Blocks, BlocksMut, Combine, Party, Span, Turn, now};
 use storm_mpi::testing::SplitMix64;
 use storm_mpi::{CommError, Context, Process, Rank};
 
-/// A context whose collectives nodes are not asked to carry out.
+/// A context in which nodes are not asked to carry out collectives.
 const CONTEXT: Context = Context(65);
 const KINDS: [&str; 11] = [
     "barrier",
@@ -30,8 +30,8 @@ const KINDS: [&str; 11] = [
     "scatter",
     "alltoall",
 ];
-/// Lengths in elements of 8 bytes: none, few, more than nodes carry out, more than goes unasked for
-/// in one message and in all.
+/// Lengths in elements of 8 bytes: none, few, more than nodes carry out, more than is sent without
+/// a request in one message, and in all.
 const LENGTHS: [usize; 8] = [0, 1, 3, 125, 2_100, 9_000, 14_000, 26_000];
 /// Number of cases in each size of communicator.
 const CASES: usize = 14;

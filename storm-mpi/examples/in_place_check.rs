@@ -89,7 +89,7 @@ fn sizes() -> Result<(), Box<dyn std::error::Error>> {
     Ok(world.finalize()?)
 }
 
-/// The last rank announces a message and vanishes before anybody has received it.
+/// The last rank announces a message and vanishes before another rank has received it.
 fn lost() -> Result<(), Box<dyn std::error::Error>> {
     let world = World::init()?;
     world.set_on_error(OnError::Return);

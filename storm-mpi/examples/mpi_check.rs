@@ -383,7 +383,7 @@ fn die(world: &World) -> Result<(), CommError> {
     world.recv(&mut [0u8], last, Tag(0)).map(|_| ())
 }
 
-/// The last rank vanishes without a word, once all are connected with it.
+/// The last rank vanishes without notice, once all are connected with it.
 fn lost(world: &World) -> Result<(), CommError> {
     world.set_on_error(OnError::Return);
     let last = Rank::from_index(world.size() - 1);

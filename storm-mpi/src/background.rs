@@ -1,8 +1,8 @@
 //! Background work of a process: futures that advance whenever the process moves bytes.
 //!
-//! The module is no general executor. A future here waits only for messages of its own process, and
-//! all futures are polled when some messages have moved. No thread moves bytes meanwhile, which the
-//! standard allows (weak progress, MPI-4.1, section 2.9).
+//! The module is not a general executor. A future here waits only for messages of its own process,
+//! and all futures are polled when some messages have moved. No thread moves bytes meanwhile, which
+//! the standard allows (weak progress, MPI-4.1, section 2.9).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -49,12 +49,12 @@ impl Background {
         Outstanding { outcome }
     }
 
-    /// Records that a future has got a message that it waited for.
+    /// Records that a future has received a message that it waited for.
     pub(crate) fn stepped(&self) {
         self.steps.set(self.steps.get() + 1);
     }
 
-    /// Polls all futures until none advances, and tells whether any did.
+    /// Polls all futures until none advances. Returns whether any did.
     pub(crate) fn poll(&self) -> bool {
         if self.is_empty() {
             return false;
@@ -62,7 +62,7 @@ impl Background {
         let before = self.steps.get();
         loop {
             let round = self.steps.get();
-            // The list is taken out, so that a reduction operation of the program that calls in
+            // The list is taken out, so a reduction operation of the program that calls the library
             // finds it empty.
             let mut running = std::mem::take(&mut *self.running.borrow_mut());
             running.retain_mut(|future| future.as_mut().poll(&mut context()).is_pending());
@@ -101,7 +101,7 @@ impl<T> fmt::Debug for Outstanding<T> {
     }
 }
 
-/// Nobody has to be woken: futures are polled when bytes have moved.
+/// No task must be woken: futures are polled when bytes have moved.
 fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }

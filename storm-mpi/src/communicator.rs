@@ -1,8 +1,8 @@
 //! A communicator: some ranks of the job in a context of their own, and blocking messages in it.
 //!
-//! Safe layer over [`Process`]: buffers are borrowed for as long as the engine may touch them.
-//! Collectives are in `collective/typed.rs`, non-blocking messages in `scope.rs`. Ranks here are
-//! places in the communicator's group; only errors of a connection name ranks of the job.
+//! A safe layer over [`Process`]: buffers are borrowed for as long as the engine may touch them.
+//! Collectives are in `collective/typed.rs`, non-blocking messages in `scope.rs`. Ranks are places
+//! in the communicator's group; only errors of a connection name ranks of the job.
 
 use crate::collective::{BlocksMut, Party, bytes_of, bytes_of_mut, now};
 use crate::comm::{Choice, ContextId, ContextPool, Group, chosen_together};
@@ -137,7 +137,7 @@ impl Communicator {
     }
 
     /// Sends `data` and returns once `data` may be reused. Small messages do not wait for their
-    /// receiver. Large ones wait until the receiver has begun to receive.
+    /// receiver. Large messages wait until the receiver has begun to receive.
     ///
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
@@ -199,7 +199,8 @@ impl Communicator {
             .map(|found| found.map(|status| self.seen_here(status)))
     }
 
-    /// Sends and receives at once: no order of calls on the two sides can block for good.
+    /// Sends and receives at the same time, so no order of calls on the two sides can block for
+    /// good.
     ///
     /// # Errors
     /// Like [`Communicator::send`] and [`Communicator::recv`].
@@ -365,7 +366,7 @@ impl Communicator {
             text = format!("{text}: {source}");
             cause = source.source();
         }
-        // One write for the whole line: ranks often fail together, and pieces of their lines would
+        // Writes the whole line at once: ranks often fail together, and pieces of their lines would
         // mix.
         text.push('\n');
         eprint!("{text}");

@@ -8,7 +8,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that messages may hold: a plain number, of which every bit pattern is a valid value.
+/// A type that messages may contain: a plain number for which every bit pattern is a valid value.
 ///
 /// The trait is sealed, because the layers below copy bytes into and out of such values.
 pub trait Datatype: sealed::Sealed + Copy + 'static {}
@@ -34,13 +34,14 @@ pub enum ReduceOp {
     Max,
 }
 
-/// The lesser and the greater of two numbers. The bits of the result depend neither on the place
-/// nor on the order of the operands. A node that reduces and a rank that reduces must agree.
+/// The lesser and the greater of two numbers. The bits of the result depend neither on the machine
+/// that computes it nor on the order of the operands, because a node and a rank that reduce must
+/// agree.
 ///
 /// For floats, a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
-/// `minimumNumber` and `maximumNumber` (section 9.6). [`f64::min`] leaves the sign of a zero to the
-/// compiler, which decides differently for folded constants and at run time. If both operands are
-/// NaN, the result is the right operand.
+/// `minimumNumber` and `maximumNumber` (section 9.6). The sign of a zero from [`f64::min`] is not
+/// defined: the compiler decides differently for folded constants and at run time. If both operands
+/// are NaN, the result is the right operand.
 pub trait Ordered: Copy {
     /// The lesser.
     fn least(self, right: Self) -> Self;

@@ -1,8 +1,8 @@
-//! Variables that STORM set in a rank's environment because its user had not set them. A job
-//! submitted from inside the rank must not take them for the user's wish.
+//! Variables that STORM set in a rank's environment because its user had not set them. A job that
+//! the rank submits must not treat them as the user's wish.
 //!
 //! Each part of STORM that sets such a variable adds it to the variable named [`VARIABLE`]. A value
-//! that the rank changed meanwhile counts as the rank's own.
+//! that the rank has changed meanwhile counts as the rank's own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -53,12 +53,12 @@ pub struct Status {
 }
 
 /// Separates traffic that must never match: the traffic of different communicators, and within each
-/// communicator the application's and the collectives'. A communicator has two contexts, see
-/// [`crate::comm::ContextId`].
+/// communicator that of the application and of the collectives. A communicator has two contexts,
+/// see [`crate::comm::ContextId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
 
-/// A message's head without its source, which is known from the connection.
+/// A message's header without its source, which is known from the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) context: Context,

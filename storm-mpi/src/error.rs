@@ -37,7 +37,7 @@ pub enum InitError {
         /// The value found there.
         value: String,
     },
-    /// A setting of this library has a value that means nothing.
+    /// A setting of this library has an invalid value.
     #[error("{variable} has the invalid value \"{value}\"")]
     Setting {
         /// The environment variable.
@@ -48,8 +48,8 @@ pub enum InitError {
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
-    /// The process manager cannot tell the other ranks that several threads of this rank call in.
-    /// Ranks would then agree on different contexts.
+    /// The process manager cannot report to the other ranks that several threads of this rank call
+    /// the library. Ranks would then agree on different contexts.
     #[error("the process manager did not store that this rank has threads")]
     Threads,
     /// The operating system refused something.
@@ -60,7 +60,7 @@ pub enum InitError {
         /// The system's error.
         source: io::Error,
     },
-    /// Bytes are to go by RDMA, and cannot.
+    /// Bytes must be sent by RDMA, and cannot.
     #[error(
         "STORM_MPI_NETWORK=verbs: RDMA is not available; STORM_MPI_NETWORK=auto falls back to TCP"
     )]
@@ -106,7 +106,7 @@ pub enum CommError {
         /// The broken rule.
         violation: Violation,
     },
-    /// A message was longer than the buffer that received it. The buffer holds its beginning.
+    /// A message was longer than the buffer that received it. The buffer contains its beginning.
     #[error("message of {sent_bytes} bytes from rank {rank} into a buffer of {buffer_bytes}")]
     Truncated {
         /// The sender.
@@ -140,7 +140,7 @@ pub enum CommError {
         /// Bytes in the second buffer.
         right: usize,
     },
-    /// Every context is in use at one member or another: each of them has too many communicators.
+    /// Every context is in use at some member: the members have too many communicators.
     #[error(
         "no context is free at all members; a process has room for 4096 communicators and as many \
          created in the background"

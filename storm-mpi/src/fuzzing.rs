@@ -7,7 +7,7 @@ use crate::{engine, transport};
 /// Bytes of the head of a frame.
 pub const FRAME_BYTES: usize = engine::fuzzing::FRAME_BYTES;
 
-/// Decodes the head of a frame. A head that decodes is encoded and must decode the same.
+/// Decodes the header of a frame. A header that decodes is encoded and must decode to the same.
 ///
 /// # Panics
 /// The encoded head differs from the decoded one.
@@ -24,7 +24,7 @@ pub fn card(text: &str) {
     transport::fuzzing::card(text);
 }
 
-/// Parses the first bytes of a connection. Returns the rank that they name when they hold `token`.
+/// Parses the first bytes of a connection. Returns the rank that they name if they contain `token`.
 pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
     transport::fuzzing::hello(bytes, token)
 }
@@ -38,7 +38,7 @@ pub fn offer(bytes: &[u8]) {
 }
 
 /// Reads the bytes that a rank wrote into its segment, in pieces of `piece` bytes. Returns the
-/// number of payload bytes before the first bytes that are no frame.
+/// number of payload bytes before the first bytes that are not a frame.
 ///
 /// # Panics
 /// A payload is longer than the bytes that came, or a collective is written otherwise than it was

@@ -2,9 +2,9 @@
 //!
 //! [`World`] is a rank's handle. A [`Communicator`] of all ranks offers blocking messages,
 //! collectives, and a [`Scope`] for non-blocking messages; other communicators are split off it.
-//! Bytes go through shared memory inside a node, and through TCP or by RDMA between nodes. Ranks
-//! that wait sleep in the kernel, so a node may have many more ranks than processors. [`pmi`] is
-//! the wire-up with the resource manager; the Node Manager uses its server half.
+//! Bytes are sent through shared memory inside a node, and through TCP or RDMA between nodes. Ranks
+//! that wait sleep in the kernel, so a node may have many more ranks than processors. [`pmi`]
+//! connects ranks with the resource manager; the Node Manager uses its server half.
 //!
 //! Layers, each knowing only the layers below:
 //! - [`World`] and the C ABI of `capi/`: types and lifetimes;

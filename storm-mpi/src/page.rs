@@ -1,9 +1,10 @@
-//! A file through which the ranks of a job on one node report to their Node Manager. All ranks map
+//! A file through which the ranks of a job on a node report to their Node Manager. All ranks map
 //! it, and each has a place in it. Policies that decide by the behaviour of ranks read it.
 //!
-//! The Node Manager makes the file and names it to the ranks ([`VARIABLE`]). It reads the file with
-//! `pread`, so whatever a rank writes or truncates yields numbers or nothing. Ranks do not rely on
-//! the file either: without it they behave the same and report nothing.
+//! The Node Manager makes the file and passes its name to the ranks ([`VARIABLE`]). It reads the
+//! file with `pread`, so it gets numbers or nothing, even if a rank writes other data or truncates
+//! the file. Ranks do not rely on the file either: without it, they behave the same and report
+//! nothing.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::time::{ClockId, clock_gettime};
@@ -32,12 +33,11 @@ const PLACE_BYTES: usize = 64;
 struct Place {
     /// The rank's process.
     pid: AtomicU32,
-    /// One more than the rank's descriptor that becomes readable when something has come; 0 for
-    /// none.
+    /// The rank's descriptor that becomes readable on news, plus 1; 0 for none.
     news_fd: AtomicU32,
     /// 1 while the rank waits for a message.
     waiting: AtomicU32,
-    /// 1 while a rank of this node has sent something that this rank has not looked at.
+    /// 1 while a rank of this node has sent bytes that this rank has not seen.
     unread: AtomicU32,
     /// Number of communications that could have waited, since the rank's start.
     operations: AtomicU64,
@@ -55,14 +55,14 @@ const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);
 
-/// The Node Manager's wish for the way in which a rank waits, if the user did not choose.
+/// The Node Manager's choice of the way in which a rank waits, if the user has not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The rank's own choice.
     Own,
-    /// Look until the message is there: nobody else needs the processor.
+    /// Poll until the message is there: no other process needs the processor.
     Spin,
-    /// Look for as long as two context switches take, then sleep.
+    /// Poll for as long as two context switches take, then sleep.
     SpinBlock,
 }
 
@@ -84,16 +84,16 @@ impl Way {
     }
 }
 
-/// A rank's report. Nothing in it needs to be true.
+/// A rank's report. It may be false in every part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankSays {
     /// The rank's process.
     pub pid: u32,
-    /// A descriptor of the process that becomes readable when something has come.
+    /// A descriptor of the process that becomes readable on news.
     pub news_fd: Option<RawFd>,
     /// The rank waits for a message.
     pub waiting: bool,
-    /// A message has come from a rank of the same node.
+    /// A message has arrived from a rank of the same node.
     pub unread: bool,
     /// Number of communications that could have waited, since the rank's start.
     pub operations: u64,
@@ -153,7 +153,8 @@ impl RankPage {
         RankPage { file, ranks }
     }
 
-    /// Gives the file to a user. The open file changes hands, whatever file has its name by now.
+    /// Gives the file to a user. The change applies to the open file, even if another file has its
+    /// name by now.
     ///
     /// # Errors
     /// The kernel's.
@@ -161,7 +162,7 @@ impl RankPage {
         fchown(&self.file, Some(uid), Some(gid))
     }
 
-    /// Tells a rank the way to wait, from its next wait on.
+    /// Sets the way in which a rank waits, from its next wait on.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -223,8 +224,8 @@ pub(crate) struct OwnPlace {
 }
 
 impl OwnPlace {
-    /// Opens the place that the environment names. Returns `None` if there is none or it is not
-    /// valid; the rank then goes on without reporting.
+    /// Opens the place that the environment names. Returns `None` if there is none or it is
+    /// invalid; the rank then continues without reports.
     pub(crate) fn from_environment() -> Option<OwnPlace> {
         let path = std::env::var_os(VARIABLE)?;
         let me = std::env::var(PLACE_VARIABLE).ok()?.parse().ok()?;
@@ -243,7 +244,7 @@ impl OwnPlace {
         (place.magic().load(Ordering::Acquire) == MAGIC).then_some(place)
     }
 
-    /// Reports the process and the descriptor that tells of news.
+    /// Reports the process and the descriptor that becomes readable on news.
     pub(crate) fn introduce(&self, pid: u32, news_fd: RawFd) {
         let Some(own) = self.place(self.me) else { return };
         own.news_fd.store(u32::try_from(news_fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
@@ -278,13 +279,13 @@ impl OwnPlace {
         }
     }
 
-    /// The Node Manager's wish for the way to wait.
+    /// The Node Manager's choice of the way to wait.
     pub(crate) fn way(&self) -> Way {
         let told = self.place(self.me).map(|own| own.way.load(Ordering::Relaxed));
         Way::decode(told.unwrap_or_default())
     }
 
-    /// Reports that the rank has looked at everything that has come.
+    /// Reports that the rank has seen everything that has arrived.
     pub(crate) fn has_looked(&self) {
         if let Some(own) = self.place(self.me)
             && own.unread.load(Ordering::Relaxed) != 0
@@ -293,7 +294,7 @@ impl OwnPlace {
         }
     }
 
-    /// Reports to a rank of this node that something has come for it.
+    /// Reports to a rank of this node that bytes have arrived for it.
     pub(crate) fn has_sent(&self, to: usize) {
         if let Some(place) = self.place(to)
             && place.unread.load(Ordering::Relaxed) == 0

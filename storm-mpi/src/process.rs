@@ -1,4 +1,4 @@
-//! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
+//! One process of a job, as message-passing libraries see it: bytes, contexts, requests.
 //!
 //! [`crate::Communicator`] and the C ABI are built on this thin handle on the engine. The handle
 //! knows no datatypes and no communicators, and its ranks are ranks of the job.
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// This process in its job.
 ///
-/// Only one thread uses it at a time: the thread that [joined](Process::join), or, of [several
+/// Only one thread uses it at a time: the thread that [joined](Process::join), or, with [several
 /// threads](Process::join_with), the thread that is inside.
 pub struct Process {
     engine: RefCell<Engine>,
@@ -31,7 +31,7 @@ pub struct Process {
     begun: Cell<u64>,
 }
 
-/// State of the other threads, which come in while one waits.
+/// State of the other threads, which enter while one waits.
 struct Others {
     threads: Arc<Threads>,
     /// Descriptor that a sleeping thread polls.
@@ -50,8 +50,8 @@ impl Process {
         Self::opened(None)
     }
 
-    /// Joins the job for several threads. Each thread comes [inside](Threads::enter) before it uses
-    /// the process in any way. While a thread waits, others come in.
+    /// Joins the job for several threads. Each thread goes [inside](Threads::enter) before it uses
+    /// the process in any way. While a thread waits, others enter.
     ///
     /// # Errors
     /// [`InitError`].
@@ -76,8 +76,9 @@ impl Process {
         })
     }
 
-    /// Whether several threads call in at any rank of the job; all ranks get the same answer. If
-    /// so, several agreements on contexts may be under way at once, and they go another way.
+    /// Whether several threads call the library at any rank of the job; all ranks get the same
+    /// answer. If so, several agreements on contexts may be under way at the same time, and they
+    /// use another method.
     ///
     /// # Errors
     /// [`CommError`].
@@ -135,11 +136,11 @@ impl Process {
         self.in_slices
     }
 
-    /// Runs `wait` as a wait for all members of a communicator. The time of looking before a sleep
-    /// then depends on how far apart the members come.
+    /// Runs `wait` as a wait for all members of a communicator. The time of polling before a sleep
+    /// then depends on how far apart the members arrive.
     pub(crate) fn for_all<T>(&self, wait: impl FnOnce() -> T) -> T {
         if self.others.is_some() {
-            // Other threads' waits may lie between its beginning and its end.
+            // The waits of other threads may overlap it.
             return wait();
         }
         self.engine.borrow_mut().wait_for_all(true);
@@ -183,7 +184,8 @@ impl Process {
     ///
     /// # Safety
     /// The bytes must be valid for writes, and not otherwise touched, until the request is done or
-    /// a call has failed with anything but an argument error. With no bytes, any `start` will do.
+    /// a call has failed with anything but an argument error. With no bytes, any `start` is
+    /// allowed.
     ///
     /// # Errors
     /// [`CommError::NoSuchRank`]; any other ends all communication.
@@ -218,8 +220,8 @@ impl Process {
         }
     }
 
-    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False means
-    /// that nothing was done; the caller then uses [`Process::send`].
+    /// Sends `data` if it is short, its receiver is a neighbour, and nothing prevents it. Returns
+    /// false if nothing was done; the caller then uses [`Process::send`].
     ///
     /// # Errors
     /// [`CommError`].
@@ -228,7 +230,7 @@ impl Process {
         self.engine.borrow_mut().send_short(address, data).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives a short message of a neighbour that is there or comes within a microsecond, or,
+    /// Receives a short message of a neighbour that is there or arrives within a microsecond, or,
     /// after longer messages, within three or four. `None` means that nothing was received; the
     /// caller then uses [`Process::recv_by_request`].
     ///
@@ -247,7 +249,7 @@ impl Process {
         self.engine.borrow_mut().recv_short(pattern, into).inspect_err(|_| self.has_changed())
     }
 
-    /// Receives one message into `into`. A longer message is cut.
+    /// Receives one message into `into`. A longer message is truncated.
     ///
     /// # Errors
     /// [`CommError`].
@@ -259,7 +261,7 @@ impl Process {
     }
 
     /// Receives as [`Process::recv`] does, after [`Process::recv_short`] was tried. The wait that
-    /// `recv_short` began goes on and is not begun a second time.
+    /// `recv_short` began continues and is not begun a second time.
     ///
     /// # Errors
     /// [`CommError`].
@@ -291,7 +293,7 @@ impl Process {
         self.wait_by_news(id)
     }
 
-    /// Waits for a request after the straight way was tried.
+    /// Waits for a request after the short path was tried.
     fn wait_by_news(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.is_alone() {
             return self.engine.borrow_mut().wait(id);
@@ -353,12 +355,12 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
-        // The background work may wait for an action of the caller, which no news announces.
+        // The background work may wait for an action of the caller, and no news announces it.
         if self.background.poll() && block {
             return Ok(());
         }
         let moved = self.move_bytes(block);
-        // The poll also follows a failure, so that the futures learn of it.
+        // The poll also follows a failure, so the futures learn of it.
         self.background.poll();
         moved
     }
@@ -374,8 +376,8 @@ impl Process {
         self.background.begin(future)
     }
 
-    /// Tells that the condition of a background future may have come true without a message. The
-    /// future goes on, and waiting threads look again.
+    /// Records that the condition of a background future may have become true without a message.
+    /// The future continues, and waiting threads check again.
     pub fn stir(&self) {
         self.background.stepped();
         self.background.poll();
@@ -412,7 +414,7 @@ impl Process {
     }
 
     /// Takes part in a collective that the nodes carry out, waits for its end, and returns the
-    /// result for this member. `None` means that the nodes do not carry it out and members have to
+    /// result for this member. `None` means that the nodes do not carry it out and members must
     /// pass messages.
     pub(crate) fn collective(
         &self,
@@ -450,10 +452,10 @@ impl Process {
         self.engine.borrow_mut().finish()
     }
 
-    /// Asks the process manager for the end of the whole job, and ends this process.
+    /// Requests the end of the whole job from the process manager, and ends this process.
     pub fn abort(&self, exit_code: i32) -> ! {
-        // If the call comes from within a communication, the engine is in use, and the process's
-        // exit code has to do. If the process manager is gone, nobody is left to be told.
+        // If the call comes from within a communication, the engine is in use, and only the
+        // process's exit code ends the job. If the process manager is gone, no report is possible.
         if let Ok(mut engine) = self.engine.try_borrow_mut() {
             let _ = engine.abort(exit_code);
         }

@@ -1,8 +1,7 @@
 //! Non-blocking messages, in a scope that ends only when all of them are done.
 //!
-//! The scope makes it safe to lend buffers to the engine. Even a request that was dropped or
-//! forgotten is waited for before the borrow of its buffer ends, as `std::thread::scope` does for
-//! threads.
+//! The scope makes it safe to lend buffers to the engine. Like `std::thread::scope` for threads, it
+//! waits even for a request that was dropped or forgotten, before the borrow of its buffer ends.
 
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
@@ -187,8 +186,8 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     }
 
     fn buffer(self) -> &'scope mut [T] {
-        // SAFETY: made from a `&'scope mut [T]` that this request holds alone. The engine is done
-        // with it, because this is called after the request was collected.
+        // SAFETY: made from a `&'scope mut [T]` that this request holds alone. The request was
+        // collected before this call, so the engine no longer uses it.
         unsafe { std::slice::from_raw_parts_mut(self.into, self.elements) }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory that ranks of one node share: an anonymous file that one rank makes and the others open
-//! through `/proc/<pid>/fd/<n>`. The file is sealed against resizing, so nobody faults on it, and
-//! it vanishes with its last mapping. Untouched pages cost no memory.
+//! through `/proc/<pid>/fd/<n>`. The file is sealed against resizing, so no access to it faults,
+//! and it vanishes with its last mapping. Untouched pages cost no memory.
 //!
 //! The ranks agree among themselves on the contents.
 
@@ -33,7 +33,7 @@ impl SharedMemory {
     /// Maps the descriptor `fd` of process `pid`, which must be shared memory of this length.
     ///
     /// # Errors
-    /// The system's; `InvalidData` if the file is no such memory.
+    /// The system's; `InvalidData` if the file is not such memory.
     pub fn open(pid: u32, fd: i32, bytes: usize) -> io::Result<Self> {
         let path = format!("/proc/{pid}/fd/{fd}");
         let file = OpenOptions::new().read(true).write(true).open(path)?;

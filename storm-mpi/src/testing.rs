@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// Time after which a job counts as hung: far beyond any test, and within a CI's patience.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(180);
 
-/// Time that a rank may go on after it left without notice, before it is killed with the others.
+/// Time that a rank may continue after it left without notice, before it is killed with the others.
 const LAST_WORDS_MS: u16 = 10_000;
 
 /// A job to start.
@@ -140,7 +140,7 @@ impl Launcher {
         self
     }
 
-    /// Lets the other ranks run on when one dies, to see their reaction.
+    /// Lets the other ranks continue when one dies, to see their reaction.
     #[must_use]
     pub fn spare_survivors(mut self) -> Self {
         self.spare_survivors = true;
@@ -421,7 +421,7 @@ impl Drop for RankProcess {
 /// An example of this crate, which `cargo test` builds together with the tests.
 ///
 /// # Panics
-/// The example is missing: Cargo was told to build a single test.
+/// The example is missing: Cargo built only a single test.
 pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let profile = test.ancestors().nth(2).expect("in target/PROFILE/deps");

@@ -1,8 +1,8 @@
-//! Two facts about a node that two-phase waiting needs: the time of an answer, and the time to wake
-//! a sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
+//! The times on a node that two-phase waiting needs: the time of an answer, and the time to wake a
+//! sleeper (Arpaci-Dusseau, *Implicit coscheduling*, ACM TOCS 19(3), 2001).
 //!
-//! Node Managers measure them and tell the ranks by environment variables. A rank without the
-//! variables uses the [default](Thresholds::default).
+//! Node Managers measure them and pass them to the ranks in environment variables. A rank without
+//! the variables uses the [default](Thresholds::default).
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Environment variables that tell a rank the thresholds.
+    /// Environment variables that pass the thresholds to a rank.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let told = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e6);
         [

@@ -109,8 +109,8 @@ fn a_reader_of_a_stream_still_writes() {
             run(case("stream").nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));
         }
     }
-    // The stream comes from a neighbour. The neighbour tells the other rank over TCP to end, or is
-    // told by it.
+    // The stream comes from a neighbour. The neighbour tells the other rank over TCP to end, or the
+    // other rank tells the neighbour.
     for placement in [[0, 0, 1], [0, 1, 0]] {
         run(case("stream").placement(&placement));
     }

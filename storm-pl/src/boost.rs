@@ -104,8 +104,8 @@ impl Process {
     /// has just ended may name another thread.
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
-    /// inside the group. In this case the whole session gets the nice value 19, or 0 again. With
-    /// 19, it gets 15 of 1039 parts of a processor that it shares with a session of nice value 0.
+    /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19, it
+    /// gets 15 of 1039 parts of a processor that it shares with a session of nice value 0.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
@@ -448,7 +448,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.as_mut().unwrap();
         let pid = ProcessId(child.id() as i32);
-        // `cat` empties its own pipe, so the test looks at a pipe of this process.
+        // `cat` empties its own pipe, so the test checks a pipe of this process.
         let (mut reader, mut writer) = io::pipe().unwrap();
         let own = Process::of(ProcessId(std::process::id() as i32)).unwrap();
         let seen = own.descriptor(reader.as_raw_fd()).unwrap();

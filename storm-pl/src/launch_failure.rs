@@ -30,7 +30,7 @@ pub enum LaunchStep {
     /// Setting the user.
     #[error("cannot set the user")]
     User,
-    /// Binding the process to the life of its keeper.
+    /// Binding the process to the lifetime of its keeper.
     #[error("the keeper of this process is gone")]
     Keeper,
     /// Entering the working directory, as the user.

@@ -40,7 +40,7 @@ pub struct ResourceLimit {
 pub struct LaunchSpec {
     /// The program. A name without a slash is looked up in the job's `PATH`, as the user.
     pub program: PathBuf,
-    /// The file of which [`LaunchSpec::program`] is a copy, for a program that looks for other
+    /// The file of which [`LaunchSpec::program`] is a copy, for a program that searches for other
     /// files in its directory. If the content is the same, the original is executed instead.
     pub original: Option<PathBuf>,
     /// All arguments. The first is the name under which the program sees itself.

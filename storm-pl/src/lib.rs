@@ -20,7 +20,7 @@
 //! reports each end with its resource usage, kills strays when the job is over, and fills the pad
 //! again off the critical path. PLs that a job did not use stay as they are.
 //!
-//! # Nobody outlives anybody
+//! # When a process dies
 //!
 //! - **The NM dies**: the keeper reads end of file and keeps the jobs that the NM left with it
 //!   ([`KeeperHandle::keep`]); it kills the rest. For a bounded time the next NM can take the jobs
@@ -37,8 +37,8 @@
 //! subreaper, it is the ancestor of every process of the job, however often a process forks or
 //! calls `setsid`. The processes of a job are therefore exactly its descendants. It keeps its job
 //! when the NM is gone. The node's keeper enforces the bound, and gives the next NM a socket to the
-//! pad's keeper. One case stays open: if the node's keeper and a pad's keeper are killed at the
-//! same instant, daemonised children of the pad survive, and no later start can recognise them.
+//! pad's keeper. One case stays open: the node's keeper and a pad's keeper are killed at the same
+//! instant. Daemonised children of the pad then survive, and no later start can recognise them.
 //!
 //! # Files that ranks share
 //!

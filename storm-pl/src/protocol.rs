@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Write the files that ranks of a job share. The writer's end of a socket is sent along. The
     /// writer receives the streams of the ranks on it.
     WriteFiles { spec: SharedFilesSpec },
-    /// Answer with `Pong`, as a sign of life.
+    /// Request for a `Pong`.
     Ping,
     /// Kill everything in these pads at `until`. A later `Lease` replaces the time, and the end of
     /// the job cancels it.

@@ -1,4 +1,4 @@
-//! Removes a directory with all its content, whoever owns it.
+//! Removes a directory with all its content, of any owner.
 //!
 //! A job may nest directories tens of thousands deep. A recursive descent, as in `rm -r` and
 //! [`std::fs::remove_dir_all`], needs stack or a descriptor for each level. This module first moves

@@ -26,10 +26,10 @@ pub(crate) enum Forked {
 /// Forks; the child starts inside `cgroup` when one is given, which costs no migration.
 ///
 /// # Safety
-/// The calling process must be single-threaded. The child goes on to allocate and to run ordinary
-/// code, which is sound only if no other thread could hold a lock at the instant of the fork. With
-/// a cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale.
-/// The child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
+/// The calling process must be single-threaded. The child then allocates and runs ordinary code,
+/// which is sound only if no other thread could hold a lock at the instant of the fork. With a
+/// cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale. The
+/// child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
 pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let result = match cgroup {
         None => {

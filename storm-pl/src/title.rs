@@ -1,5 +1,5 @@
-//! The name of a process in process lists. A keeper and its PLs are forked from a daemon and would
-//! show the daemon's command line. A user who looks for the daemon by name would find, and kill,
+//! The name of a process in process lists. A keeper and its PLs are forked from a daemon, and would
+//! show the daemon's command line. A user who searches for the daemon by name would find, and kill,
 //! them.
 
 use procfs::FromRead;

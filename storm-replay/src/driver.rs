@@ -286,7 +286,7 @@ impl<'a, R: Running> Driver<'a, R> {
                 // A move takes no time.
                 Action::Migrate { job, placement, .. } => self.moved(job, &placement),
                 // The driver asks for the running jobs once the policy is done.
-                Action::SetSlots { .. } => {}
+                Action::SetRows { .. } => {}
                 // No job of a trace has a precedence.
                 Action::Preempt { .. } | Action::Resume { .. } => {}
                 Action::Refused(why) => {

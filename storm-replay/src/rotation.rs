@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use storm_sched::{RowTurns, Slot};
+use storm_sched::{Row, RowTurns};
 
 use crate::held::Held;
 
@@ -30,7 +30,7 @@ pub(crate) struct Turn {
 /// The turns of a row.
 #[derive(Debug)]
 struct RowCycle {
-    slot: Slot,
+    number: Row,
     /// The turn at each place that was seen.
     places: HashMap<Vec<u64>, usize>,
     turns: Vec<Turn>,
@@ -65,19 +65,19 @@ impl Rotation {
     /// now. If the policy gives no place, the rotation is unknown.
     pub(crate) fn turn(
         &mut self,
-        slot: Option<Slot>,
+        number: Option<Row>,
         place: Option<Vec<u64>>,
         switched: bool,
         turn: impl FnOnce() -> Turn,
     ) {
-        let (Some(slot), Some(place)) = (slot, place) else { return self.forget() };
+        let (Some(number), Some(place)) = (number, place) else { return self.forget() };
         if self.turns >= MAX_TURNS {
             self.forget();
         }
-        if !self.comes_to(slot) || (self.whole && switched != (self.rows.len() > 1)) {
+        if !self.comes_to(number) || (self.whole && switched != (self.rows.len() > 1)) {
             // The order differs from before: start over here.
             self.forget();
-            self.comes_to(slot);
+            self.comes_to(number);
         }
         let Some(row) = self.rows.get_mut(self.running) else { return };
         if let Some(&at) = row.places.get(&place) {
@@ -137,7 +137,7 @@ impl Rotation {
             let (begin, length) = (row.begin.unwrap_or(0), row.cycle().len().max(1));
             let places_on = rounds % length as u64;
             row.at = begin + (row.at - begin + places_on as usize) % length;
-            RowTurns { slot: row.slot, ran, places_on }
+            RowTurns { row: row.number, ran, places_on }
         };
         self.rows.iter_mut().map(pass).collect()
     }
@@ -148,18 +148,18 @@ impl Rotation {
     }
 
     /// Records that a row runs. Returns false if it was not the row's turn.
-    fn comes_to(&mut self, slot: Slot) -> bool {
+    fn comes_to(&mut self, number: Row) -> bool {
         let next = if self.rows.is_empty() { 0 } else { self.running + 1 };
-        if !self.whole && self.rows.iter().all(|row| row.slot != slot) {
+        if !self.whole && self.rows.iter().all(|row| row.number != number) {
             let (places, turns) = (HashMap::new(), Vec::new());
-            self.rows.push(RowCycle { slot, places, turns, at: 0, begin: None });
+            self.rows.push(RowCycle { number, places, turns, at: 0, begin: None });
             self.running = next;
             return true;
         }
         let next = next % self.rows.len().max(1);
         self.whole |= next == 0;
         self.running = next;
-        self.rows.get(next).is_some_and(|row| row.slot == slot)
+        self.rows.get(next).is_some_and(|row| row.number == number)
     }
 }
 
@@ -204,9 +204,9 @@ mod tests {
     /// Turns of rows at places. The number of busy processors identifies a turn.
     fn after(turns: &[(u32, u64)]) -> Rotation {
         let mut rotation = Rotation::default();
-        for &(slot, place) in turns {
-            let busy = slot * 100 + place as u32;
-            rotation.turn(Some(Slot(slot)), Some(vec![place]), true, || turn(busy));
+        for &(row, place) in turns {
+            let busy = row * 100 + place as u32;
+            rotation.turn(Some(Row(row)), Some(vec![place]), true, || turn(busy));
         }
         rotation
     }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(coming(&rotation, 5), [(100, 3), (101, 2), (205, 5)]);
         let passed = rotation.pass(5, Duration::from_secs(3));
         let ran = Duration::from_secs(15);
-        let row = |slot, places_on| RowTurns { slot: Slot(slot), ran, places_on };
+        let row = |number, places_on| RowTurns { row: Row(number), ran, places_on };
         assert_eq!(passed, [row(1, 1), row(2, 0)]);
         assert_eq!(rotation.now().map(|turn| turn.busy_pes), Some(101));
         assert_eq!(coming(&rotation, 1), [(101, 1), (205, 1)]);
@@ -242,7 +242,7 @@ mod tests {
     fn an_unknown_place_is_not_a_cycle() {
         let rotation = |place, switched| {
             let mut rotation = after(&[(1, 0), (2, 0), (1, 0)]);
-            rotation.turn(Some(Slot(2)), place, switched, || turn(7));
+            rotation.turn(Some(Row(2)), place, switched, || turn(7));
             rotation
         };
         assert!(rotation(Some(vec![0]), true).is_known());
@@ -258,7 +258,7 @@ mod tests {
     fn a_long_rotation_is_not_remembered() {
         let mut rotation = Rotation::default();
         for place in 0..3 * MAX_TURNS as u64 {
-            rotation.turn(Some(Slot(0)), Some(vec![place]), false, || turn(0));
+            rotation.turn(Some(Row(0)), Some(vec![place]), false, || turn(0));
             assert!(!rotation.is_known() && rotation.turns <= MAX_TURNS);
         }
     }

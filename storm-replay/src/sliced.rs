@@ -228,7 +228,7 @@ impl Running for Sliced {
         }
         let (active, busy_pes) = (&self.active, self.busy_pes);
         let turn = || Turn { jobs: active.clone(), busy_pes };
-        self.rotation.turn(policy.active_slot(), policy.rotation(), switched, turn);
+        self.rotation.turn(policy.active_row(), policy.rotation(), switched, turn);
         if !self.rotation.is_known() {
             return now;
         }

@@ -1,9 +1,10 @@
-//! Identifiers that the daemons share: runs, ranks, rows, transfers, contents. The number of a job
-//! is [`storm_sched::JobId`].
+//! Identifiers that the daemons share: runs, ranks, sets of rows, transfers, contents. The numbers of
+//! a job and of a row are [`storm_sched::JobId`] and [`storm_sched::Row`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use storm_sched::Row;
 use thiserror::Error;
 
 /// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a cluster. A flag
@@ -33,11 +34,6 @@ impl fmt::Display for Rank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PartitionId(pub u16);
-
-/// A row (time slot) of a partition's Ousterhout matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Row(pub u32);
 
 /// The rows in which a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ pub use content_sum::{ContentSum, Summing};
 pub use environment::{Environment, MPI_SPACE_VARIABLE, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
-    Channel, ContentHash, Generation, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet,
+    Channel, ContentHash, Generation, JobIncarnation, JobSlot, PartitionId, Rank, RowSet,
 };
 pub use job_spec::{
     Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
@@ -54,5 +54,5 @@ pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
-pub use storm_sched::{Coscheduling, JobId};
+pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

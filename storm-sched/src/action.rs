@@ -1,7 +1,7 @@
 //! The answers of a policy: actions for its driver.
 
 use crate::{
-    Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, ReservationId, Slot,
+    Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, ReservationId, Row,
 };
 
 /// A decision of a policy. The driver carries actions out in order.
@@ -14,18 +14,18 @@ pub enum Action {
         /// The PEs, by rank.
         placement: Placement,
         /// The home row.
-        slot: Slot,
+        row: Row,
     },
     /// From now on, the job runs in these rows, on its present columns. Its row was merged with
     /// another, or its columns are idle in further rows. The change takes effect before every
     /// [`Action::Activate`] of the same answer, even one that comes first.
-    SetSlots {
+    SetRows {
         /// The job, which holds PEs.
         job: JobId,
         /// The home row.
-        home: Slot,
+        home: Row,
         /// The other rows that the job runs in, ascending.
-        alternates: Vec<Slot>,
+        alternates: Vec<Row>,
     },
     /// The processes of a job move to other PEs, and the job runs only in the given row. Only a
     /// driver with [`crate::Capability::Migration`] gets this action. The moves of one answer
@@ -36,13 +36,13 @@ pub enum Action {
         /// The new PEs, by rank.
         placement: Placement,
         /// The home row.
-        slot: Slot,
+        row: Row,
     },
     /// Another row runs from now on. On a slice edge, it is the row of the coming slice. Otherwise
     /// no row was running, and a slice begins at once.
     Activate {
         /// The row.
-        slot: Slot,
+        row: Row,
     },
     /// Another job gets the PEs of this job. A suspended job gives its PEs up at once: its
     /// processes are stopped and keep their memory. A job to be requeued or cancelled holds its PEs

@@ -1,6 +1,6 @@
 //! The number of free PEs over time, by estimates: a step function.
 //!
-//! Looking a time up is O(log n) in the steps. Changing a stretch or looking for a hole is linear
+//! Looking a time up is O(log n) in the steps. Changing a stretch or searching for a hole is linear
 //! in the steps that it spans.
 
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
+    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Row,
 };
 
 /// An event. Policies get events in the order in which they happened.
@@ -11,7 +11,7 @@ use crate::{
 pub enum Event {
     /// A job was admitted and waits for PEs.
     Submit(JobRequest),
-    /// A job already runs. A restarted Machine Manager adopts it in the slot in which it was
+    /// A job already runs. A restarted Machine Manager adopts it in the row in which it was
     /// started.
     Restore {
         /// The job.
@@ -19,7 +19,7 @@ pub enum Event {
         /// Where the job runs.
         placement: Placement,
         /// The home row.
-        slot: Slot,
+        row: Row,
         /// How long the job has already run. It is assumed to run for the rest of its estimate.
         ran: Duration,
     },

@@ -1,4 +1,4 @@
-//! The ids of scheduling: jobs, slots (rows), PEs (columns) and nodes.
+//! The ids of scheduling: jobs, rows, PEs (columns) and nodes.
 //!
 //! Node names are in [`crate::Machine`]; a policy works with indexes only.
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct JobId(pub u64);
 
-/// A time slot: a row of the Ousterhout matrix. A slot keeps its number while any job is in it,
-/// even if other rows come and go.
+/// The number of a row of a partition's Ousterhout matrix. The paper calls a row a time slot. A row
+/// keeps its number while any job is in it, even if other rows come and go.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct Slot(pub u32);
+pub struct Row(pub u32);
 
 /// A processing element: a column of the Ousterhout matrix. PEs are counted from 0 over the
 /// partition, node by node.
@@ -41,7 +41,7 @@ impl fmt::Display for JobId {
     }
 }
 
-impl fmt::Display for Slot {
+impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

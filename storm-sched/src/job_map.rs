@@ -49,9 +49,9 @@ mod tests {
     fn neighbours_and_strides_spread_over_a_small_table() {
         let hasher = BuildHasherDefault::<JobIdHasher>::default();
         for stride in [1, 2, 64, 1 << 20, 1 << 32] {
-            let slots: HashSet<u64> =
+            let buckets: HashSet<u64> =
                 (0..1_000).map(|job| hasher.hash_one(JobId(job * stride)) % 4_096).collect();
-            assert!(slots.len() > 700, "stride {stride}: {} slots", slots.len());
+            assert!(buckets.len() > 700, "stride {stride}: {} buckets", buckets.len());
         }
     }
 }

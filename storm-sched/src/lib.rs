@@ -9,8 +9,8 @@
 //!
 //! - [`Machine`]: the partition, with its nodes in order. Their processing elements (PEs) are
 //!   numbered node by node and are the columns of the matrix.
-//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a column a PE) with
-//!   buddy allocation inside each row.
+//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is the paper's time slot, a column a PE)
+//!   with buddy allocation inside each row.
 //! - [`packing`]: the schemes that choose the row and the columns of a job.
 //! - [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! - [`space`]: the common part of the policies that share space.
@@ -42,6 +42,7 @@ mod job_request;
 mod machine;
 mod making_room;
 mod matrix;
+mod matrix_row;
 mod memory;
 mod memory_account;
 pub mod metrics;
@@ -59,7 +60,6 @@ pub mod priority;
 mod priority_use;
 pub mod registry;
 mod reservation;
-mod row;
 mod row_order;
 mod sched_time;
 mod shape;
@@ -75,10 +75,11 @@ pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_fe
 pub use coscheduling::Coscheduling;
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};
-pub use ids::{JobId, NodeIndex, Pe, Slot};
+pub use ids::{JobId, NodeIndex, Pe, Row};
 pub use job_request::JobRequest;
 pub use machine::{MAX_PES, Machine, MachineError, Node, NodeSpec, NodeState};
-pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, SlotChange};
+pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, RowChange};
+pub use matrix_row::MatrixRow;
 pub use memory::{MemorySize, NodeMemory};
 pub use memory_account::MemoryAccount;
 pub use node_needs::NodeNeeds;
@@ -97,6 +98,5 @@ pub use priority::Priority;
 pub use priority_use::PriorityUse;
 pub use registry::{DEFAULT_POLICY, Registry, UnknownPolicy};
 pub use reservation::{Reservation, ReservationId};
-pub use row::Row;
 pub use sched_time::SchedTime;
 pub use shape::{NodeRoom, Room, Shape, Shortfall};

@@ -1,5 +1,5 @@
-//! The Ousterhout matrix: rows are time slots, columns are PEs, and a job holds the same columns in
-//! each of its rows.
+//! The Ousterhout matrix: its rows take turns (the paper's time slots), its columns are PEs, and a
+//! job holds the same columns in each of its rows.
 //!
 //! A job has a home row. It may be a guest in other rows where its columns are idle
 //! (`matrix/alternates.rs`). Rows with disjoint columns can be merged (`matrix/unify.rs`).
@@ -12,12 +12,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::matrix_row::Chosen;
 use crate::memory_account::{HeldMemory, MemoryAccount};
-use crate::row::Chosen;
 use crate::row_order::RowOrder;
 use crate::shape::Shape;
 use crate::{
-    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row, Slot,
+    ColumnSet, JobId, JobRequest, Machine, MatrixRow, MplLimit, NodeIndex, NodeState, Placement,
+    Row,
 };
 
 mod alternates;
@@ -28,7 +29,7 @@ mod repack;
 mod room;
 mod unify;
 
-pub use alternates::{MAX_EXAMINED, SlotChange};
+pub use alternates::{MAX_EXAMINED, RowChange};
 pub use check::InvariantViolation;
 pub use repack::Move;
 
@@ -56,11 +57,11 @@ pub enum MatrixError {
     /// The job already holds columns.
     #[error("job {0} is already in the matrix")]
     JobPresent(JobId),
-    /// The slot number is not below the multiprogramming limit.
-    #[error("slot {slot} is beyond the limit of {limit} rows")]
-    NoSuchSlot {
-        /// The slot.
-        slot: Slot,
+    /// The row's number is not below the multiprogramming limit.
+    #[error("row {row} is beyond the limit of {limit} rows")]
+    NoSuchRow {
+        /// The row.
+        row: Row,
         /// The most rows.
         limit: u32,
     },
@@ -73,8 +74,8 @@ pub enum MatrixError {
         placed: u32,
     },
     /// The columns lie beyond the machine, or another job holds them.
-    #[error("the columns are not free in slot {0}")]
-    ColumnsTaken(Slot),
+    #[error("the columns are not free in row {0}")]
+    ColumnsTaken(Row),
 }
 
 /// The holdings of one job.
@@ -86,9 +87,9 @@ pub(crate) struct Holding {
     /// The columns among these that the job keeps busy.
     pub(crate) busy: ColumnSet,
     pub(crate) memory: Vec<HeldMemory>,
-    pub(crate) home: Slot,
+    pub(crate) home: Row,
     /// The rows in which the job is a guest.
-    pub(crate) alternates: BTreeSet<Slot>,
+    pub(crate) alternates: BTreeSet<Row>,
     /// Whether a node of the job stopped taking work while the job held it.
     pub(crate) on_hole: bool,
 }
@@ -98,14 +99,14 @@ pub(crate) struct Holding {
 pub struct Matrix {
     machine: Machine,
     limit: MplLimit,
-    /// The rows, indexed by slot. A row without jobs is a deleted one.
-    rows: Vec<Row>,
+    /// The rows by number. A row without jobs is a deleted one.
+    rows: Vec<MatrixRow>,
     live: RowOrder,
     /// Boxed, because the tree moves its entries.
     jobs: BTreeMap<JobId, Box<Holding>>,
     memory: MemoryAccount,
     closing: closing::Closing,
-    cursor: Slot,
+    cursor: Row,
     active: bool,
     /// Jobs whose rows have changed since the last report, in the order of the changes.
     changed: Vec<JobId>,
@@ -125,7 +126,7 @@ impl Matrix {
             live: RowOrder::default(),
             jobs: BTreeMap::new(),
             closing: closing::Closing::default(),
-            cursor: Slot(0),
+            cursor: Row(0),
             active: false,
             changed: Vec::new(),
             taken_ever_pes: 0,
@@ -152,8 +153,8 @@ impl Matrix {
     }
 
     /// The live rows by number.
-    pub fn rows(&self) -> impl Iterator<Item = &Row> + '_ {
-        self.live.slots().filter_map(|slot| self.row(slot))
+    pub fn rows(&self) -> impl Iterator<Item = &MatrixRow> + '_ {
+        self.live.rows().filter_map(|number| self.row(number))
     }
 
     /// The number of live rows: the multiprogramming level.
@@ -165,8 +166,8 @@ impl Matrix {
 
     /// A live row.
     #[must_use]
-    pub fn row(&self, slot: Slot) -> Option<&Row> {
-        self.rows.get(slot.0 as usize).filter(|row| row.is_live())
+    pub fn row(&self, number: Row) -> Option<&MatrixRow> {
+        self.rows.get(number.0 as usize).filter(|row| row.is_live())
     }
 
     /// The jobs in the matrix, by id.
@@ -194,38 +195,38 @@ impl Matrix {
 
     /// The home row of a job.
     #[must_use]
-    pub fn home(&self, job: JobId) -> Option<Slot> {
+    pub fn home(&self, job: JobId) -> Option<Row> {
         self.jobs.get(&job).map(|holding| holding.home)
     }
 
     /// The rows that a job runs in, its home row first.
-    pub fn rows_of(&self, job: JobId) -> impl Iterator<Item = Slot> + '_ {
-        let slots = |holding: &'_ Holding| std::iter::once(holding.home);
+    pub fn rows_of(&self, job: JobId) -> impl Iterator<Item = Row> + '_ {
+        let home = |holding: &'_ Holding| std::iter::once(holding.home);
         let holding = self.jobs.get(&job).map(Box::as_ref);
         let others = holding.into_iter().flat_map(|holding| holding.alternates.iter().copied());
-        holding.map(slots).into_iter().flatten().chain(others)
+        holding.map(home).into_iter().flatten().chain(others)
     }
 
-    /// The slot that a new row would get: the lowest that is not live. `None` at the limit.
+    /// The number that a new row would get: the lowest that is not live. `None` at the limit.
     #[must_use]
-    pub fn vacant_slot(&self) -> Option<Slot> {
-        let vacant = (0..self.limit.get()).map(Slot);
-        // Live slots ascend. The first slot that differs from its index marks a gap.
+    pub fn vacant_row(&self) -> Option<Row> {
+        let vacant = (0..self.limit.get()).map(Row);
+        // Live rows ascend. The first row that differs from its index marks a gap.
         vacant
-            .zip(self.live.slots().map(Some).chain(std::iter::repeat(None)))
-            .find(|(slot, live)| *live != Some(*slot))
-            .map(|(slot, _)| slot)
+            .zip(self.live.rows().map(Some).chain(std::iter::repeat(None)))
+            .find(|(number, live)| *live != Some(*number))
+            .map(|(number, _)| number)
     }
 
     /// Places a job in a row, and opens the row if it is not live. Returns `None` and changes
     /// nothing if the job does not fit there, asks for nothing, or is in the matrix already, or if
-    /// the slot is not below the limit.
-    pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
+    /// the row's number is not below the limit.
+    pub fn place(&mut self, request: &JobRequest, number: Row, fit: Fit) -> Option<Placement> {
         if request.pes() == 0 || self.contains(request.id) {
             return None;
         }
-        self.ensure_row(slot)?;
-        let row = self.rows.get_mut(slot.0 as usize)?;
+        self.ensure_row(number)?;
+        let row = self.rows.get_mut(number.0 as usize)?;
         let shape = Shape::of(request);
         let Chosen { columns, busy, ranks } =
             row.place(&self.machine, &self.memory, request.id, shape, fit)?;
@@ -234,7 +235,7 @@ impl Matrix {
             None => Placement::on_columns(&self.machine, &columns, request.procs),
         };
         let memory = self.memory.take(&self.machine, request, placement.shares());
-        self.enter(request, (columns, busy), slot, memory);
+        self.enter(request, (columns, busy), number, memory);
         Some(placement)
     }
 
@@ -244,19 +245,19 @@ impl Matrix {
     pub fn place_on(
         &mut self,
         request: &JobRequest,
-        slot: Slot,
+        number: Row,
         columns: &ColumnSet,
     ) -> Option<Placement> {
         let fits = request.is_plain() && request.procs > 0 && columns.len() >= request.procs;
         if !fits || self.contains(request.id) {
             return None;
         }
-        self.ensure_row(slot)?;
-        let row = self.rows.get_mut(slot.0 as usize)?;
+        self.ensure_row(number)?;
+        let row = self.rows.get_mut(number.0 as usize)?;
         columns.columns().all(|pe| row.is_free(pe.0)).then_some(())?;
         let busy = columns.first(request.procs);
         row.hold(request.id, columns, &busy);
-        self.enter(request, (columns.clone(), busy), slot, Vec::new());
+        self.enter(request, (columns.clone(), busy), number, Vec::new());
         Some(Placement::on_columns(&self.machine, columns, request.procs))
     }
 
@@ -269,7 +270,7 @@ impl Matrix {
         &mut self,
         request: &JobRequest,
         placement: &Placement,
-        slot: Slot,
+        number: Row,
     ) -> Result<(), MatrixError> {
         let (job, asked, placed) = (request.id, request.procs, placement.procs());
         if self.contains(job) {
@@ -279,8 +280,8 @@ impl Matrix {
             return Err(MatrixError::OtherSize { asked, placed });
         }
         let limit = self.limit.get();
-        self.ensure_row(slot).ok_or(MatrixError::NoSuchSlot { slot, limit })?;
-        let row = &self.rows[slot.0 as usize];
+        self.ensure_row(number).ok_or(MatrixError::NoSuchRow { row: number, limit })?;
+        let row = &self.rows[number.0 as usize];
         let mut columns = ColumnSet::new();
         let mut on_hole = false;
         let mut next = 0;
@@ -288,19 +289,19 @@ impl Matrix {
             let taken =
                 pe.0 < next || pe.0 >= self.machine.pes() || row.taken().contains(pe.0 as usize);
             if taken {
-                return Err(MatrixError::ColumnsTaken(slot));
+                return Err(MatrixError::ColumnsTaken(number));
             }
             next = pe.0 + 1;
             on_hole |= !self.machine.is_usable(*pe);
             columns.push(pe.0..next);
         }
         if request.exclusive {
-            columns = self.whole_nodes(placement, slot)?;
+            columns = self.whole_nodes(placement, number)?;
         }
-        self.rows[slot.0 as usize].hold(job, &columns, &columns);
+        self.rows[number.0 as usize].hold(job, &columns, &columns);
         let memory = self.memory.take(&self.machine, request, placement.shares());
         let busy = Shape::of(request).busy(&columns);
-        self.enter(request, (columns, busy), slot, memory);
+        self.enter(request, (columns, busy), number, memory);
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.on_hole = on_hole;
         }
@@ -313,8 +314,8 @@ impl Matrix {
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
         self.memory.give_back(&holding.memory);
-        for slot in &holding.alternates {
-            self.rows[slot.0 as usize].guests.dismiss(job, &holding.busy);
+        for number in &holding.alternates {
+            self.rows[number.0 as usize].guests.dismiss(job, &holding.busy);
         }
         let row = &mut self.rows[holding.home.0 as usize];
         row.release(&self.machine, job, &holding.columns, holding.on_hole);
@@ -354,19 +355,19 @@ impl Matrix {
 
     /// The row that runs now.
     #[must_use]
-    pub fn active(&self) -> Option<Slot> {
+    pub fn active(&self) -> Option<Row> {
         self.active.then_some(self.cursor)
     }
 
     /// The jobs that run now: those of the active row and its guests.
     pub fn running_now(&self) -> impl Iterator<Item = JobId> + '_ {
-        let row = self.active().and_then(|slot| self.row(slot));
+        let row = self.active().and_then(|number| self.row(number));
         row.into_iter().flat_map(|row| row.jobs().iter().chain(row.guests.jobs()).copied())
     }
 
     /// Moves the cursor to the next live row in cyclic order and returns that row. If only one row
     /// is live, it stays there. `None` when no row is live.
-    pub fn advance(&mut self) -> Option<Slot> {
+    pub fn advance(&mut self) -> Option<Row> {
         if self.active {
             self.live.put_last(self.cursor);
         }
@@ -379,33 +380,33 @@ impl Matrix {
     /// The rows that the next `times` calls of [`Matrix::advance`] would return; none while no row
     /// is active.
     #[must_use]
-    pub fn upcoming(&self, times: usize) -> Vec<Slot> {
+    pub fn upcoming(&self, times: usize) -> Vec<Row> {
         if !self.active {
             return Vec::new();
         }
-        let others = self.live.in_turn().filter(|slot| *slot != self.cursor);
-        let order: Vec<Slot> = others.chain([self.cursor]).collect();
+        let others = self.live.in_turn().filter(|number| *number != self.cursor);
+        let order: Vec<Row> = others.chain([self.cursor]).collect();
         order.into_iter().cycle().take(times).collect()
     }
 
-    fn ensure_row(&mut self, slot: Slot) -> Option<()> {
-        if slot.0 >= self.limit.get() {
+    fn ensure_row(&mut self, number: Row) -> Option<()> {
+        if number.0 >= self.limit.get() {
             return None;
         }
-        for number in self.rows.len() as u32..=slot.0 {
-            self.rows.push(Row::new(Slot(number), &self.machine));
+        for next in self.rows.len() as u32..=number.0 {
+            self.rows.push(MatrixRow::new(Row(next), &self.machine));
         }
         Some(())
     }
 
     /// All columns of the nodes of a placement. Fails if another job of the row has some of them.
-    fn whole_nodes(&self, placement: &Placement, slot: Slot) -> Result<ColumnSet, MatrixError> {
-        let row = &self.rows[slot.0 as usize];
+    fn whole_nodes(&self, placement: &Placement, number: Row) -> Result<ColumnSet, MatrixError> {
+        let row = &self.rows[number.0 as usize];
         let mut columns = ColumnSet::new();
         for node in placement.nodes().filter_map(|index| self.machine.node(index)) {
             let own = node.columns();
             if row.taken().contains_any_in_range(own.start as usize..own.end as usize) {
-                return Err(MatrixError::ColumnsTaken(slot));
+                return Err(MatrixError::ColumnsTaken(number));
             }
             columns.push(own);
         }
@@ -417,18 +418,18 @@ impl Matrix {
         &mut self,
         request: &JobRequest,
         (columns, busy): (ColumnSet, ColumnSet),
-        slot: Slot,
+        number: Row,
         memory: Vec<HeldMemory>,
     ) {
-        self.live.insert(slot);
+        self.live.insert(number);
         self.taken_ever_pes += u64::from(columns.len());
-        self.evict(slot, &busy);
+        self.evict(number, &busy);
         let holding = Holding {
             request: request.clone(),
             columns,
             busy,
             memory,
-            home: slot,
+            home: number,
             alternates: BTreeSet::new(),
             on_hole: false,
         };
@@ -437,12 +438,13 @@ impl Matrix {
     }
 
     /// A row has lost its last job. It also loses its guests and its place in the order.
-    fn delete_row(&mut self, slot: Slot) {
-        let guests: Vec<JobId> = self.rows[slot.0 as usize].guests.jobs().iter().copied().collect();
+    fn delete_row(&mut self, number: Row) {
+        let guests: Vec<JobId> =
+            self.rows[number.0 as usize].guests.jobs().iter().copied().collect();
         for guest in guests {
-            self.dismiss(slot, guest);
+            self.dismiss(number, guest);
         }
-        self.live.remove(slot);
-        self.active &= self.cursor != slot;
+        self.live.remove(number);
+        self.active &= self.cursor != number;
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     Event, EventError, JobId, JobRequest, Machine, Matrix, MplLimit, NodeIndex, NodeState,
-    PendingQueue, PendingReason, Placement, Quantum, Shortage, Slot, feasible,
+    PendingQueue, PendingReason, Placement, Quantum, Row, Shortage, feasible,
 };
 
 /// The matrix and the queue of a partition.
@@ -50,8 +50,8 @@ impl Partition {
     pub(crate) fn apply(&mut self, event: Event) -> Result<Change, EventError> {
         match event {
             Event::Submit(request) => self.submit(request),
-            Event::Restore { request, placement, slot, .. } => {
-                self.restore(&request, &placement, slot)
+            Event::Restore { request, placement, row, .. } => {
+                self.restore(&request, &placement, row)
             }
             Event::Finished(job) => self
                 .matrix
@@ -135,12 +135,12 @@ impl Partition {
         &mut self,
         request: &JobRequest,
         placement: &Placement,
-        slot: Slot,
+        row: Row,
     ) -> Result<Change, EventError> {
         let job = request.id;
         self.refuse_duplicate(job)?;
         self.matrix
-            .restore(request, placement, slot)
+            .restore(request, placement, row)
             .map_err(|why| EventError::NotRestored { job, why })?;
         Ok(Change::Restored)
     }

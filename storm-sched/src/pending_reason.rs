@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
 use crate::{
-    JobId, JobRequest, Machine, NodeState, ReservationId, Room, SchedTime, Shortfall, Slot,
+    JobId, JobRequest, Machine, NodeState, ReservationId, Room, Row, SchedTime, Shortfall,
 };
 
 /// The most nodes that a reason names. The rest are counted.
@@ -110,7 +110,7 @@ pub enum Shortage {
         /// The multiprogramming limit.
         limit: u32,
         /// The row with the smallest shortage.
-        closest: Slot,
+        closest: Row,
         /// The part of the job's needs that is free in that row.
         shortfall: Shortfall,
     },
@@ -177,12 +177,46 @@ impl PendingReason {
     /// Marks the nodes that the manager refuses, by their names.
     pub fn mark_refused(&mut self, is_refused: impl Fn(&str) -> bool) {
         let shortage = match self {
-            Self::Resources(shortage) => Some(shortage),
-            Self::Priority { shortage, .. } => shortage.as_mut(),
-            _ => None,
+            Self::Resources(shortage) | Self::Kept { shortage, .. } => Some(shortage),
+            Self::Priority { shortage, .. } | Self::Shorter { shortage, .. } => shortage.as_mut(),
+            Self::WouldDelay { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::Reserved { .. }
+            | Self::NotBegun { .. } => None,
         };
         if let Some(Shortage::Unavailable { absent, .. }) = shortage {
             absent.iter_mut().for_each(|node| node.refused = is_refused(&node.name));
+        }
+    }
+
+    /// The shortage that keeps the job from starting, or would if the job were the first.
+    #[must_use]
+    pub fn shortage(&self) -> Option<&Shortage> {
+        match self {
+            Self::Resources(shortage) | Self::Kept { shortage, .. } => Some(shortage),
+            Self::Priority { shortage, .. } | Self::Shorter { shortage, .. } => shortage.as_ref(),
+            Self::WouldDelay { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::Reserved { .. }
+            | Self::NotBegun { .. } => None,
+        }
+    }
+
+    /// The reservation that keeps the job from its nodes.
+    #[must_use]
+    pub fn reservation_in_the_way(&self) -> Option<ReservationId> {
+        match self {
+            Self::Reserved { reservation, .. } => Some(*reservation),
+            Self::Resources(_)
+            | Self::Priority { .. }
+            | Self::WouldDelay { .. }
+            | Self::Shorter { .. }
+            | Self::Kept { .. }
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. }
+            | Self::NotBegun { .. } => None,
         }
     }
 
@@ -267,7 +301,7 @@ impl fmt::Display for Shortage {
                 let Shortfall { unit, needed, have } = *shortfall;
                 let rows = plural(*limit, "", "row");
                 write!(f, "the matrix is full at {rows} (multiprogramming limit), ")?;
-                write!(f, "and the roomiest, slot {closest}, has ")?;
+                write!(f, "and the roomiest, row {closest}, has ")?;
                 match unit {
                     Room::Pes if needed == 1 => f.write_str("no free PE"),
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),

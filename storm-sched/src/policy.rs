@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     Action, Capability, ColumnSet, Coscheduling, Event, InvariantViolation, JobId, Machine, Matrix,
-    PendingReason, PriorityUse, SchedTime, Slot,
+    PendingReason, PriorityUse, Row, SchedTime,
 };
 
 /// A scheduling policy of one partition.
@@ -71,7 +71,7 @@ pub trait Policy: Send {
     fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)>;
 
     /// The row that runs now; `None` when no job holds PEs.
-    fn active_slot(&self) -> Option<Slot>;
+    fn active_row(&self) -> Option<Row>;
 
     /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
@@ -94,7 +94,7 @@ pub trait Policy: Send {
     /// only the active row. Empty if the policy does not know, or does not share time. If an edge
     /// is answered by [`Action::Activate`] alone, the reported order still holds, so drivers need
     /// not ask again.
-    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+    fn upcoming(&self, slices: usize) -> Vec<Row> {
         let _ = slices;
         Vec::new()
     }
@@ -154,7 +154,7 @@ pub trait Policy: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowTurns {
     /// The row.
-    pub slot: Slot,
+    pub row: Row,
     /// How long the row ran.
     pub ran: Duration,
     /// The turns by which the row's place ([`Policy::rotation`]) has moved. Whole cycles that
@@ -165,8 +165,8 @@ pub struct RowTurns {
 /// A row, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowView {
-    /// The slot.
-    pub slot: Slot,
+    /// The number of the row.
+    pub number: Row,
     /// Whether the row runs now.
     pub active: bool,
     /// The columns of this row that a job could get.
@@ -195,8 +195,8 @@ impl Matrix {
         };
         self.rows()
             .map(|row| RowView {
-                slot: row.slot(),
-                active: self.active() == Some(row.slot()),
+                number: row.number(),
+                active: self.active() == Some(row.number()),
                 free_pes: row.free_pes(),
                 jobs: row.jobs().iter().filter_map(job_view).collect(),
                 guests: row.guests.jobs().iter().copied().collect(),

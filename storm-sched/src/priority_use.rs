@@ -1,4 +1,4 @@
-//! What the priority of a waiting job decides under a policy.
+//! The effect of a waiting job's priority under a policy.
 
 use serde::{Deserialize, Serialize};
 

@@ -48,7 +48,7 @@ pub enum SessionError {
     /// The other side refuses our key, because it has another.
     #[error("the other side has key {theirs}, and not {ours}")]
     RefusedKey {
-        /// The key that the other side says it has.
+        /// The key that the other side claims to have.
         theirs: KeyId,
         /// The key that this side named.
         ours: KeyId,

@@ -29,7 +29,7 @@ pub struct Checkpoint {
     pub took: Duration,
     /// Time by which the slice ended after the next slice should have begun.
     pub late: Duration,
-    /// Nobody had anything for the slice.
+    /// No node had anything for the slice.
     pub empty: bool,
     /// No node needs the next slice. No further slice is needed until a node has news, which
     /// [`StrobeSender::rest`] waits for. Ranks learn of this slice's completions when the next
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
     }
 
-    /// Ranks once stood still for as long again as the manager had stood still.
+    /// Regression: ranks were stopped for as long again as the manager had been stopped.
     #[test]
     fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
         let (plan, simulation, network) = machine(1);

@@ -10,7 +10,7 @@ use storm_session::ClientSessionError;
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line cannot be understood.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// The allowed time is over, as with timeout(1).
+/// The allowed time is over, as for timeout(1).
 pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 /// storm failed while it followed a job: the job's status is not known.
 pub(crate) const EXIT_STORM_FAILED: u8 = 125;

@@ -1,6 +1,6 @@
 //! The file of a cluster's or a user's key. Files that others than the owner can read are refused.
 //!
-//! The use of a key is `storm_session`'s business.
+//! `storm_session` uses the key.
 
 use nix::unistd::geteuid;
 use std::fs::{self, File, OpenOptions};

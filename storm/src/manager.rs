@@ -11,7 +11,7 @@ use storm_session::ClientKey;
 pub(crate) enum Manager {
     /// A socket of this host, where the kernel tells the manager our uid.
     Socket(PathBuf),
-    /// An address on another host, where our key proves who we are.
+    /// An address on another host, where our key identifies our user.
     Remote {
         /// `HOST:PORT`.
         address: String,

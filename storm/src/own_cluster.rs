@@ -56,7 +56,7 @@ pub(crate) fn other_host_of(socket: &OsStr) -> Option<String> {
 fn other_host(told: &OsStr, socket: &OsStr, boot: &str) -> Option<String> {
     let mut words = told.as_bytes().splitn(3, |byte| *byte == b' ');
     let (its_boot, name, its_socket) = (words.next()?, words.next()?, words.next()?);
-    // False if the user has set another socket since.
+    // False if the user has set another socket since then.
     let is_of_it = its_socket == socket.as_bytes();
     (is_of_it && its_boot != boot.as_bytes()).then(|| String::from_utf8_lossy(name).into_owned())
 }

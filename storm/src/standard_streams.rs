@@ -1,7 +1,8 @@
 //! The standard streams of this process, which another process may have made non-blocking.
 //!
-//! A file description is shared by all processes that have it open: a program at the other end of
-//! a pipe or terminal may set O_NONBLOCK for us. EAGAIN is then no failure; the streams wait.
+//! A file description is shared by all processes that have it open. A program at the other end of a
+//! pipe or terminal may set O_NONBLOCK for this process too. EAGAIN is then no failure; the streams
+//! wait.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -55,7 +56,7 @@ fn write_whole(to: BorrowedFd<'_>, mut data: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => data = &data[length..],
             Err(Errno::EINTR) => {}
-            // A closed stream swallows its output, as in the standard library.
+            // A closed stream discards its output, as in the standard library.
             Err(Errno::EBADF) => return Ok(()),
             Err(Errno::EAGAIN) => wait(to, PollFlags::POLLOUT)?,
             Err(error) => return Err(error.into()),

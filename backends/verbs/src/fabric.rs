@@ -40,7 +40,7 @@ pub struct VerbsFabric {
     current: RefCell<Session>,
 }
 
-/// One life of a device.
+/// A device, from its opening to its failure or closing.
 #[derive(Debug)]
 struct Session {
     common: Rc<Common>,

@@ -1,5 +1,5 @@
 //! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and the
-//! messages that a parent writes to a block instead of a frame.
+//! messages that a parent writes to a block in place of a frame.
 
 use crate::multicast::address::GroupAddress;
 use crate::ring::Credit;

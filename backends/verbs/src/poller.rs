@@ -404,7 +404,7 @@ impl Shared {
     fn give_turn(&self, any: bool, context: &mut Context<'_>) {
         let now = Instant::now();
         if any && now < self.sockets_at.get() {
-            // Wake only the ready tasks. Tokio's `yield_now` would first look at sockets and timers
+            // Wake only the ready tasks. Tokio's `yield_now` would first check sockets and timers
             // by a system call, and wake itself by another.
             return context.waker().wake_by_ref();
         }

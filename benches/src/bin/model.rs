@@ -1,6 +1,6 @@
 //! Checks the model's predictions. It alternates `storm model calibrate` on small clusters of this
 //! host with the `launch` benchmark on others, then compares `storm model predict` with the
-//! measurements. Everything runs on one host, so the results say nothing about a network.
+//! measurements. Everything runs on one host, so the results do not describe a network.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Absent {
     /// The name.
     pub name: &'static str,
-    /// What was missing or failed.
+    /// The missing or failed part.
     pub not_measured: String,
 }
 

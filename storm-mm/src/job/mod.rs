@@ -2,9 +2,11 @@
 //! holds the events; replaying them gives the same record.
 
 mod cut;
+mod end_cause;
 mod event;
 mod record;
 
 pub use cut::{Cut, MAX_LAUNCHES};
-pub use event::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
+pub use end_cause::{EndCause, Sequel};
+pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};

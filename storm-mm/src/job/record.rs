@@ -1,6 +1,6 @@
 //! The record of one job: the result of its events.
 
-use super::{Cut, DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
+use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -280,31 +280,12 @@ impl JobRecord {
     fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
         self.phase = Phase::Pending;
         self.suspended_for = None;
-        let (comes_first, has_ended) = match cause {
-            EndCause::Preempted { .. } => (true, true),
-            EndCause::LaunchCut { cut, launches, .. } => {
-                let counts = self.started.is_none() && *cut != Cut::Slices;
-                self.cut_launches = if counts { *launches } else { 0 };
-                // Only a job that may run twice is launched again while a node may still run it.
-                (true, !self.spec.requeue || *cut == Cut::Staging)
-            }
-            EndCause::Cancelled { .. }
-            | EndCause::NodeLost { .. }
-            | EndCause::RankKilled { .. }
-            | EndCause::RankLeft { .. }
-            | EndCause::Aborted { .. }
-            | EndCause::LaunchFailed { .. }
-            | EndCause::StagingFailed { .. }
-            | EndCause::TimeLimit
-            | EndCause::ManagerRestarted
-            | EndCause::Shutdown
-            | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. }
-            | EndCause::NodeRemoved { .. } => (false, false),
-        };
-        self.comes_first = comes_first;
-        self.former_nodes = match has_ended {
+        let sequel = cause.sequel();
+        if let Some(launches) = sequel.launches_cut(self.started.is_some()) {
+            self.cut_launches = launches;
+        }
+        self.comes_first = sequel.comes_first();
+        self.former_nodes = match sequel.has_ended_everywhere(self.spec.requeue) {
             true => NodeSet::new(),
             false => self.ranks.iter().map(|share| share.node).collect(),
         };

@@ -247,7 +247,7 @@ fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
 
 pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
     let asked = &spec.resources;
-    let mut request = JobRequest::new(storm_sched::JobId(job.0), spec.procs);
+    let mut request = JobRequest::new(job, spec.procs);
     request.nodes = spec.nodes;
     request.time_limit = spec.time_limit;
     request.pes_per_proc = asked.cpus_per_task;

@@ -49,7 +49,7 @@ impl Core {
     /// waits behind this job gets its elements.
     pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
         self.together(now, |core| {
-            let finished = Event::Finished(storm_sched::JobId(job.0));
+            let finished = Event::Finished(job);
             core.partitions.get_mut(partition).tell_later(finished);
             let why = core.jobs.get(&job).and_then(|record| record.log.last());
             let why = why.map(|entry| entry.text.clone());

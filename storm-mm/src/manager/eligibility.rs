@@ -115,7 +115,7 @@ impl Core {
         }
         let partition = self.partitions.id_of(&self.jobs[&job].partition);
         if let Some(partition) = partition {
-            let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+            let withdrawn = Event::Cancel(job);
             self.withdraw(now, partition, job, withdrawn);
         }
         self.jobs.needs_mut().wait(job);

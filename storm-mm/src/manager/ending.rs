@@ -3,7 +3,7 @@
 use super::live::{Launch, LiveJob, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
-use crate::job::{Cut, EndCause, JobEventKind, MAX_LAUNCHES, Outcome, Phase};
+use crate::job::{EndCause, JobEventKind, Outcome, Phase, Sequel};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
@@ -133,7 +133,7 @@ impl Core {
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
         // job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
-        let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
+        let queued: Vec<JobId> = queues.collect();
         let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
         let awaiting: Vec<JobId> = self.live.awaiting().map(|placed| placed.job()).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
@@ -153,15 +153,10 @@ impl Core {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(job).map(LiveJob::launch)) {
             // Otherwise the job would be queued again after its user was told that it ends.
-            (
-                Phase::Ending(
-                    EndCause::NodeLost { .. }
-                    | EndCause::NodeRemoved { .. }
-                    | EndCause::LaunchCut { .. }
-                    | EndCause::Preempted { .. },
-                ),
-                Some(_),
-            ) if matches!(cause, EndCause::Cancelled { .. }) => {
+            (Phase::Ending(earlier), Some(_))
+                if earlier.sequel().can_run_again()
+                    && matches!(cause, EndCause::Cancelled { .. }) =>
+            {
                 self.append(now, job, JobEventKind::Ending { cause });
             }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
@@ -175,7 +170,7 @@ impl Core {
                     self.returns.forget(job);
                 }
                 if let Some(partition) = partition {
-                    let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+                    let withdrawn = Event::Cancel(job);
                     self.withdraw(now, partition, job, withdrawn);
                 }
             }
@@ -215,14 +210,7 @@ impl Core {
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
         let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
-        let polite = matches!(
-            cause,
-            EndCause::Cancelled { .. }
-                | EndCause::TimeLimit
-                | EndCause::Shutdown
-                | EndCause::Preempted { .. }
-        );
-        if polite {
+        if cause.asks_first() {
             let ask = Command::SignalJob { job, signal: SIGTERM };
             self.effects.durable.push(Durable::Command(nodes, ask));
             let at = now + self.config.kill_grace;
@@ -265,7 +253,7 @@ impl Core {
         if in_place {
             self.queue_in_place(now, job, live.partition());
         } else if !live.is_released() {
-            let finished = Event::Finished(storm_sched::JobId(job.0));
+            let finished = Event::Finished(job);
             self.tell_policy(now, live.partition(), finished);
         }
         self.ended_outside_matrix(now, job, live.nodes());
@@ -278,69 +266,20 @@ impl Core {
     /// Whether a job that has ended for this cause is queued again.
     fn runs_again(&self, job: JobId, cause: Option<&EndCause>) -> bool {
         let record = &self.jobs[&job];
-        let may = record.spec.requeue;
-        let again = match cause {
-            Some(EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. }) => may,
-            Some(EndCause::Preempted { requeue, .. }) => may && *requeue,
-            // Not all of its ranks have executed, so the run counts as not begun.
-            Some(EndCause::LaunchCut { launches, cut, .. })
-                if record.started.is_none() && *cut != Cut::Slices =>
-            {
-                *launches < MAX_LAUNCHES
-            }
-            Some(EndCause::LaunchCut { .. }) => may,
-            Some(
-                EndCause::Cancelled { .. }
-                | EndCause::RankKilled { .. }
-                | EndCause::RankLeft { .. }
-                | EndCause::Aborted { .. }
-                | EndCause::LaunchFailed { .. }
-                | EndCause::StagingFailed { .. }
-                | EndCause::TimeLimit
-                | EndCause::ManagerRestarted
-                | EndCause::Shutdown
-                | EndCause::Unplaceable { .. }
-                | EndCause::Unserviceable { .. }
-                | EndCause::DependencyNeverSatisfied { .. },
-            )
-            | None => false,
-        };
-        again && !self.jobs.is_closed()
+        let sequel = cause.map_or(Sequel::Over, EndCause::sequel);
+        !self.jobs.is_closed() && sequel.runs_again(record.spec.requeue, record.started.is_some())
     }
 
-    /// A lost node may still run ranks of the job, so the loss becomes the cause. A job whose launch
-    /// was cut off, and which must not run twice, then ends: no time bounds how long a node that
-    /// was cut off runs it.
+    /// The cause of a job's end, or the loss of a node that happened meanwhile.
     fn lost_meanwhile(
         &self,
         job: JobId,
         live: &LiveJob,
         cause: Option<EndCause>,
     ) -> Option<EndCause> {
-        let is_replaced = match cause {
-            Some(EndCause::Preempted { requeue, .. }) => requeue,
-            Some(EndCause::LaunchCut { cut, .. }) => {
-                cut != Cut::Slices && !self.jobs[&job].spec.requeue
-            }
-            Some(
-                EndCause::Cancelled { .. }
-                | EndCause::NodeLost { .. }
-                | EndCause::RankKilled { .. }
-                | EndCause::RankLeft { .. }
-                | EndCause::Aborted { .. }
-                | EndCause::LaunchFailed { .. }
-                | EndCause::StagingFailed { .. }
-                | EndCause::TimeLimit
-                | EndCause::ManagerRestarted
-                | EndCause::Shutdown
-                | EndCause::Unplaceable { .. }
-                | EndCause::Unserviceable { .. }
-                | EndCause::DependencyNeverSatisfied { .. }
-                | EndCause::NodeRemoved { .. },
-            )
-            | None => false,
-        };
-        if !is_replaced || live.lost().is_empty() {
+        let may_repeat = self.jobs[&job].spec.requeue;
+        let sequel = cause.as_ref().map_or(Sequel::Over, EndCause::sequel);
+        if live.lost().is_empty() || !sequel.yields_to_a_loss(may_repeat) {
             return cause;
         }
         Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost().keys().copied().collect()) })

@@ -20,9 +20,8 @@ impl Core {
             return Default::default();
         };
         let entry = &self.partitions[partition];
-        let id = storm_sched::JobId(record.id.0);
         let reason = match record.phase {
-            Phase::Pending => entry.policy().explain(sched_time(now), id),
+            Phase::Pending => entry.policy().explain(sched_time(now), record.id),
             Phase::Starting | Phase::Running | Phase::Ending(_) | Phase::Ended(_) => None,
         };
         if !reason.as_ref().is_some_and(waits_for_others) {
@@ -84,18 +83,7 @@ pub(super) fn lines(holders: &[Holder], more: usize) -> Vec<String> {
 
 /// Whether jobs on the machine hold the elements that it lacks, or will need at its turn.
 fn waits_for_others(reason: &PendingReason) -> bool {
-    let shortage = match reason {
-        PendingReason::Resources(shortage) | PendingReason::Kept { shortage, .. } => Some(shortage),
-        PendingReason::Priority { shortage, .. } | PendingReason::Shorter { shortage, .. } => {
-            shortage.as_ref()
-        }
-        PendingReason::WouldDelay { .. }
-        | PendingReason::MakingRoom { .. }
-        | PendingReason::Suspended { .. }
-        | PendingReason::Reserved { .. }
-        | PendingReason::NotBegun { .. } => None,
-    };
-    match shortage {
+    match reason.shortage() {
         Some(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => true,
         Some(Shortage::Unavailable { .. }) | None => false,
     }

@@ -115,12 +115,9 @@ impl NodeTable {
     /// Why the first refused node among those that a job waits for was refused, as the end of its
     /// reason.
     pub(super) fn why_refused(&self, reason: &PendingReason) -> String {
-        let shortage = match reason {
-            PendingReason::Resources(shortage) => Some(shortage),
-            PendingReason::Priority { shortage, .. } => shortage.as_ref(),
-            _ => None,
+        let Some(Shortage::Unavailable { absent, .. }) = reason.shortage() else {
+            return String::new();
         };
-        let Some(Shortage::Unavailable { absent, .. }) = shortage else { return String::new() };
         let refused = |entry: &&NodeEntry| {
             entry.refused.is_some() && absent.iter().any(|node| node.name == entry.name)
         };

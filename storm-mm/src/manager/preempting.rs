@@ -11,7 +11,7 @@ use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, PartitionId, Row};
+use storm_rm::{JobId, PartitionId};
 use storm_sched::{Event, JobRequest, PreemptMode};
 
 impl Core {
@@ -52,8 +52,7 @@ impl Core {
         let by = record.suspended_for.and_then(|by| self.jobs.get(&by));
         let name = by.map_or_else(String::new, |by| format!(" for job {}", by.name()));
         let partition = self.partitions.named(&record.partition);
-        let id = storm_sched::JobId(record.id.0);
-        let kept = partition.and_then(|p| p.policy().explain_suspended(sched_time(now), id));
+        let kept = partition.and_then(|p| p.policy().explain_suspended(sched_time(now), record.id));
         // Only a reservation is taken from the policy's reason. The policy names other holders by
         // its own numbers, and the list of nodes says as much.
         if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
@@ -109,7 +108,7 @@ impl Core {
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
         if let Some(awaiting) = self.live.awaiting_mut(job) {
             let partition = &self.partitions[awaiting.partition()];
-            return awaiting.go_on(partition.rows_of_new(Row(awaiting.slot().0)));
+            return awaiting.go_on(partition.rows_of_new(awaiting.row()));
         }
         let Some(live) = self.live.get_mut(job) else { return };
         let partition = &self.partitions[live.partition()];
@@ -179,7 +178,7 @@ impl Core {
             let waiting = if policy.preempts() { policy.pending() } else { Vec::new() };
             let mut events = Vec::new();
             for job in waiting {
-                let request = self.request_now(now, JobId(job.0));
+                let request = self.request_now(now, job);
                 if let Some(request) = request.filter(JobRequest::may_preempt) {
                     events.extend([Event::Cancel(job), Event::Submit(request)]);
                 }

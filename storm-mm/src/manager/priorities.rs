@@ -248,12 +248,11 @@ impl Core {
     fn prioritise(&mut self, now: Instant, id: PartitionId) {
         let waiting = self.partitions[id].policy().pending();
         let mut events = Vec::new();
-        for waits in waiting {
-            let job = JobId(waits.0);
+        for job in waiting {
             let before = self.priorities.order_of(job).unwrap_or_default().priority;
             let priority = self.priority_of(now, job);
             if priority != before {
-                events.push(Event::Prioritise { job: waits, priority });
+                events.push(Event::Prioritise { job, priority });
             }
         }
         if events.is_empty() {
@@ -265,7 +264,7 @@ impl Core {
             for event in events {
                 // A change of one job's place may let another start.
                 let Event::Prioritise { job, .. } = &event else { continue };
-                if self.waits_in_policy(JobId(job.0)) {
+                if self.waits_in_policy(*job) {
                     self.handle_event(now, id, event);
                 }
             }

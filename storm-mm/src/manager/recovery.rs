@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
-use storm_sched::{Event, Placement, Slot};
+use storm_sched::{Event, Placement};
 
 impl Core {
     /// Rebuilds the job table from the journal.
@@ -86,7 +86,7 @@ impl Core {
                     let events = if stopped { first } else { then };
                     let has_place = restore.is_some();
                     events.extend(restore);
-                    let suspended = Event::Suspended(storm_sched::JobId(job.0));
+                    let suspended = Event::Suspended(job);
                     events.extend((stopped && has_place).then_some(suspended));
                 }
                 Err(reason) => self.lose(now, job, reason),
@@ -99,9 +99,10 @@ impl Core {
             self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
             let known: BTreeSet<_> =
                 self.partitions[partition].policy().running().into_iter().collect();
-            let lost = self.live.of(partition).filter(|(job, live)| {
-                !live.is_released() && !known.contains(&storm_sched::JobId(job.0))
-            });
+            let lost = self
+                .live
+                .of(partition)
+                .filter(|(job, live)| !live.is_released() && !known.contains(job));
             let without_place: Vec<JobId> = lost.map(|(job, _)| job).collect();
             for job in without_place {
                 self.leave_matrix(now, job);
@@ -156,7 +157,7 @@ impl Core {
         self.note_elements(now, job);
         let request = self.request_now(now, job).ok_or("it is not known")?;
         let ran = self.ran_before(now, &self.jobs[&job], partition);
-        Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))
+        Ok((partition, Some(Event::Restore { request, placement, row, ran })))
     }
 
     /// How long a job of a former manager has run.

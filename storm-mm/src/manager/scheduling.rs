@@ -108,18 +108,18 @@ impl Core {
         // First the rows of jobs, then the active row: a job that starts now is told the active
         // row, and no job runs in a row that it has lost.
         for action in &actions {
-            if let Action::SetSlots { job, home, alternates } = action {
-                self.set_slots(now, JobId(job.0), *home, alternates);
+            if let Action::SetRows { job, home, alternates } = action {
+                self.set_rows(now, *job, *home, alternates);
             }
         }
         let (mut moved, mut edge) = (false, false);
         for action in &actions {
             match action {
-                Action::Activate { slot } => {
-                    self.activate(now, partition, *slot);
+                Action::Activate { row } => {
+                    self.activate(now, partition, *row);
                     edge = true;
                 }
-                Action::SetSlots { .. } => moved = true,
+                Action::SetRows { .. } => moved = true,
                 Action::Start { .. }
                 | Action::Migrate { .. }
                 | Action::Preempt { .. }
@@ -131,15 +131,14 @@ impl Core {
         let mut ends = Vec::new();
         for action in actions {
             match action {
-                Action::Start { job, placement, slot } => {
-                    let job = JobId(job.0);
-                    let rows = self.partitions[partition].rows_of_new(Row(slot.0));
-                    let placed = Awaiting::new(job, partition, (placement, slot), rows);
+                Action::Start { job, placement, row } => {
+                    let rows = self.partitions[partition].rows_of_new(row);
+                    let placed = Awaiting::new(job, partition, (placement, row), rows);
                     self.place_or_await_flags(now, placed);
                 }
                 // Repeated for jobs that have just started.
-                Action::SetSlots { job, home, alternates } => {
-                    self.set_slots(now, JobId(job.0), home, &alternates);
+                Action::SetRows { job, home, alternates } => {
+                    self.set_rows(now, job, home, &alternates);
                 }
                 Action::Activate { .. } => {}
                 Action::Migrate { job, .. } => {
@@ -147,10 +146,10 @@ impl Core {
                                            none");
                 }
                 Action::Preempt { job, mode: PreemptMode::Suspend, by } => {
-                    self.suspend(now, JobId(job.0), JobId(by.0));
+                    self.suspend(now, job, by);
                 }
                 Action::Preempt { job, mode, by } => ends.push((job, mode, by)),
-                Action::Resume { job } => self.go_on(now, JobId(job.0)),
+                Action::Resume { job } => self.go_on(now, job),
                 Action::Refused(error) => self.refused(now, &error),
             }
         }
@@ -160,18 +159,18 @@ impl Core {
             self.launch_running(now, partition);
         }
         for (job, mode, by) in ends {
-            self.end_for(now, JobId(job.0), mode, JobId(by.0));
+            self.end_for(now, job, mode, by);
         }
     }
 
     /// A policy refused an event. A job that the policy does not take must not wait for ever. Other
     /// refusals are defects, and change nothing.
     fn refused(&mut self, now: Instant, error: &EventError) {
-        let job = match error {
+        let job = match *error {
             // The policy takes the job to be running.
             EventError::NotSuspended { job } => {
                 tracing::error!(%error, "it goes on");
-                return self.go_on(now, JobId(job.0));
+                return self.go_on(now, job);
             }
             EventError::Infeasible { job, .. } | EventError::QueueFull { job, .. } => job,
             EventError::DuplicateJob { .. }
@@ -186,7 +185,6 @@ impl Core {
                 return;
             }
         };
-        let job = JobId(job.0);
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
             let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
             let cause = EndCause::Unplaceable { reason: format!("{error}{why}") };
@@ -200,8 +198,7 @@ impl Core {
         let wanted = self.jobs.get(&placed.job()).is_some_and(|r| r.phase == Phase::Pending);
         if !wanted {
             // The job was withdrawn meanwhile: its elements go back.
-            let id = storm_sched::JobId(placed.job().0);
-            return self.handle_event(now, placed.partition(), Event::Finished(id));
+            return self.handle_event(now, placed.partition(), Event::Finished(placed.job()));
         }
         self.live.await_slot(placed);
         self.place_awaiting(now);
@@ -227,14 +224,13 @@ impl Core {
     /// Gives back the elements of a job that waits for flags; false if it does not wait for them.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(placed) = self.live.stop_awaiting(job) else { return false };
-        let id = storm_sched::JobId(job.0);
-        self.tell_policy(now, placed.partition(), Event::Finished(id));
+        self.tell_policy(now, placed.partition(), Event::Finished(job));
         true
     }
 
     /// The launch of a job begins.
     fn place(&mut self, now: Instant, placed: Awaiting, flags: JobSlot) {
-        let (job, partition, row) = (placed.job(), placed.partition(), Row(placed.slot().0));
+        let (job, partition, row) = (placed.job(), placed.partition(), placed.row());
         let (rows, suspended_for) = (placed.rows(), placed.suspended_for());
         let placement = placed.into_placement();
         let members = self.partitions[partition].members();
@@ -288,7 +284,7 @@ impl Core {
             return;
         }
         let partition = live.partition();
-        self.tell_policy(now, partition, Event::Finished(storm_sched::JobId(job.0)));
+        self.tell_policy(now, partition, Event::Finished(job));
     }
 
     pub(super) fn notify_state(&mut self, job: JobId, state: JobState, reason: Option<String>) {

@@ -7,7 +7,6 @@ use super::live::Launch;
 use super::partitions::NextEdge;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{PartitionId, Row};
-use storm_sched::Slot;
 
 impl Core {
     /// The number of next edges that only pass from one slice that nodes begin by themselves to
@@ -70,10 +69,10 @@ impl Core {
     }
 
     /// Another row becomes active.
-    pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
+    pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, row: Row) {
         let nodes = self.nodes_to_strobe(partition);
         let entry = self.partitions.get_mut(partition);
-        if !entry.activate(now, Row(slot.0), &nodes) {
+        if !entry.activate(now, row, &nodes) {
             let following = entry.following(self.config.strobe_span);
             self.strobe(now, partition, nodes, following);
         }

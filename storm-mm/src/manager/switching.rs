@@ -19,26 +19,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{JobId, PartitionId, Row, RowSet};
-use storm_sched::{Action, Event, JobRequest, Placement, Policy, Quantum, Slot};
+use storm_sched::{Action, Event, JobRequest, Placement, Policy, Quantum};
 
 /// A job that has a place in the matrix, and its place.
 struct Holder {
     request: JobRequest,
     placement: Placement,
-    slot: Slot,
+    row: Row,
     ran: Duration,
     suspended: bool,
 }
 
 impl Holder {
     fn job(&self) -> JobId {
-        JobId(self.request.id.0)
+        self.request.id
     }
 
-    /// The event that tells a policy that the job is in its row `slot`.
-    fn restore(&self, slot: Slot) -> Event {
+    /// The event that tells a policy that the job is in `row`.
+    fn restore(&self, row: Row) -> Event {
         let (request, placement) = (self.request.clone(), self.placement.clone());
-        Event::Restore { request, placement, slot, ran: self.ran }
+        Event::Restore { request, placement, row, ran: self.ran }
     }
 }
 
@@ -46,7 +46,7 @@ impl Holder {
 struct TakenOver {
     policy: Box<dyn Policy>,
     /// The rows of the jobs under it.
-    slots: BTreeMap<JobId, Slot>,
+    rows: BTreeMap<JobId, Row>,
     /// Its decisions while it took the jobs over. Only those about rows and resumed jobs are
     /// carried out.
     moved: Vec<Action>,
@@ -109,8 +109,7 @@ impl Core {
         let mut queue = self.partitions.get_mut(id).end_switch().unwrap_or_default();
         // Jobs in the queue of an unfinished earlier switch come first.
         let earlier = queue.len();
-        let waiting: Vec<JobId> =
-            self.partitions[id].policy().pending().into_iter().map(|job| JobId(job.0)).collect();
+        let waiting: Vec<JobId> = self.partitions[id].policy().pending();
         let awaiting: BTreeSet<JobId> = self.live.awaiting().map(Awaiting::job).collect();
         let goes_on = |job: &JobId| {
             self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
@@ -119,7 +118,7 @@ impl Core {
         queue.extend(waiting.into_iter().filter(goes_on));
         // In one call, and from the end, so that no job comes to the front of the queue and starts.
         let withdrawn = queue[earlier..].iter().rev();
-        let withdrawn = withdrawn.map(|job| Event::Cancel(storm_sched::JobId(job.0))).collect();
+        let withdrawn = withdrawn.map(|job| Event::Cancel(*job)).collect();
         self.handle_together(now, id, withdrawn);
         self.partitions.get_mut(id).begin_switch(sched, queue);
         self.try_switch(now, id);
@@ -159,21 +158,21 @@ impl Core {
                 return None;
             }
             if !live.is_released() {
-                let (placement, slot) = (live.placement()?.clone(), Slot(live.row().0));
-                placed.push((job, placement, slot, live.run_time(now), self.is_suspended(job)));
+                let (placement, row) = (live.placement()?.clone(), live.row());
+                placed.push((job, placement, row, live.run_time(now), self.is_suspended(job)));
             }
         }
         for awaiting in self.live.awaiting().filter(|awaiting| awaiting.partition() == id) {
             let suspended = awaiting.suspended_for().is_some();
-            let (placement, slot) = (awaiting.placement().clone(), awaiting.slot());
-            placed.push((awaiting.job(), placement, slot, Duration::ZERO, suspended));
+            let (placement, row) = (awaiting.placement().clone(), awaiting.row());
+            placed.push((awaiting.job(), placement, row, Duration::ZERO, suspended));
         }
         let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
-        placed.sort_by_key(|(job, _, slot, _, suspended)| (*suspended, since(job), *slot, *job));
+        placed.sort_by_key(|(job, _, row, _, suspended)| (*suspended, since(job), *row, *job));
         let known = self.partitions[id].policy().running().len();
-        let holders = placed.into_iter().map(|(job, placement, slot, ran, suspended)| {
+        let holders = placed.into_iter().map(|(job, placement, row, ran, suspended)| {
             let request = self.request_now(now, job)?;
-            Some(Holder { request, placement, slot, ran, suspended })
+            Some(Holder { request, placement, row, ran, suspended })
         });
         holders.collect::<Option<Vec<Holder>>>().filter(|holders| holders.len() == known)
     }
@@ -197,47 +196,46 @@ impl Core {
             let (suspended, running): (Vec<_>, Vec<_>) =
                 holders.iter().partition(|holder| holder.suspended);
             let stopped =
-                |holder: &&Holder| [holder.restore(Slot(0)), Event::Suspended(holder.request.id)];
+                |holder: &&Holder| [holder.restore(Row(0)), Event::Suspended(holder.request.id)];
             let events = suspended.iter().flat_map(stopped);
-            let events = events.chain(running.iter().map(|holder| holder.restore(Slot(0))));
+            let events = events.chain(running.iter().map(|holder| holder.restore(Row(0))));
             let moved = policy.handle_together(time, events.collect());
-            let slots = holders.iter().map(|holder| (holder.job(), Slot(0))).collect();
+            let rows = holders.iter().map(|holder| (holder.job(), Row(0))).collect();
             let all = !moved.iter().any(refuses);
-            return all.then_some(TakenOver { policy, slots, moved });
+            return all.then_some(TakenOver { policy, rows, moved });
         }
         // Each job gets its own row if there is such a row and it is free, else another row. The
         // same holds for suspended jobs, which get a slice again.
-        let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
+        let (mut rows, mut moved) = (BTreeMap::new(), Vec::new());
         for holder in holders {
-            let others = (0..partition.params().mpl_limit.get()).map(Slot);
-            let found = std::iter::once(holder.slot).chain(others).find(|slot| {
-                let actions = policy.handle(time, holder.restore(*slot));
+            let others = (0..partition.params().mpl_limit.get()).map(Row);
+            let found = std::iter::once(holder.row).chain(others).find(|row| {
+                let actions = policy.handle(time, holder.restore(*row));
                 let taken = !actions.iter().any(refuses);
                 moved.extend(actions);
                 taken
             });
-            slots.insert(holder.job(), found?);
+            rows.insert(holder.job(), found?);
             if holder.suspended {
                 moved.push(Action::Resume { job: holder.request.id });
             }
         }
-        Some(TakenOver { policy, slots, moved })
+        Some(TakenOver { policy, rows, moved })
     }
 
     /// Replaces the policy by one that has the running jobs.
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
-        let TakenOver { policy, slots, moved } = taken;
+        let TakenOver { policy, rows: taken_rows, moved } = taken;
         self.note_run_times(now, id);
         let partition = self.partitions.get_mut(id);
         tracing::info!(partition = %partition.name(), from = partition.policy().name(),
                        to = policy.name(), "the partition has another policy");
         let active = partition.take_over(policy);
         self.warn_if_never_preempting(id);
-        for (job, slot) in &slots {
-            let row = Row(slot.0);
+        for (job, &row) in &taken_rows {
             let rows = self.partitions[id].rows_of_new(row);
             if let Some(placed) = self.live.awaiting_mut(*job) {
-                placed.taken_over(*slot, rows);
+                placed.taken_over(row, rows);
             }
             let rows = if self.is_suspended(*job) { RowSet::NONE } else { rows };
             let moved = self.live.get_mut(*job).and_then(|live| live.set_rows(row, rows));
@@ -255,10 +253,10 @@ impl Core {
         }
         for action in moved {
             match action {
-                Action::SetSlots { job, home, alternates } => {
-                    self.set_slots(now, JobId(job.0), home, &alternates);
+                Action::SetRows { job, home, alternates } => {
+                    self.set_rows(now, job, home, &alternates);
                 }
-                Action::Resume { job } => self.go_on(now, JobId(job.0)),
+                Action::Resume { job } => self.go_on(now, job),
                 // A policy that takes over starts nothing, and its row is made active below.
                 Action::Start { .. }
                 | Action::Migrate { .. }
@@ -269,7 +267,7 @@ impl Core {
         }
         match active {
             // Also tells the nodes which row runs.
-            Some(slot) => self.activate(now, id, slot),
+            Some(row) => self.activate(now, id, row),
             None => self.charge_time(now, id),
         }
         // A job that waited for an edge under another policy with slices may now have the active

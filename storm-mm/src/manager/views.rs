@@ -17,7 +17,6 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Rank};
-use storm_sched::PendingReason;
 
 impl Core {
     /// The contents that unfinished jobs may still need, by user and content.
@@ -120,16 +119,13 @@ impl Core {
         record: &JobRecord,
         estimate: Option<Timestamp>,
     ) -> (String, Vec<ReservedNodes>) {
-        let id = storm_sched::JobId(record.id.0);
         let partition = self.partitions.named(&record.partition);
         let pending = partition.filter(|_| record.phase == Phase::Pending);
-        let Some(reason) = pending.and_then(|p| p.policy().explain(sched_time(now), id)) else {
+        let Some(reason) = pending.and_then(|p| p.policy().explain(sched_time(now), record.id))
+        else {
             return Default::default();
         };
-        let named = match &reason {
-            PendingReason::Reserved { reservation, .. } => Some(*reservation),
-            _ => None,
-        };
+        let named = reason.reservation_in_the_way();
         let reserved = self.reserved_from(now, record, estimate);
         let others = reserved.iter().filter(|(id, _)| Some(*id) != named);
         let also = others.map(|(_, nodes)| format!("; and {}", in_the_way(nodes))).collect();
@@ -146,8 +142,7 @@ impl Core {
             Some(starts) => *starts.get(&record.id)?,
             None => {
                 let partition = self.partitions.named(&record.partition)?;
-                let id = storm_sched::JobId(record.id.0);
-                partition.policy().estimate(sched_time(now), id)?
+                partition.policy().estimate(sched_time(now), record.id)?
             }
         };
         Some(self.wall(now + start.since(sched_time(now))))
@@ -181,7 +176,7 @@ impl Core {
                     let partition = &self.partitions[live.partition()];
                     let rows = partition.policy().rows().len();
                     format!(
-                        "it runs on {} in row {} and has one of {rows} time slots",
+                        "it runs on {} in row {} and has one slice in {rows}",
                         record.node_list,
                         live.row().0
                     )
@@ -202,12 +197,9 @@ impl Core {
             return reason;
         }
         if let Some(awaiting) = self.live.awaiting_job(record.id) {
-            let (slot, limit) = (awaiting.slot(), self.config.job_slots);
-            return format!(
-                "it has a place in row {slot} and waits for one of {limit} jobs to end"
-            );
+            let (row, limit) = (awaiting.row(), self.config.job_slots);
+            return format!("it has a place in row {row} and waits for one of {limit} jobs to end");
         }
-        let id = storm_sched::JobId(record.id.0);
         let partition = self.partitions.named(&record.partition);
         if let Some((partition, next)) = partition.and_then(|p| Some((p, p.next_sched()?))) {
             let (name, rows) = (partition.name(), partition.policy().rows().len());
@@ -222,13 +214,13 @@ impl Core {
             );
         }
         let known = waiting.reasons.get(&record.id).cloned();
-        let asked = || partition.and_then(|p| p.policy().explain(sched_time(now), id));
+        let asked = || partition.and_then(|p| p.policy().explain(sched_time(now), record.id));
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(mut reason), _) => {
                 reason.mark_refused(|node| self.nodes.is_refused(node));
                 let told = self.reserved_reason(&reason);
-                let told = told.unwrap_or_else(|| reason.text(&|job| self.jobs.name(JobId(job.0))));
+                let told = told.unwrap_or_else(|| reason.text(&|job| self.jobs.name(job)));
                 let loss = self.reservation_loss(now, record).unwrap_or_default();
                 told + &self.nodes.why_refused(&reason) + &loss
             }

@@ -1,7 +1,7 @@
 //! Blocks of records that nodes write into each other's memory, each for one slice.
 //!
 //! A block begins with the word of its slice and its length, so a block of an earlier slice is not
-//! taken for news. Nothing is allocated before lengths are checked.
+//! taken for a new one. Nothing is allocated before lengths are checked.
 
 pub(crate) use crate::block_head::HEAD_BYTES;
 use crate::group::MembersDigest;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storm_primitives::{GlobalAddr, GlobalMemory};
 
-/// A notice of a node to another in the descriptor exchange.
+/// A notice from a node to another in the descriptor exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Notice {
     /// A local rank sends a message to one of the receiver's ranks.
@@ -49,8 +49,7 @@ pub(crate) struct SendDescriptor {
     pub(crate) bytes: u64,
 }
 
-/// Age of a match: the slice, node and number of the match. Older messages are granted and sent
-/// first.
+/// Age of a match: its slice, its node and its number. Older messages are granted and sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) slice: u64,
@@ -108,7 +107,7 @@ pub(crate) fn raw(slice: u64, parts: &[&[u8]]) -> Bytes {
     block.into()
 }
 
-/// The bytes behind the head of the block at `addr`, if the block is of this slice.
+/// The bytes behind the header of the block at `addr`, if the block belongs to this slice.
 pub(crate) fn body(
     memory: &GlobalMemory,
     addr: GlobalAddr,

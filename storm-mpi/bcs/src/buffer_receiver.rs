@@ -1,8 +1,8 @@
-//! The Buffer Receiver: the receives of local ranks, the messages announced to them, their
-//! matching, and the number of bytes that the link takes in this slice.
+//! The Buffer Receiver. It holds the receives of local ranks and the messages announced to them,
+//! matches them, and decides how many bytes the link takes in this slice.
 //!
-//! Messages match in the order of MPI: of two messages from one rank that a receive would accept,
-//! the earlier matches.
+//! Messages match in the order of MPI. If a receive would accept two messages from one rank, the
+//! earlier one matches.
 
 use crate::block::{self, Grant, Order, SendDescriptor};
 use crate::{BcsError, Completion, JobKey, Member, Outcome, Plan, RequestId};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::{Pattern, Rank, Source, Status, Tag, TagPattern};
 use storm_primitives::{GlobalMemory, NodeId};
 
-/// Bytes of the head of a landed piece: its slice, and its length.
+/// Bytes of the header of a landed piece: its slice, and its length.
 pub(crate) const PIECE_HEAD_BYTES: u64 = 16;
 /// Alignment of pieces: they begin on words.
 const WORD_BYTES: u64 = 8;
@@ -40,7 +40,7 @@ struct Announced {
     descriptor: SendDescriptor,
 }
 
-/// One rank's receives, and announced messages, that have not matched, both in order.
+/// One rank's receives and announced messages that have not matched yet, both in order.
 #[derive(Debug, Default)]
 struct Inbox {
     posted: VecDeque<Posted>,
@@ -56,11 +56,11 @@ struct Active {
     /// Bytes that the rank has room for.
     limit: usize,
     data: Vec<u8>,
-    /// Bytes that have come, kept or not.
+    /// Bytes that have arrived, kept or not.
     received: u64,
 }
 
-/// A piece that comes over the link in this slice.
+/// A piece that arrives over the link in this slice.
 #[derive(Debug)]
 struct Expected {
     order: Order,
@@ -140,7 +140,7 @@ impl BufferReceiver {
         grants
     }
 
-    /// Records that these grants have left for the sender.
+    /// Records which bytes the sender will send for these grants.
     pub(crate) fn expect(&mut self, granted: &[Grant]) {
         let expected = granted.iter().map(|grant| Expected {
             order: grant.order,
@@ -160,8 +160,8 @@ impl BufferReceiver {
         !self.expected.is_empty()
     }
 
-    /// Takes the landed bytes out of the network's buffer. Returns the number of bytes taken, heads
-    /// included.
+    /// Takes the landed bytes out of the network's buffer. Returns the number of bytes taken,
+    /// headers included.
     pub(crate) fn drain(
         &mut self,
         slice: u64,
@@ -173,7 +173,7 @@ impl BufferReceiver {
         for Expected { order, landing, most } in std::mem::take(&mut self.expected) {
             let addr = plan.landing(u64::from(landing));
             if memory.load_word(addr).map_err(|_| block::Unreadable)? != slice {
-                // The sender's link was full: the piece comes with another slice.
+                // The sender's link was full: the piece arrives in a later slice.
                 continue;
             }
             let bytes = memory.load_word(addr.offset(8)).map_err(|_| block::Unreadable)?;

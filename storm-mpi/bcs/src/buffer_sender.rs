@@ -1,4 +1,4 @@
-//! The Buffer Sender: messages that local ranks have posted, until their bytes have left.
+//! The Buffer Sender: messages that local ranks have posted, until their bytes have been sent.
 
 use crate::block::{self, Notice, SendDescriptor};
 use crate::{JobKey, Member, RequestId};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::Address;
 use storm_primitives::NodeId;
 
-/// A message that has not left completely.
+/// A message that is not completely sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) member: Member,
@@ -49,13 +49,13 @@ impl BufferSender {
         self.untold.entry(to).or_default().push_back(Notice::Send(descriptor));
     }
 
-    /// Tells `to` that a job is over, before all waiting descriptors: every node of the job hears
-    /// of it in the same slice.
+    /// Tells `to` that a job is over, ahead of all waiting descriptors. So every node of the job
+    /// learns of it in the same slice.
     pub(crate) fn say_over(&mut self, job: JobKey, to: NodeId) {
         self.untold.entry(to).or_default().push_front(Notice::JobOver(job));
     }
 
-    /// Gives `to` another notice, after the waiting descriptors.
+    /// Queues another notice for `to`, behind the waiting descriptors.
     pub(crate) fn say(&mut self, notice: Notice, to: NodeId) {
         self.untold.entry(to).or_default().push_back(notice);
     }
@@ -72,7 +72,7 @@ impl BufferSender {
         blocks
     }
 
-    /// Whether other nodes have got all notices.
+    /// Whether other nodes have received all notices.
     pub(crate) fn has_told_all(&self) -> bool {
         self.untold.is_empty()
     }
@@ -82,7 +82,7 @@ impl BufferSender {
         self.outgoing.get(&send)
     }
 
-    /// Takes a message whose last bytes leave.
+    /// Takes a message whose last bytes are being sent.
     pub(crate) fn take(&mut self, send: u64) -> Option<Outgoing> {
         self.outgoing.remove(&send)
     }

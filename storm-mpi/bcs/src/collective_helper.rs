@@ -1,15 +1,15 @@
 //! The Collective Helper: the next collective of each communicator, barriers and broadcasts.
 //!
 //! A collective begins when all members have posted the same collective and name the same members.
-//! A node whose members have all posted tells the communicator's first node, together with its
-//! other descriptors. When the first node has heard the same of all nodes, it acts in the message
-//! scheduling microphase. It looks for a slot of global memory that is free on all nodes. The
-//! COMPARE-AND-WRITE that finds the slot free also writes there, on all nodes, which communicator's
-//! collective begins.
+//! When all members on a node have posted, the node notifies the communicator's first node,
+//! together with its other descriptors. When the first node has the same notice from all nodes, it
+//! acts in the message scheduling microphase. It searches for a slot of global memory that is free
+//! on all nodes. The COMPARE-AND-WRITE that finds the slot free also writes to it, on all nodes,
+//! the communicator of the new collective.
 //!
-//! The slot is held from then until the collective is over. Communicators whose members have not
-//! all come hold no slot. No node ever waits inside a microphase for a node whose members called
-//! something else.
+//! The slot is held until the collective is over. A communicator with missing members holds no
+//! slot. A node never waits inside a microphase for a node whose members called a different
+//! collective.
 
 use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
@@ -48,7 +48,7 @@ pub(crate) struct Open {
     posted: BTreeMap<u32, VecDeque<Call>>,
     /// Local members that have posted anything in the communicator and have not left it.
     users: BTreeSet<Rank>,
-    /// The first node knows that all members here have posted the next collective.
+    /// Whether the first node knows that all members here have posted the next collective.
     told: bool,
     pub(crate) running: Option<Running>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) enum Work {
     Barrier,
-    /// `data` holds the bytes that have come so far; at the root's node, the bytes that have left.
+    /// `data` holds the bytes that have arrived; at the root's node, the bytes that have been sent.
     Broadcast {
         root: usize,
         data: Vec<u8>,
@@ -122,7 +122,7 @@ impl CollectiveHelper {
         let index = index.ok_or(BcsError::NotAMember)? as u32;
         let known = self.open.get(&key);
         if known.is_none_or(|open| open.placed.members != group.members) {
-            // A communicator with the name of another comes when the other is over.
+            // A communicator with the name of another is used only when the other is over.
             if known.is_some_and(Open::is_busy) {
                 return Err(BcsError::CollectiveMismatch);
             }
@@ -138,8 +138,8 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// Records that a member will not use a communicator any more. Nothing is kept for it when no
-    /// member here uses it.
+    /// Records that a member will not use a communicator any more. When no member here uses it, its
+    /// state is dropped.
     pub(crate) fn leave(&mut self, member: Member, id: GroupId) {
         let key = GroupKey { job: member.job, id };
         let Some(open) = self.open.get_mut(&key) else { return };
@@ -173,7 +173,7 @@ impl CollectiveHelper {
         self.ready.entry(GroupKey { job, id }).or_default().insert(node, next);
     }
 
-    /// Asks, for communicators whose first node this is, whether the next collective may begin, and
+    /// For communicators of this first node: queries whether the next collective may begin, and
     /// where.
     pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
         let slots = (0..plan.config().collective_slots).map(Slot);
@@ -275,8 +275,7 @@ impl CollectiveHelper {
             if !open.placed.is_local() || open.running.is_some() || !open.all_posted() {
                 continue;
             }
-            // A report of another node that it is ready means that its ranks have named other
-            // members.
+            // If another node reports that it is ready, its ranks have named other members.
             if open.signature() == DISAGREE || self.ready.contains_key(&open.key) {
                 now.step.failed.push((open.key.job, BcsError::CollectiveMismatch));
             } else {
@@ -312,8 +311,8 @@ impl CollectiveHelper {
         Ok(())
     }
 
-    /// Whether no collective begins because of this node in this slice, or goes on here. A node
-    /// that has only reported that it is ready waits for others.
+    /// Whether no collective begins because of this node in this slice, and none continues here. A
+    /// node that has only reported that it is ready waits for others.
     pub(crate) fn is_idle(&self, here: NodeId) -> bool {
         self.open.iter().all(|(key, open)| {
             let begins = match open.placed.is_local() {
@@ -351,7 +350,7 @@ impl CollectiveHelper {
     }
 
     /// Closes the communicators of a job, and returns the members that waited in them. Slots that
-    /// they hold are given up when the next slice would have used them.
+    /// they hold are released when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
         self.ready.retain(|key, _| key.job != job);
         let mut all = Vec::new();
@@ -380,8 +379,8 @@ impl Open {
         self.posted.values().all(|queue| !queue.is_empty())
     }
 
-    /// The next collective as a word, which is the same for equal calls. If the members of this
-    /// node disagree, it is a word that nobody asks for.
+    /// The next collective as a word. Equal calls have equal words. If the members of this node
+    /// disagree, it is a word that matches no question.
     fn signature(&self) -> u64 {
         let mut calls = self.posted.values().filter_map(|queue| queue.front());
         let Some(first) = calls.next().map(|call| signature(&call.call)) else { return DISAGREE };
@@ -427,8 +426,8 @@ fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
 
 /// Whether nodes report other members, or another next collective, than the communicator's first
 /// node. The check does not wait for all reports, because nodes with other lists wait for other
-/// nodes. Until the first node's own members have called, others may be ahead in a communicator
-/// that takes over this name.
+/// nodes. It needs the calls of the first node's own members: before them, other nodes may already
+/// be at a later communicator with the same name.
 fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
     let own = ready.get(&here);
     own.is_some_and(|own| own.call == DISAGREE || ready.values().any(|next| next != own))
@@ -440,8 +439,8 @@ const DISAGREE: u64 = u64::MAX;
 /// The facts that members must agree on: the kind, the root, the operation, and the length of
 /// reduced data.
 fn signature(call: &Collective) -> u64 {
-    // Roots are members of a group, and lengths are those of buffers. The bits that are cut off
-    // exceed any machine.
+    // Roots are members of a group, and lengths are those of buffers, so the bits that are cut off
+    // are always zero.
     let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
     match call {
         Collective::Barrier => 1,

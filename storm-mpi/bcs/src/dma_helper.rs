@@ -1,4 +1,4 @@
-//! The DMA Helper: moves granted bytes, as many as the sender's link takes in the slice.
+//! The DMA Helper: sends granted bytes, as many as the sender's link takes in the slice.
 
 use crate::block::{Grant, Order};
 use crate::buffer_receiver::{PIECE_HEAD_BYTES, piece_cost, piece_fit};
@@ -14,7 +14,7 @@ pub(crate) struct Moved {
     pub(crate) transfers: Vec<Xfer>,
     /// Whole messages within the node.
     pub(crate) here: Vec<(Order, Bytes)>,
-    /// Sends whose last bytes are among them.
+    /// Sends whose last bytes are among these.
     pub(crate) done: Vec<Completion>,
     /// Bytes of messages over links.
     pub(crate) payload_bytes: u64,

@@ -1,4 +1,5 @@
-//! Partial results of a reduction: one tree for any order of arrival and any placement of ranks.
+//! Partial results of a reduction: the same tree for any order of arrival and any placement of
+//! ranks.
 //!
 //! A piece covers the members from a multiple of `2^k` on: `2^k` of them, or as many as there are.
 //! The two halves of a larger piece are combined when both are there, the lower one on the left.
@@ -20,7 +21,7 @@ pub(crate) struct Piece {
     pub(crate) data: Vec<u8>,
 }
 
-/// The partial results that are at one place.
+/// The partial results that one place holds.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     members: u32,
@@ -40,7 +41,7 @@ impl Pieces {
         Pieces { members, bytes, reduction, held: BTreeMap::new() }
     }
 
-    /// Adds a piece, and combines all halves.
+    /// Adds a piece, and combines all complete halves.
     pub(crate) fn add(&mut self, piece: Piece) -> Result<(), Misfit> {
         let Piece { mut first, mut level, mut data } = piece;
         let aligned = level < u32::BITS - 1 && first.is_multiple_of(1 << level);
@@ -91,7 +92,7 @@ pub(crate) fn count(members: u32, held: impl IntoIterator<Item = Range<u32>>) ->
     let sum = Reduction { op: storm_mpi::ReduceOp::Sum, number: Number::I32 };
     let mut pieces = Pieces::new(members, 0, sum);
     for first in held.into_iter().flatten() {
-        // A member that is named twice is one piece.
+        // A member that is named twice counts as one piece.
         let _ = pieces.add(Piece { first, level: 0, data: Vec::new() });
     }
     pieces.held.len()

@@ -1,4 +1,4 @@
-//! Errors from the view of a rank or of the management node.
+//! Errors as a rank or the management node sees them.
 
 use crate::JobKey;
 use storm_mpi::Rank;
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The reason why communication failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BcsError {
-    /// The node has no such job, or no longer.
+    /// The node has no such job, or has it no longer.
     #[error("job {0:?} does not communicate here: not opened, or over")]
     NoSuchJob(JobKey),
     /// The rank is not in the job, or is not on this node.
@@ -30,10 +30,10 @@ pub enum BcsError {
         /// The obstacle.
         why: &'static str,
     },
-    /// A rank of the job died or left: its communication is over.
+    /// A rank of the job died or left, so the job's communication is over.
     #[error("a rank of the job has gone")]
     RankGone,
-    /// A node of the job died: its communication is over.
+    /// A node of the job died, so the job's communication is over.
     #[error("a node of the job has gone")]
     NodeGone,
     /// Members of a communicator called different collectives, or with different lengths, or named

@@ -23,8 +23,8 @@ impl GroupId {
     /// Context 0, from rank 0 on.
     const ALL: GroupId = GroupId(0);
 
-    /// The communicator in this context whose first member is `first`. Communicators in the same
-    /// context have no member in common. `None` when one of the two numbers is too large.
+    /// The communicator in this context with the first member `first`. Communicators in the same
+    /// context have no member in common. `None` if one of the two numbers is too large.
     pub fn new(context: Context, first: Rank) -> Option<GroupId> {
         let fits = u32::from(context.0) < 1 << CONTEXT_BITS && first.0 < 1 << FIRST_BITS;
         fits.then(|| GroupId(u32::from(context.0) << FIRST_BITS | first.0))
@@ -62,8 +62,8 @@ impl GroupKey {
     }
 }
 
-/// Digest of a communicator's members and their order. It has the whole 256 bits, because ranks
-/// that want two lists to pass for one may choose both lists.
+/// Digest of a communicator's members and their order. It has all 256 bits, because malicious ranks
+/// may choose both of two lists that should have the same digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MembersDigest([u8; blake3::OUT_LEN]);
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use storm_mpi::Rank;
 
-/// One run of a job. The manager gives each run another key, so that nothing of an earlier run can
-/// be taken for news.
+/// One run of a job. The manager gives each run another key, so no data of an earlier run is taken
+/// for data of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobKey(pub u64);
 

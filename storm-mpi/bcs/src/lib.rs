@@ -1,5 +1,5 @@
 //! Buffered coscheduling (BCS): the communication of jobs is buffered, and carried out in slices
-//! that the whole machine agrees on.
+//! that all nodes begin together.
 //!
 //! The design follows Fernandez, Frachtenberg, Petrini, *BCS-MPI: A New Approach in the System
 //! Software Design for Large-Scale Parallel Computers*, SC'03, and Petrini and Feng, IPDPS 2000.
@@ -17,11 +17,11 @@
 //! | DMA Helper | `dma_helper`: carries out grants, within the link's budget |
 //! | Collective Helper, Reduce Helper | `collective_helper`, `reduce_helper` |
 //!
-//! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers
-//! with [`Action`]s. [`modelled`] is a machine of it in virtual time, [`Ranks`] are the processes
-//! of a real one. `docs/decisions/0090` lists the departures from the paper. This crate knows no
-//! daemon and no backend, and moves no message outside a slice. The slices themselves, their plan
-//! in global memory and their strobes, are in `storm-slices`.
+//! [`Engine`] has the rules and is pure: its inputs are strobes, posts and outcomes, and its
+//! outputs are [`Action`]s. [`modelled`] is a machine of engines in virtual time, and [`Ranks`] are
+//! the processes of a real one. `docs/decisions/0090` lists the departures from the paper. This
+//! crate knows no daemon and no backend, and moves no message outside a slice. `storm-slices` has
+//! the slices themselves, their plan in global memory and their strobes.
 #![forbid(unsafe_code)]
 
 mod block;

@@ -12,8 +12,8 @@ pub struct RequestId(pub u64);
 /// A descriptor that a rank posts.
 #[derive(Clone, Debug)]
 pub enum Post {
-    /// Send a message. The data is buffered, so the rank may use its memory again at once. The send
-    /// is done when the bytes have left for a matching receive. In the words of MPI, every send is
+    /// Send a message. The data is buffered, so the rank may reuse its memory at once. The send is
+    /// done when the bytes have been sent for a matching receive. In MPI's terms, every send is
     /// synchronous.
     Send {
         /// The receiver.
@@ -25,7 +25,7 @@ pub enum Post {
     Recv {
         /// The accepted messages.
         pattern: Pattern,
-        /// Bytes that the rank has room for. A longer message is cut.
+        /// Bytes that the rank has room for. A longer message is truncated.
         bytes: usize,
     },
     /// Take part in the next collective of a communicator.
@@ -55,7 +55,7 @@ pub enum Collective {
         data: Bytes,
         /// The operation.
         reduction: Reduction,
-        /// The member that gets the result; everybody when `None`.
+        /// The member that gets the result; every member if `None`.
         root: Option<usize>,
     },
 }
@@ -74,7 +74,7 @@ pub struct Completion {
 /// The outcome of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A send, a barrier, or a reduction whose result goes to another member.
+    /// A send, a barrier, or a reduction with a result for another member.
     Done,
     /// A message.
     Received {

@@ -1,8 +1,8 @@
 //! The Reduce Helper: reductions, combined on the way up the tree of nodes in one microphase.
 //!
 //! Each slice takes a part of every running reduction. A node combines the parts of its ranks and
-//! its children, as far as the order of the members allows ([`crate::dyadic`]), and sends the rest
-//! up. The first node sends the result to the nodes that get it. The microphase has no strobes
+//! its children, as far as the order of the members allows ([`crate::dyadic`]). It sends the rest
+//! up. The first node sends the result to the nodes that need it. The microphase has no strobes
 //! inside: a node waits for the signals of its children.
 
 use crate::block::{self, HEAD_BYTES, Unreadable};
@@ -21,7 +21,7 @@ pub(crate) struct Reducing {
     bytes: usize,
     reduction: Reduction,
     root: Option<usize>,
-    /// The result so far, where it is wanted; everywhere its length.
+    /// The result so far at members that need it. Its length is that of the data at every member.
     result: Vec<u8>,
     /// The part of this slice.
     part: Option<Part>,
@@ -32,7 +32,7 @@ pub(crate) struct Reducing {
 struct Part {
     bytes: usize,
     pieces: Pieces,
-    /// Rounds whose child has not reported.
+    /// Rounds whose child has not reported yet.
     waiting: BTreeSet<u32>,
     sent: bool,
 }
@@ -70,8 +70,8 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     }
 }
 
-/// Takes in the pieces that children have sent, and sends complete parts on. For jobs that are
-/// `ending` it sends whatever pieces it has. Awaited ranks may have left, and the other nodes must
+/// Takes the pieces that children have sent, and sends complete parts on. For jobs that are
+/// `ending`, it sends the pieces that it has. Awaited ranks may have left, and the other nodes must
 /// not wait for this node.
 pub(crate) fn advance(
     helper: &mut CollectiveHelper,
@@ -87,8 +87,8 @@ pub(crate) fn advance(
             continue;
         }
         if let Err(error) = take_in(part, slot.0, now) {
-            // The job ends with the next slice. This slice goes on, because others wait for this
-            // node.
+            // The job ends with the next slice. This slice continues, because other nodes wait for
+            // this node.
             now.step.failed.push((placed.job, error));
         }
         if !part.waiting.is_empty() && !ending.contains(&placed.job) {
@@ -98,7 +98,7 @@ pub(crate) fn advance(
         if let Some((parent, round)) = placed.parent(now.here) {
             let pieces = part.pieces.take();
             let most = now.plan.config().collective_bytes;
-            // If pieces do not fit together, the parent misses the rest and ends the job too.
+            // If pieces do not fit together, the parent lacks the rest and ends the job too.
             let (block, _) = block::pack(now.slice, most, &pieces);
             let up = Xfer::new(NodeSet::single(parent), now.plan.partial(slot.0, round), block);
             now.step.puts.push(up.signal_remote(now.plan.arrival));
@@ -148,7 +148,7 @@ pub(crate) fn end(
             reducing.result.resize(so_far + part.bytes, 0);
         }
         if reducing.result.len() != so_far + part.bytes {
-            // Nobody hears of a missing result: the job ends with the next slice.
+            // The loss of a result is not reported here: the job ends with the next slice.
             now.step.failed.push((placed.job, BcsError::Corrupt));
             continue;
         }
@@ -163,8 +163,8 @@ pub(crate) fn end(
     Ok(())
 }
 
-/// Takes in the pieces of children. A child that has sent anything has reported, even if it sent
-/// nonsense, because nothing else comes of it in this slice. Returns the first error.
+/// Takes the pieces of children. A child that has sent anything, even nonsense, has reported,
+/// because it sends nothing more in this slice. Returns the first error.
 fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), BcsError> {
     let mut first = Ok(());
     for round in part.waiting.clone() {
@@ -182,7 +182,7 @@ fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), B
     first
 }
 
-/// Takes in a child's part, and tells whether it has sent it.
+/// Takes a child's part. Returns whether the child has sent it.
 fn take_in_round(
     pieces: &mut Pieces,
     at: GlobalAddr,

@@ -1,5 +1,5 @@
-//! The Strobe Receiver: drives the engine of one node over the primitives, and tells the manager of
-//! news while slices rest ([decision 0095](../../../docs/decisions/0095-slices-rest.md)).
+//! The Strobe Receiver: drives the engine of one node over the primitives. While slices rest, it
+//! reports news to the manager ([decision 0095](../../../docs/decisions/0095-slices-rest.md)).
 
 use crate::{Action, ActionId, Completion, Engine, Phase, Plan, Reply, Strobe};
 use async_channel::{Receiver, Sender, unbounded};
@@ -19,14 +19,14 @@ enum Input {
     Edge(u64),
 }
 
-/// The owner of ranks, which posts before each slice and hears at its beginning which posts are
-/// done. It is called without completions too, because ranks take turns at this edge.
+/// The owner of ranks. It posts before each slice, and learns at the beginning of the slice which
+/// posts are done. It is also called without completions, because ranks take turns at this edge.
 pub trait Edge {
-    /// A slice is about to begin, and posts of now take part in it. The default does nothing, for
+    /// A slice is about to begin. Posts made now take part in it. The default does nothing, for
     /// owners that post at other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins, or would begin if anybody had anything for it. These posts are done.
+    /// A slice begins, or would begin if any node needed one. These posts are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
     /// Slices may rest now. Until the next begins, the owner must nudge when it has news for a
@@ -36,7 +36,7 @@ pub trait Edge {
         false
     }
 
-    /// Slices follow one another, or the manager knows of news: nobody has to nudge.
+    /// Slices follow one another, or the manager knows of news: no nudge is needed.
     fn goes_on(&mut self) {}
 }
 
@@ -54,20 +54,20 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
-    /// The slice after which this node had nothing for another, if it has told of no news since.
+    /// The last slice after which this node needed no other, if it has reported no news since.
     rests: Option<u64>,
     /// The last microphase after which this node was checked for news for another slice.
     looked_at: u64,
     /// Beginning of the next slice, by this node's clock.
     next: Instant,
-    /// Waits for `next`, if ranks must hear of outcomes then although no slice may follow.
+    /// Waits for `next`, if ranks must learn of outcomes then although no slice may follow.
     clock: Option<Task>,
     /// Tasks that wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
 
 impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
-    /// The receiver for the node of `network`. A strobe that has come already is obeyed too.
+    /// The receiver for the node of `network`. A strobe that has already arrived is obeyed too.
     pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
         let (input, inputs) = unbounded();
         // The receiving end is here, and the channel has no bound.
@@ -140,7 +140,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             Input::Arrived | Input::Nudged => self.engine.borrow_mut().arrived(memory),
             Input::Outcome(action, reply) => self.engine.borrow_mut().outcome(action, reply),
             Input::Membership => {
-                // Nodes that never joined look dead too, and no job has ranks there.
+                // Nodes that never joined count as dead too, and no job has ranks there.
                 let alive = self.network.membership().alive();
                 let dead = self.plan.nodes().filter(|node| !alive.contains(*node)).collect();
                 self.engine.borrow_mut().nodes_lost(&dead);
@@ -148,7 +148,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             }
             Input::Edge(slice) => {
                 self.clock = None;
-                // A node that has told of news since then hears with the following slice.
+                // A node that has reported news since then learns it with the following slice.
                 if self.rests == Some(slice) {
                     let mut engine = self.engine.borrow_mut();
                     engine.edge();
@@ -186,8 +186,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         memory.store(self.plan.phase_done, word);
     }
 
-    /// Whether this node has nothing for another slice, if nothing but another slice follows the
-    /// microphase of this word. Its ranks then hear of outcomes when that slice would begin.
+    /// Whether this node needs no other slice, if nothing but another slice follows the microphase
+    /// of this word. Its ranks then get outcomes when that slice would begin.
     fn may_rest(&mut self, word: u64) -> bool {
         let Some(Strobe { slice, phase }) = Strobe::from_word(word) else { return false };
         match phase {
@@ -211,7 +211,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 (self.network.runtime().clone(), self.next, self.input.clone());
             let clock = self.network.runtime().spawn(async move {
                 runtime.sleep_until(next).await;
-                // Nobody hears it when the node ends.
+                // When the node ends, no receiver is left.
                 let _ = input.try_send(Input::Edge(slice));
             });
             self.clock = Some(clock);
@@ -219,11 +219,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         true
     }
 
-    /// Tells the manager of news when no slice may follow by itself, once since the last slice. If
+    /// Reports news to the manager if no slice may follow by itself, once since the last slice. If
     /// the notice is lost, the manager begins another slice by itself after a while.
     fn tell_news(&mut self) {
         let Some(slice) = self.rests else { return };
-        // Both are asked, because the ranks may have to be told to ring.
+        // `rest` is called in any case, because it may also make the ranks ring.
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();
@@ -235,7 +235,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             let manager = NodeSet::single(NodeId::MM);
             let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
             self.network.xfer_and_signal(told.signal_remote(self.plan.told));
-            // The manager is told only once per slice.
+            // The manager is notified only once per slice.
             self.edge.goes_on();
         }
     }
@@ -249,7 +249,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 network.xfer_and_signal(xfer.signal_local(done.id()));
                 let outcome = async move {
                     let signal = network.await_event(done.id()).await;
-                    // Nobody hears it when the node ends.
+                    // When the node ends, no receiver is left.
                     let _ = input.try_send(Input::Outcome(id, Reply::Put(signal)));
                 };
                 self.network.runtime().spawn(outcome).detach();
@@ -265,15 +265,15 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 }
 
-/// A handle for nudging. It is used when a job was closed, because nobody waits for it any more,
-/// and when there is news for a slice.
+/// A handle for nudging. Nudge when a job was closed, because no rank waits for it any more, and
+/// when there is news for a slice.
 #[derive(Clone, Debug)]
 pub struct Nudge(Sender<Input>);
 
 impl Nudge {
-    /// Makes the node check again what it waits for.
+    /// Makes the node check again whether it can proceed.
     pub fn nudge(&self) {
-        // Nobody hears it when the node ends.
+        // When the node ends, no receiver is left.
         let _ = self.0.try_send(Input::Nudged);
     }
 }

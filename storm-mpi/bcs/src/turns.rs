@@ -1,7 +1,7 @@
 //! Turns of ranks on one processing element that several jobs share.
 //!
-//! Ranks that wait for communication give their slice away: at each edge the element goes to the
-//! next rank, in order, that does not wait. There is no switch in the middle of a slice, so a rank
+//! Ranks that wait for communication give up their slice: at each edge, the element goes to the
+//! next rank in order that does not wait. There is no switch in the middle of a slice, so a rank
 //! that begins to wait idles for the rest of its slice.
 
 use crate::Member;
@@ -42,14 +42,14 @@ impl Turns {
         self.current.and_then(|place| self.ranks.get(place)).map(|(member, _)| *member)
     }
 
-    /// Whether another rank would have the next slice if one began.
+    /// Whether another rank would get the next slice if it began.
     pub fn waits_for_edge(&self) -> bool {
         let others =
             self.ranks.iter().enumerate().filter(|(place, _)| Some(*place) != self.current);
         others.into_iter().any(|(_, (_, waits))| !waits)
     }
 
-    /// Begins a slice: the next rank that does not wait has it.
+    /// Begins a slice: the next rank that does not wait gets it.
     pub fn edge(&mut self) {
         let count = self.ranks.len();
         let first = self.current.map_or(0, |current| current + 1);

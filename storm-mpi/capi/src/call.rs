@@ -1,4 +1,4 @@
-//! The frame of each call: the session that the thread may use, and the effect of an error.
+//! The frame of each call: the session that the thread may use, and the handling of an error.
 
 use crate::abi::SUCCESS;
 use crate::codes;
@@ -32,8 +32,8 @@ pub(crate) fn call_library(name: &str, body: impl FnOnce(&'static Library) -> Ou
     }
 }
 
-/// A call on a communicator by a straight way that calls no function of the program. `None` means
-/// that the straight way refused, and nothing was done.
+/// A call on a communicator by a short path that calls no function of the program. `None` means
+/// that the short path refused, and nothing was done.
 #[inline]
 pub(crate) fn straight_on(
     comm: Handle,
@@ -142,12 +142,12 @@ pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int)
     session.answer(name, &fault, Some(comm));
 }
 
-/// Ends the job at the program's wish.
+/// Ends the job at the program's request.
 pub(crate) fn abort(code: c_int) -> ! {
     let entered = match entered_to_end(ABORT_PATIENCE) {
         Ok(Some(entered)) => entered,
         Ok(None) => die("MPI_Abort", "called outside of the job"),
-        // As with an engine in use, the process's exit code has to do.
+        // Another thread uses the engine, so only the exit code of this process ends the job.
         Err(TakesTooLong) => {
             say(&format!("MPI_Abort with error code {code} while another thread is in a call"));
             std::process::exit(code)

@@ -18,7 +18,7 @@ static LAST_USED: AtomicI32 = AtomicI32::new(Class::LAST_CODE);
 pub(crate) struct NoSuchCode;
 
 fn added() -> MutexGuard<'static, Vec<(c_int, String)>> {
-    // No code here panics, so the contents are consistent.
+    // No code panics while it holds the lock, so the contents are consistent.
     ADDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

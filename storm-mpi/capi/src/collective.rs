@@ -1,7 +1,7 @@
 //! The program's elements in collectives, at once or in the background.
 //!
-//! Each body is written once, as a future that owns all its data. Arguments are checked before it
-//! first gives way, so the call itself reports a mistake in them in both cases.
+//! Each body is written once, as a future that owns all its data. Arguments are checked before the
+//! future first yields. So in both cases, the call itself reports a mistake in them.
 
 use crate::abi::BufferMut;
 use crate::fault::Outcome;
@@ -113,7 +113,7 @@ pub(crate) async fn gather_all(
 }
 
 /// Brings each member its elements from each member. `None` means that the elements are in the
-/// place of the received ones.
+/// buffer of the received ones.
 pub(crate) async fn all_from_all(
     all: Members,
     from: impl FnOnce(&Members) -> Outcome<Option<MemberBlocks>>,

@@ -34,8 +34,8 @@ impl FixedGraph {
     }
 }
 
-/// A communicator. The handle and the requests on it share ownership. The context is used again
-/// only when nothing communicates under it any more.
+/// A communicator. The handle and the requests on it share ownership. The context is reused only
+/// when no communication under it is left.
 pub(crate) struct Comm {
     context: Cell<ContextId>,
     /// Its own handle, for error handlers and attributes.
@@ -126,7 +126,7 @@ impl Comm {
         turn
     }
 
-    /// Gives back the turn that was taken last, for a collective that no other member has heard of.
+    /// Returns the turn that was taken last, for a collective that no other member knows of.
     pub(crate) fn give_turn_back(&self, before: Turn) {
         self.turn.set(before);
     }

@@ -1,4 +1,4 @@
-//! A datatype, and its construction for programs that ask (MPI-4.1, section 5.1.13).
+//! A datatype, and its construction, for programs that ask for it (MPI-4.1, section 5.1.13).
 
 use crate::fault::{Class, Fault, Outcome};
 use crate::number::Number;
@@ -93,8 +93,8 @@ pub(crate) enum Ingredient {
     Made(Rc<Type>),
 }
 
-/// Drops one level after the other. A type may stand on a million others, each made of the one
-/// before.
+/// Drops one level after the other instead of recursively. A type may be built on a million others,
+/// each made of the previous one.
 impl Drop for Recipe {
     fn drop(&mut self) {
         let mut left = mem::take(&mut self.types);

@@ -1,9 +1,9 @@
 //! The threads of the program that may call the library.
 //!
-//! Up to `MPI_THREAD_FUNNELED` the library is a variable of the thread that called `MPI_Init`.
-//! Other threads find none, and nothing is locked. From `MPI_THREAD_SERIALIZED` on the library is
-//! the process's, and each call comes in through a lock. With `MPI_THREAD_MULTIPLE` the lock is
-//! given up when a call waits; on the lower levels nobody else may call meanwhile.
+//! Up to `MPI_THREAD_FUNNELED`, the library is a variable of the thread that called `MPI_Init`.
+//! Other threads find none, and nothing is locked. From `MPI_THREAD_SERIALIZED` on, the library
+//! belongs to the process, and each call enters it through a lock. With `MPI_THREAD_MULTIPLE`, the
+//! lock is released while a call waits. On the lower levels, no other thread may call meanwhile.
 
 use crate::level::Level;
 use crate::library::Library;
@@ -29,10 +29,10 @@ struct Shared {
     threads: Arc<Threads>,
 }
 
-// SAFETY: only `entered` gives out the session, to a thread that is inside of `threads`, for as
-// long as it is inside. Threads are inside one at a time, and each sees the effects of those before
-// it. A thread is outside while it waits in `storm_mpi`, where it uses nothing of the session. If
-// it held a borrow there, the next thread that borrows would panic.
+// SAFETY: only `entered` returns the session, to a thread that is inside `threads`, for as long as
+// it is inside. Threads are inside one at a time, and each sees the effects of those before it. A
+// thread is outside while it waits in `storm_mpi`, where it uses nothing of the session. If it held
+// a borrow there, the next thread that borrows would panic.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -67,7 +67,8 @@ pub(crate) fn is_main() -> bool {
     IS_MAIN.get()
 }
 
-/// The session for a call of this thread; `None` if the thread may not call, or no longer.
+/// The session for a call of this thread; `None` if the thread is not, or no longer, allowed to
+/// call.
 #[inline]
 pub(crate) fn entered() -> Option<Entered> {
     match LIBRARY.get() {
@@ -85,8 +86,8 @@ fn entered_shared() -> Option<Entered> {
 }
 
 /// The session for the end of the process. `Err` means that another thread does not leave it within
-/// `longest`; it is then out of reach for good. `Ok(None)` means that this thread may not call, or
-/// no longer.
+/// `longest`; the session is then out of reach for good. `Ok(None)` means that this thread is not,
+/// or no longer, allowed to call.
 pub(crate) fn entered_to_end(longest: Duration) -> Result<Option<Entered>, TakesTooLong> {
     if let Some(library) = LIBRARY.get() {
         return Ok(Some(Entered { library, _inside: None }));

@@ -15,9 +15,9 @@ use storm_mpi::{CommError, InitError};
 pub(crate) struct Fault {
     pub(crate) class: Class,
     pub(crate) text: String,
-    /// The communicator whose error handler is called, when it is not the call's.
+    /// The communicator whose error handler is called, if it is not the call's communicator.
     pub(crate) on: Option<Rc<Comm>>,
-    /// The status that the program gets nevertheless.
+    /// The status that the program gets in spite of the fault.
     pub(crate) told: Option<Status>,
     /// The code, if it is the program's.
     pub(crate) own: Option<c_int>,
@@ -31,7 +31,7 @@ impl Fault {
         Fault { class, text: text.into(), on: None, told: None, own: None }
     }
 
-    /// The fault with the status of a message that has come.
+    /// The fault, with the status of a message that has arrived.
     pub(crate) fn of_message(self, status: Status) -> Fault {
         Fault { told: Some(status), ..self }
     }

@@ -1,7 +1,8 @@
 //! Generalized requests (MPI-4.1, section 13.2): the program does the work, and reports its end.
 //!
-//! To the rest of the library the request is background work that ends at the program's report.
-//! This module calls the program's functions then, and decides when the work may be forgotten.
+//! To the rest of the library, the request is background work that ends when the program reports
+//! its end. This module then calls the program's functions, and decides when the work may be
+//! forgotten.
 
 use crate::abi::{SUCCESS, Status};
 use crate::fault::{Class, Fault, Outcome};
@@ -65,7 +66,7 @@ impl Generalized {
         checked(unsafe { (self.cancel)(self.extra_state, is_complete) }, "cancel")
     }
 
-    /// Records that the program frees the request. True means that the request goes at once;
+    /// Records that the program frees the request. Returns true if the request is freed at once;
     /// otherwise it stays until the work is over.
     pub(crate) fn give_up(&self) -> bool {
         self.is_given_up.set(true);

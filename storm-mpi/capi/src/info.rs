@@ -1,4 +1,4 @@
-//! An info object: hints of a program. The library keeps it, and follows no hint.
+//! An info object: hints of a program. The library keeps it, and uses no hint.
 
 /// Keys and their values, in the order in which they came.
 #[derive(Clone, Default)]

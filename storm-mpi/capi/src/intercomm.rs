@@ -1,4 +1,4 @@
-//! The program's elements in collectives between two groups, as `collective.rs` treats those of one
+//! The program's elements in collectives between two groups. `collective.rs` does the same for one
 //! group.
 
 use crate::abi::{BufferMut, PROC_NULL, ROOT};

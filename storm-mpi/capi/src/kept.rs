@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 type Objects<T> = fn(&Session) -> &RefCell<Table<Rc<T>>>;
 
-/// An object of the program. If the handle was not valid, each use fails.
+/// An object of the program. If the handle was invalid, each use fails.
 pub(crate) struct Kept<T: 'static> {
     session: &'static Session,
     /// The program's handle.
@@ -62,8 +62,8 @@ impl<T> Kept<T> {
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
         if let Some((own, object)) = self.own.take() {
-            // The library added this handle. The program does not know it, unless one of its
-            // functions has freed it.
+            // The library added this handle. The program knows it only if one of its functions has
+            // freed it.
             let mut objects = (self.objects)(self.session).borrow_mut();
             if objects.get(own).is_ok_and(|there| Rc::ptr_eq(there, &object)) {
                 let _ = objects.free(own);

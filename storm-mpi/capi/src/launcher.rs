@@ -1,5 +1,5 @@
-//! Launchers whose jobs the library does not join. Each process that they start is a job of its
-//! own, which the user did not intend.
+//! Launchers with jobs that the library does not join. Each process that they start becomes a job
+//! of its own, which the user did not intend.
 
 use std::env;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ const OTHERS: [(&str, &str, &str); 2] = [
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
 ];
 
-/// Warns once for all processes, if this process has joined no job.
+/// Warns once for all processes if this process has joined no job.
 pub(crate) fn warn_if_alone() {
     if env::var_os("PMI_FD").is_some() {
         return;

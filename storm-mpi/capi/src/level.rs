@@ -27,8 +27,8 @@ impl Level {
 
     const ALL: [Level; 4] = [Level::Single, Level::Funneled, Level::Serialized, Level::Multiple];
 
-    /// The level for a program that asks for `required`: that level. An invalid number gives the
-    /// level of a program that does not ask.
+    /// The level for a program that asks for `required`: the same level. An invalid number gives
+    /// the level of a program that does not ask.
     pub(crate) fn for_required(required: c_int) -> Level {
         let asked = |level: &Level| c_int::from(*level as u8) == required;
         Level::ALL.into_iter().find(asked).unwrap_or(Level::Funneled)

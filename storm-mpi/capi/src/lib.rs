@@ -1,10 +1,10 @@
 //! The C interface of storm-mpi: the functions of `mpi.h`, as `libstormmpi`.
 //!
 //! It is a thin layer: handles and their tables, checks of arguments, packing of derived datatypes,
-//! and error handlers. The crate `storm-mpi` communicates. Ranks are checked against the
-//! communicator, and counts and datatypes are checked, before anything is sent. `abi` lists the
-//! guarantees of a C caller. `entering.rs` describes the threads that may call in, and their
-//! effects on each other. `docs/mpi.md` lists what is absent.
+//! and error handlers. The crate `storm-mpi` communicates. Before anything is sent, ranks are
+//! checked against the communicator, and counts and datatypes are checked. `abi` lists the
+//! guarantees of a C caller. `entering.rs` describes which threads may call, and how they affect
+//! each other. `docs/mpi.md` lists what is absent.
 // The names and the arguments are the standard's.
 #![allow(non_snake_case, clippy::too_many_arguments)]
 

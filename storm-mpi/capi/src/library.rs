@@ -26,9 +26,9 @@ impl Library {
         }
     }
 
-    /// Leaves the windows that the program has not freed, when nobody asks anything of them any
-    /// more. All members come, and a waiting member serves the others. The order is that in which
-    /// the windows were made, so no two members wait for each other.
+    /// Leaves the windows that the program has not freed, when no member sends requests to them any
+    /// more. All members take part, and a waiting member serves the others. Windows are left in the
+    /// order in which they were made, so no two members wait for each other.
     pub(crate) fn leave_windows(&self) -> Outcome {
         let mut left: Vec<_> = self.windows.borrow().objects().cloned().collect();
         left.sort_by_key(|window| window.number);

@@ -1,4 +1,4 @@
-//! A buffer with a block of elements for each member of a communicator: gathers fill it, and
+//! A buffer with a block of elements for each member of a communicator. Gathers fill it, and
 //! scatters send from it.
 
 use crate::abi::{Buffer, counted};

@@ -1,4 +1,4 @@
-//! The members of a communicator in a collective: at once, in the background, or again and again.
+//! The members of a communicator in a collective: at once, in the background, or repeatedly.
 
 use crate::abi::{Buffer, Out, Status};
 use crate::call::on;
@@ -48,7 +48,7 @@ impl Members {
     }
 }
 
-/// A collective that the call waits for.
+/// A collective for whose end the call waits.
 pub(crate) fn waiting<F: Future<Output = Outcome>>(
     comm: Handle,
     name: &str,
@@ -59,7 +59,7 @@ pub(crate) fn waiting<F: Future<Output = Outcome>>(
     })
 }
 
-/// A collective that goes on in the background, with a request for it.
+/// A collective that continues in the background, with a request for it.
 pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     comm: Handle,
     name: &str,
@@ -75,8 +75,8 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
         let outstanding = session.process.in_background(done);
         match outstanding.take() {
             Some(Err(fault)) => {
-                // The collective was refused here, so this turn is for this member's next
-                // collective, as at the others.
+                // The collective was refused here, so this member's next collective gets this turn,
+                // as at the others.
                 if session.process.messages_begun() == begun {
                     comm.give_turn_back(before);
                 }
@@ -88,9 +88,9 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     })
 }
 
-/// Makes a request that starts a collective again and again. `make` keeps the objects that the
-/// arguments name, and makes the body. Members may start several such requests in any order,
-/// because each request gets its turn when it is made.
+/// Makes a request that starts a collective repeatedly. `make` keeps the objects that the arguments
+/// name, and makes the body. Members may start several such requests in any order, because each
+/// request gets its turn when it is made.
 pub(crate) fn persistent<F, B>(
     comm: Handle,
     name: &str,

@@ -1,8 +1,8 @@
 //! Elements in a program's memory, and the copying of their bytes.
 //!
 //! Elements without gaps are sent from their own memory and received into it. All others are packed
-//! and unpacked here. The pointers come from a C caller, who guarantees that they are what the call
-//! says (see [`crate::abi`]).
+//! and unpacked here. The pointers come from a C caller. The caller guarantees that they point to
+//! what the call describes (see [`crate::abi`]).
 
 use crate::abi::{Buffer, BufferMut, counted};
 use crate::datatype::Type;
@@ -61,8 +61,8 @@ impl Elements {
             return Cow::Borrowed(&[]);
         }
         if self.layout.is_dense() {
-            // SAFETY: not null; the caller passed that many elements of a type without gaps, and
-            // nobody writes them during the call.
+            // SAFETY: not null; the caller passed that many elements of a type without gaps, and no
+            // thread writes them during the call.
             return Cow::Borrowed(unsafe { std::slice::from_raw_parts(self.start, self.bytes) });
         }
         let mut bytes = Vec::with_capacity(self.bytes);
@@ -79,7 +79,7 @@ impl Elements {
         self.packed().into_owned()
     }
 
-    /// Puts data of [`Elements::packed`] into its places, as much as there is.
+    /// Puts data of [`Elements::packed`] into its places, as far as it reaches.
     pub(crate) fn unpack(&self, data: &[u8]) {
         let mut rest = data;
         self.layout.for_each_run(self.count, &mut |at, length| {
@@ -118,8 +118,8 @@ pub(crate) fn stretch<'a>(buffer: &'a Buffer, count: c_int, datatype: &Type) -> 
     match length(start, count, datatype)? {
         _ if buffer.is_in_place() => None,
         0 => Some(&[]),
-        // SAFETY: not null; the caller passed that many elements of a type without gaps, and nobody
-        // writes them during the call.
+        // SAFETY: not null; the caller passed that many elements of a type without gaps, and no
+        // thread writes them during the call.
         bytes => Some(unsafe { std::slice::from_raw_parts(start, bytes) }),
     }
 }
@@ -145,7 +145,8 @@ pub(crate) fn stretch_mut<'a>(
 pub(crate) enum Landing {
     /// The elements' own memory.
     Direct(Elements),
-    /// Memory of the library, to be unpacked. No bytes are also of this kind, wherever they point.
+    /// Memory of the library, to be unpacked. Zero bytes are also of this kind, wherever they
+    /// point.
     Staged { bytes: Vec<u8>, into: Elements },
 }
 
@@ -162,7 +163,7 @@ impl Landing {
         }
     }
 
-    /// Puts the bytes of these elements there, unless they are there already.
+    /// Puts the bytes of these elements there, unless they are already there.
     pub(crate) fn fill(&mut self, elements: &Elements) {
         if !matches!(self, Landing::Direct(own) if own.start == elements.start) {
             self.bytes_mut().copy_from_slice(&elements.packed());

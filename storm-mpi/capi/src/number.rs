@@ -21,7 +21,7 @@ pub(crate) enum Number {
     Byte,
     Complex32,
     Complex64,
-    /// A complex number of long doubles, which travels but has no operations.
+    /// A complex number of long doubles. It can be sent, but has no operations.
     ComplexLong,
     Packed,
     /// A value and an index, for `MPI_MINLOC` and `MPI_MAXLOC`.

@@ -1,8 +1,9 @@
 //! The second name of every function (MPI-3.1, section 14.2): `PMPI_Send` is `MPI_Send`. A program
-//! or a tool that defines its own `MPI_Send`, to watch senders, calls on by the second name.
+//! or a tool that defines its own `MPI_Send`, for example to observe messages, calls the library by
+//! the second name.
 //!
-//! The names are for the shared library. The jumps stay inside of it, whatever else has the first
-//! name, because it is linked with `-Bsymbolic-functions` (`build.rs`). With the static library,
+//! The names are for the shared library. It is linked with `-Bsymbolic-functions` (`build.rs`), so
+//! the jumps stay inside it, even if the program defines the first name. With the static library,
 //! the linker refuses a second `MPI_Send`.
 
 use std::arch::naked_asm;
@@ -23,7 +24,7 @@ macro_rules! jump {
 
 macro_rules! profiled {
     ($($name:ident)*) => {$(
-        /// Arguments, result and stack are those of the function of the first name.
+        /// Arguments, result and stack are those of the function with the first name.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         #[unsafe(naked)]
         extern "C" fn $name() {

@@ -59,15 +59,15 @@ impl Reducer {
     /// Calls the program's function on `count` elements in their memory layout.
     fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8, count: c_int) {
         let own = self.session.datatype(self.handle);
-        // In the background the program may have freed the handle, which may be another type's by
-        // now.
+        // In the background, the program may have freed the handle, and the handle may be another
+        // type's by now.
         let is_own = own.is_ok_and(|own| Rc::ptr_eq(&own, &self.datatype));
         let lent = (!is_own).then(|| self.session.types.borrow_mut().add(self.datatype.clone()));
         // If the table of types is full, the function gets no type.
         let lent = lent.map(|lent| lent.unwrap_or(TYPE.null()));
         let (mut count, mut handle) = (count, lent.unwrap_or(self.handle));
         // SAFETY: the program passed a function of this type. Both point to `count` elements of the
-        // type, aligned for any type, that nobody else uses.
+        // type, aligned for any type, that no other code uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
         if let Some(lent) = lent {
             let mut types = self.session.types.borrow_mut();

@@ -1,4 +1,4 @@
-//! The session's requests: starting, asking, collecting and giving up pending messages.
+//! The session's requests: starts, checks, collects and gives up pending messages.
 
 use crate::abi::{BSEND_OVERHEAD, Status};
 use crate::comm::Comm;
@@ -75,12 +75,12 @@ impl Session {
         self.requests.borrow_mut().add(Request::new(comm, None, Some(active)))
     }
 
-    /// Adds a request that starts the message again and again.
+    /// Adds a request that starts the message repeatedly.
     pub(crate) fn persistent(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
         self.add_again(comm, Again::Message(message))
     }
 
-    /// Adds a request that starts the collective again and again.
+    /// Adds a request that starts the collective repeatedly.
     pub(crate) fn persistent_collective(
         &self,
         comm: &Rc<Comm>,
@@ -114,8 +114,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether there is something to wait for: false for a null request, and for a persistent one
-    /// that was not started.
+    /// Whether there is something to wait for: false for a null request, and for a persistent
+    /// request that was not started.
     pub(crate) fn is_active(&self, handle: Handle) -> Outcome<bool> {
         Ok(handle != REQUEST.null() && self.requests.borrow().get(handle)?.active.is_some())
     }
@@ -164,8 +164,8 @@ impl Session {
         }
     }
 
-    /// Waits until a request is done, without taking it: other threads may cancel it or ask for its
-    /// state meanwhile.
+    /// Waits until a request is done, without taking it out of the table: other threads may cancel
+    /// it or ask for its state meanwhile.
     fn wait_in_place(&self, handle: Handle) -> Outcome {
         let id = self.requests.borrow().get(handle)?.active.as_ref().and_then(Active::id);
         // The request itself reports a failure, to its communicator's error handler.
@@ -235,8 +235,8 @@ impl Session {
         landed(comm, self.process.wait(id)?.ok_or_else(nothing)?, landing)
     }
 
-    /// Takes back a receive that nothing has matched, or asks for a send back that no receive has
-    /// matched. Other requests stay as they are.
+    /// Cancels a receive that nothing has matched, or asks the receiver to return a send that no
+    /// receive has matched. Other requests stay as they are.
     pub(crate) fn cancel(&self, handle: Handle) -> Outcome {
         let work = self.requests.borrow().get(handle)?.work();
         if let Some(work) = work {
@@ -265,7 +265,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a program's request away. Its message goes on.
+    /// Removes a request of the program. Its message continues.
     pub(crate) fn free_request(&self, handle: &mut Handle) -> Outcome {
         let work = self.requests.borrow().get(*handle)?.work();
         if work.is_some_and(|work| !work.give_up()) {

@@ -1,6 +1,6 @@
 //! A table with numbered handles. A freed handle names nothing, and no other object, until very
-//! many others have been made. It is for requests and messages, because programs keep copies of
-//! their handles.
+//! many others have been made. The table is for requests and messages, because programs keep copies
+//! of their handles.
 //!
 //! An object's place is its number modulo the number of places, of which at least half are empty.
 
@@ -16,8 +16,8 @@ const PLACES_MAX: usize = 1 << 25;
 /// The objects of one kind.
 pub(crate) struct Sequence<T> {
     kind: Kind,
-    /// Numbers are given one after the other, and then again. Number 0 has the handle after the
-    /// null one.
+    /// Numbers are given one after the other, then from the start again. Number 0 has the handle
+    /// after the null handle.
     numbers: Range<u32>,
     places: Vec<Option<(u32, T)>>,
     next: u32,

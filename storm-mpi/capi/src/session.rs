@@ -1,4 +1,4 @@
-//! This process between `MPI_Init` and `MPI_Finalize`: its objects, and the effect of an error.
+//! This process between `MPI_Init` and `MPI_Finalize`: its objects, and the handling of an error.
 
 use crate::comm::Comm;
 use crate::datatype::{Combiner, Ingredient, Recipe, Type};
@@ -189,7 +189,7 @@ impl Session {
         self.operations.borrow().get(handle).cloned()
     }
 
-    /// Adds a communicator and tells it its handle.
+    /// Adds a communicator and stores its handle in it.
     pub(crate) fn add_comm(&self, comm: Comm) -> Outcome<Handle> {
         let comm = Rc::new(comm);
         let handle = self.comms.borrow_mut().add(Rc::clone(&comm))?;
@@ -197,7 +197,7 @@ impl Session {
         Ok(handle)
     }
 
-    /// Adds a datatype and tells it its handle.
+    /// Adds a datatype and stores its handle in it.
     pub(crate) fn add_type(&self, made: Type) -> Outcome<Handle> {
         let made = Rc::new(made);
         let handle = self.types.borrow_mut().add(Rc::clone(&made))?;
@@ -249,13 +249,14 @@ impl Session {
     }
 }
 
-/// Ends a process that is in no job, or may not communicate.
+/// Ends a process that is in no job, or that may not communicate.
 pub(crate) fn die(name: &str, text: &str) -> ! {
     say(&format!("{name}: {text}"));
     std::process::exit(FAILED_EXIT_CODE)
 }
 
-/// Tells the user in one write. Ranks often fail together, and the pieces of their lines would mix.
+/// Writes the text in a single write. Ranks often fail together, and pieces of their lines would
+/// mix.
 pub(crate) fn say(text: &str) {
     let line = format!("storm-mpi: {text}\n");
     eprint!("{line}");

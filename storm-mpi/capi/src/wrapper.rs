@@ -1,18 +1,19 @@
-//! The compiler wrappers: they pass all arguments on, and add the places of `mpi.h` and the
+//! The compiler wrappers. They pass all arguments on, and add the locations of `mpi.h` and the
 //! library.
 //!
 //! `STORM_MPI_CC` (`STORM_MPI_CXX`) names the compiler, else `CC` (`CXX`), else it is `cc` (`c++`).
-//! The header and the library are under `STORM_MPI_PREFIX`; else near the wrapper, as installed
-//! (`bin/`, `include/`, `lib/`); else where cargo built them.
+//! The header and the library are under `STORM_MPI_PREFIX`. Without it, they are near the wrapper,
+//! as installed (`bin/`, `include/`, `lib/`), or where cargo built them.
 //!
-//! The wrapper has arguments of its own, which the compiler does not see. `-show` prints the
-//! command and runs nothing. `-static_mpi` links the library into the program. `--help` tells all
-//! of it before the compiler's own help.
+//! The wrapper has arguments of its own that the compiler does not see. `-show` prints the command
+//! and runs nothing. `-static_mpi` links the library into the program. `--help` explains them
+//! before the compiler's own help.
 //!
-//! Build systems ask without anything to compile, and take the library out of the answer, so
-//! `-show` names it then, too. CMake asks first in Open MPI's words (`-showme:compile`,
-//! `-showme:link`), then in MPICH's (`-compile-info`, `-link-info`). MPICH's words mean `-show`.
-//! Open MPI's words go to the compiler, which does not know them, so CMake goes on to the next.
+//! Build systems ask for the command without anything to compile, and find the library in the
+//! answer, so `-show` names the library in this case, too. CMake first asks with Open MPI's options
+//! (`-showme:compile`, `-showme:link`), then with MPICH's (`-compile-info`, `-link-info`). MPICH's
+//! options mean `-show`. Open MPI's options are passed to the compiler, which does not know them,
+//! so CMake continues with the next.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -48,7 +49,7 @@ pub(crate) fn run(language: &Language) -> ExitCode {
     let show = arguments.iter().any(shows);
     let is_static = arguments.iter().any(|a| a == "-static_mpi");
     let own = |a: &OsString| shows(a) || a == "-static_mpi";
-    // In other places the word may be an argument of another option, such as -Xlinker.
+    // Elsewhere the word may be an argument of another option, such as -Xlinker.
     if let [only] = arguments.as_slice()
         && (only == "--help" || only == "-help")
     {
@@ -93,8 +94,8 @@ impl Language {
         command
     }
 
-    /// Prints the wrapper's help, and then the compiler's. If the reader has left, nothing more is
-    /// printed.
+    /// Prints the wrapper's help, and then the compiler's. If the reader has closed the pipe,
+    /// nothing more is printed.
     fn help(&self) -> ExitCode {
         let Language { name, variable, compiler } = self;
         let mut command = self.command();
@@ -185,8 +186,8 @@ impl Place {
     }
 }
 
-/// Whether the compiler is going to link: it has something to compile or to link, and is not told
-/// to stop before. With `would`, the input may be missing, as in a query.
+/// Whether the compiler will link: it has something to compile or to link, and no option stops it
+/// before. With `would`, the input may be missing, as in a query.
 fn links<'a>(arguments: impl Iterator<Item = &'a OsString> + Clone, would: bool) -> bool {
     let stops = arguments.clone().any(|a| NO_LINKING.iter().any(|option| a == option));
     let mut after_output = false;

@@ -15,8 +15,8 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
 
-/// The library as installed. Cargo makes it next to the tests, and elsewhere only when the library
-/// itself is asked for.
+/// The library as installed. Cargo builds it next to the tests, and elsewhere only if the library
+/// itself is a target.
 static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
     let prefix = TempDir::new().expect("a directory");
     let test = std::env::current_exe().expect("this test has a path");
@@ -282,7 +282,7 @@ fn threads_that_take_turns_and_those_that_may_not_call() {
         assert!(outcome.success(), "{level}: {}", outcome.report());
     }
     let refused = of_level("1").arg("call").run().expect("it starts");
-    // The first rank to say it ends the others.
+    // The first rank that reports it ends the others.
     let is_said = refused.ranks.iter().any(|rank| rank.stderr.contains("from another thread"));
     assert!(!refused.success() && is_said, "{}", refused.report());
 }
@@ -400,7 +400,7 @@ fn the_wrapper_passes_arguments_on() {
     assert!(with(&[("CC", "/usr/bin/storm-mpicc")]).starts_with("cc -I"));
 }
 
-/// The help once was only the compiler's, which does not know `-show`.
+/// Regression: the help was only the compiler's, which does not know `-show`.
 #[test]
 fn the_help_of_the_wrapper_comes_before_that_of_the_compiler() {
     for (name, compiler) in [("storm-mpicc", "cc"), ("storm-mpicxx", "c++")] {

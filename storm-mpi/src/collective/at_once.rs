@@ -1,11 +1,11 @@
 //! Collectives in one round of messages: a member sends its data at once to all members that need
 //! it, and each of them computes for itself.
 //!
-//! Under buffered coscheduling a message takes two slices, whoever sends it. A tree or a ring of
-//! messages takes as many times two slices as it has levels or members. The collectives here are
-//! used there, and nowhere else (`docs/decisions/0097`). The members together send more than along
-//! a tree, so there are bounds. The bounds are on lengths that all members know to be equal,
-//! because all have to choose the same way.
+//! Under buffered coscheduling, a message takes two slices, whichever member sends it. A tree or a
+//! ring of messages takes two slices for each level or member. The collectives of this module are
+//! used only there (`docs/decisions/0097`). The members together send more than along a tree, so
+//! there are bounds. The bounds are on lengths that all members know to be equal, because all must
+//! choose the same way.
 //!
 //! Reductions combine the same elements in the same order as reductions along a tree or a chain, so
 //! the bits are the same.
@@ -19,28 +19,28 @@ use crate::error::CommError;
 use std::iter::{empty, once};
 use std::ops::Range;
 
-/// Longest block that one member has for another: four slices of a node's link. Beyond it the bytes
-/// decide the time of a collective, and trees and rings carry fewer of them.
+/// Longest block that one member sends to another: four slices of a node's link. Beyond it, the
+/// bytes decide the time of a collective, and trees and rings send fewer of them.
 const BLOCK_MAX_BYTES: usize = 1 << 20;
-/// Longest data that one member sends, or receives, in a round. With more, the tree's fewer bytes
-/// over a link save more slices than a round does: measured with 16 ranks on 2 nodes, at between
-/// 5.6 and 7.5 MiB.
+/// Longest data that one member sends, or receives, in a round. With more, a tree's fewer bytes
+/// over a link save more slices than a round does. The break-even was measured with 16 ranks on 2
+/// nodes, at between 5.6 and 7.5 MiB.
 const MEMBER_MAX_BYTES: usize = 6 << 20;
-/// Limit of members that all send to all: `n (n - 1)` messages.
+/// The most members that may all send to all: `n (n - 1)` messages.
 const ALL_MAX_MEMBERS: usize = 16;
-/// Limit of the data that all send to all together, if it could also go by way of one member in two
-/// rounds. Between two nodes a quarter of it goes each way, a slice's worth; the second round takes
-/// two slices.
+/// Limit of the data that all send to all together, if one member could also collect and distribute
+/// it in two rounds. Between two nodes a quarter of it goes each way, which fits a slice; the
+/// second round takes two slices.
 const ALL_MAX_BYTES: usize = 1 << 20;
-/// Members on several nodes that combine sooner by a round of messages than their nodes would.
-/// Nodes wait for a place and for each other in the slice. Measured: two thirds of the time with 2
-/// and 4 members, more with 8.
+/// With up to this many members on several nodes, a round of messages combines sooner than the
+/// nodes would. Nodes wait for a slot and for each other in the slice. Measured: two thirds of the
+/// time with 2 and 4 members, more with 8.
 const FEW_MEMBERS: usize = 4;
 
-/// Longest message that goes without being asked for, if nodes move the bytes.
+/// Longest message that is sent without a request, if nodes move the bytes.
 const PIECE_BYTES: usize = crate::engine::EAGER_MAX_BYTES_BUFFERED;
-/// Number of pieces that go one after the other: no more than a receiver has credit for. Longer
-/// blocks are announced, in one piece.
+/// Number of pieces that are sent one after the other: no more than a receiver has credit for.
+/// Longer blocks are announced, in one piece.
 const PIECES: usize = 3;
 
 impl Party<'_> {
@@ -56,8 +56,8 @@ impl Party<'_> {
         self.size() <= ALL_MAX_MEMBERS && self.one_at_once(bytes)
     }
 
-    /// Whether these members are few and on several nodes. All members get the same answer: a
-    /// member that finds all on its own node is found there by all.
+    /// Whether these members are few and on several nodes. All members get the same answer: if one
+    /// member finds all on its node, so do the others.
     pub(super) fn are_few_on_several_nodes(&self) -> bool {
         self.size() <= FEW_MEMBERS && !self.process.are_on_this_node(self.members)
     }
@@ -69,7 +69,7 @@ impl Party<'_> {
         self.all_at_once(bytes) && messages.saturating_mul(bytes) <= ALL_MAX_BYTES
     }
 
-    /// Tells all members that all have come.
+    /// Tells all members that all have called.
     pub(super) async fn meet_at_once(&self) -> Result<(), CommError> {
         if self.all_rather_than_one(0) {
             return self
@@ -166,7 +166,8 @@ impl Party<'_> {
         copy(self.combine_all(all, op)?.as_ref(), part)
     }
 
-    /// Combines the elements of the members before this one, in order, and the result with its own.
+    /// Combines the elements of the members before this one, in order, and then its own elements
+    /// with the result.
     pub(super) async fn prefix_at_once(
         &self,
         mut mine: Span,
@@ -228,7 +229,7 @@ impl Party<'_> {
         all.map(|(member, span)| (member, span.as_mut()))
     }
 
-    /// The other members, beginning with the next, so that none is everybody's first.
+    /// The other members, beginning with the next, so that no member is the first of all others.
     pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
         let (me, size) = (self.me, self.size());
         (1..size).map(move |step| (me + step) % size)

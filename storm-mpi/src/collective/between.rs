@@ -3,8 +3,8 @@
 //!
 //! Each collective consists of collectives of one group, of messages across, or of both, in the one
 //! context that the groups share. Every message of a collective is received from a named member, so
-//! messages inside a group and across do not mix. Nodes carry out none of them, because both groups
-//! are a party in that context.
+//! messages inside a group and messages across do not mix. Nodes carry out none of them, because
+//! both groups communicate in that context.
 //!
 //! Reductions combine the elements of each group as a party of that group alone does, so the bits
 //! are the same.
@@ -54,7 +54,7 @@ impl<'a> Between<'a> {
         Between { process, local, remote, me, context, turn: Turn::default() }
     }
 
-    /// The same groups, whose collectives give way instead of waiting.
+    /// The same groups, with collectives that yield instead of waiting.
     ///
     /// # Safety
     /// Like [`Party::in_background`].

@@ -1,4 +1,4 @@
-//! A buffer with a place for each member: what gathers fill and scatters send from.
+//! A buffer with a place for each member: gathers fill it, and scatters send from it.
 
 use crate::error::CommError;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl<'a> Blocks<'a> {
     /// The `i`-th member's block is `bytes[places[i]]`.
     ///
     /// # Errors
-    /// [`CommError::LengthMismatch`] when a place is not within the bytes.
+    /// [`CommError::LengthMismatch`] if a place is not within the bytes.
     pub fn new(bytes: &'a [u8], places: &'a [Range<usize>]) -> Result<Self, CommError> {
         check(bytes.len(), places)?;
         Ok(Blocks { bytes, places })
@@ -42,7 +42,7 @@ impl<'a> BlocksMut<'a> {
     /// undefined.
     ///
     /// # Errors
-    /// [`CommError::LengthMismatch`] when a place is not within the bytes.
+    /// [`CommError::LengthMismatch`] if a place is not within the bytes.
     pub fn new(bytes: &'a mut [u8], places: &'a [Range<usize>]) -> Result<Self, CommError> {
         check(bytes.len(), places)?;
         Ok(BlocksMut { bytes, places })

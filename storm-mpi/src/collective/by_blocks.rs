@@ -1,11 +1,11 @@
 //! Reductions of many elements. Each member combines one block of them, which the others send to
-//! it. The combined blocks then go where they are wanted.
+//! it. The combined blocks are then sent to the members that need them.
 //!
-//! No member sends or combines much more than its own elements. Along a tree ([`Party::reduce`])
-//! all elements would go through one member after the other, one per level. The reduction proceeds
-//! in rounds, in each of which every member combines a piece of its block. The rounds need little
-//! memory, so it stays in the processor's cache. The kernel is not asked for it again with each
-//! reduction, as it would be for large memory.
+//! No member sends or combines much more than its own elements. Along a tree ([`Party::reduce`]),
+//! all elements would pass through one member at each level. The reduction proceeds in rounds. In
+//! each round, every member combines a piece of its block. The rounds need little memory, so it
+//! stays in the processor's cache, and the kernel need not provide it again for each reduction, as
+//! it must for large memory.
 //!
 //! Each member combines all members' elements of its block along the tree from the first member, so
 //! the bits are the same.
@@ -23,8 +23,8 @@ const BLOCK_MIN_BYTES: usize = 8 << 10;
 /// Memory for the pieces of all members together in a round, if pieces are no shorter than the
 /// shortest block. It stays in the cache.
 const ROUND_BYTES: usize = 64 << 10;
-/// Like [`ROUND_BYTES`], for members on several nodes, whose messages take longer than the copying
-/// of their bytes.
+/// Like [`ROUND_BYTES`], for members on several nodes. Their messages take longer than copying the
+/// bytes.
 const ROUND_BYTES_APART: usize = 256 << 10;
 /// Limit of members that all send to all: `n (n - 1)` messages in a round.
 const MAX_MEMBERS: usize = 64;

@@ -8,7 +8,7 @@ use crate::error::CommError;
 use crate::segment::Call;
 
 /// Largest block that is gathered at one member and broadcast, in `2 (n - 1)` messages. Longer
-/// blocks go round a ring in `n (n - 1)` messages, and no member carries more than another.
+/// blocks are passed round a ring in `n (n - 1)` messages, and no member carries more than another.
 const GATHERED_MAX_BYTES: usize = 8 << 10;
 
 impl Party<'_> {
@@ -50,7 +50,7 @@ impl Party<'_> {
         if let Some(mine) = mine {
             copy(mine, into.of(self.me))?;
         }
-        // Lengths are the same everywhere, so all members decide alike.
+        // Lengths are the same at all members, so all members decide alike.
         if self.all_at_once(into.largest()) {
             return self.allgather_at_once(into).await;
         }
@@ -80,7 +80,7 @@ impl Party<'_> {
     ) -> Result<(), CommError> {
         let size = self.size();
         let mut requests = Vec::with_capacity(2 * size);
-        // Each member begins with its neighbour, so that no member is everybody's first.
+        // Each member begins with its neighbour, so that no member is the first of all others.
         for member in (1..size).map(|step| (self.me + size - step) % size) {
             let pattern = self.pattern(member, Step::Exchange)?;
             let place = into.of(member);

@@ -1,22 +1,22 @@
 //! Collectives over bytes, built from point-to-point messages in a context of their own.
 //!
-//! There is one binomial tree over all members, rooted at member 0 (at the root for broadcast): the
-//! children of relative member `r` are `r + 1, r + 2, r + 4, ...`. With ranks placed in blocks, its
-//! lower levels stay inside nodes. It costs `2 (n - 1)` messages, where a dissemination barrier
-//! costs `n log n`. On nodes with more ranks than processors the number of messages is the time.
-//! Two members swap their data (`pair`).
+//! All collectives use a binomial tree over all members, rooted at member 0 (at the root for
+//! broadcast): the children of relative member `r` are `r + 1, r + 2, r + 4, ...`. With ranks
+//! placed in blocks, its lower levels stay inside nodes. It costs `2 (n - 1)` messages, where a
+//! dissemination barrier costs `n log n`. On nodes with more ranks than processors, the number of
+//! messages decides the time. Two members swap their data directly (`pair`).
 //!
 //! Reductions combine children in a fixed order, whatever the order of arrival. The results are
 //! therefore the same bits in every run with the same number of members.
 //!
-//! Under buffered coscheduling the nodes carry out short barriers, broadcasts and reductions of
-//! numbers: one slice where a tree of messages takes several, and the same bits. All other
-//! collectives take one round of messages there, or two, within bounds (`at_once`).
+//! Under buffered coscheduling, the nodes carry out short barriers, broadcasts and reductions of
+//! numbers. They take one slice where a tree of messages takes several, with the same bits. All
+//! other collectives take one or two rounds of messages there, within bounds (`at_once`).
 //!
 //! Each collective is written once, as a future. The future of a [`Party`] that waits is done at
-//! its first poll, so [`now`] carries it out. The future of a party [in the
-//! background](Party::in_background) gives way where it would wait, and goes on whenever the
-//! process moves bytes ([`Process::in_background`]).
+//! its first poll, so [`now`] runs it. The future of a party [in the
+//! background](Party::in_background) yields where it would wait, and continues whenever the process
+//! moves bytes ([`Process::in_background`]).
 //!
 //! The module knows no datatypes: a [`Combine`] combines two stretches of bytes.
 
@@ -103,7 +103,8 @@ pub struct Party<'a> {
     context: Context,
     /// Not 0 in the background: messages of different background collectives interleave.
     turn: Turn,
-    /// Rounds of messages cost more than messages do.
+    /// Whether collectives in one round of messages may be used: a round costs more than a message
+    /// does.
     at_once: bool,
     /// Nodes may carry out the party's collectives.
     by_nodes: bool,
@@ -140,13 +141,13 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// This party, whose collectives nodes do not carry out. It is for some processes of a context
-    /// in which others are a party too; nodes would take the two parties for one.
+    /// This party, with collectives that nodes do not carry out. It is for some processes of a
+    /// context in which other processes form a party too: nodes would take the two parties for one.
     pub fn by_messages(self) -> Self {
         Party { by_nodes: false, ..self }
     }
 
-    /// This party, whose messages are apart from those of the same members in the same context with
+    /// This party, with messages apart from those of the same members in the same context with
     /// another number, or none. Not for the background.
     pub fn apart(self, number: u32) -> Self {
         Party { apart: Some(number), ..self }
@@ -159,7 +160,7 @@ impl<'a> Party<'a> {
         Party { at_once, ..self }
     }
 
-    /// This party, whose collectives give way instead of waiting.
+    /// This party, with collectives that yield instead of waiting.
     ///
     /// # Safety
     /// A future of one of its collectives must be polled until it is done, or until the process's
@@ -194,8 +195,8 @@ impl<'a> Party<'a> {
         (usize::from(self.context.0), number as usize)
     }
 
-    /// Lets the nodes carry out a collective of `bytes` bytes, if they can, and returns the result
-    /// for this member. All members decide alike.
+    /// Lets the nodes carry out a collective of `bytes` bytes, if they can. Returns the result for
+    /// this member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
         // A party in the background does not wait for nodes: all members pass messages.
         let by_messages = !self.by_nodes || self.turn != Turn::default();
@@ -224,8 +225,8 @@ impl<'a> Party<'a> {
         Ok(Pattern { context: self.context, source, tag })
     }
 
-    /// The tag of a step. Collectives of different turns are under way at once, and would otherwise
-    /// take each other's messages.
+    /// The tag of a step. Collectives of different turns are under way at the same time, and would
+    /// otherwise take each other's messages.
     fn tag(&self, step: Step) -> Tag {
         let row = match self.apart {
             None => self.turn.0,
@@ -257,8 +258,8 @@ impl<'a> Party<'a> {
 
     /// Waits for messages under way. Each receive must have filled its buffer.
     ///
-    /// All messages are waited for, even after a message of the wrong length, so that their memory
-    /// is free.
+    /// Waits for all messages, even after a message of the wrong length, so that their memory is
+    /// free.
     async fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
         let mut outcome = Ok(());
         for &request in requests {
@@ -270,7 +271,7 @@ impl<'a> Party<'a> {
         outcome
     }
 
-    /// Waits for a message, or gives way until it is done.
+    /// Waits for a message, or yields until it is done.
     async fn done(&self, request: RequestId) -> Result<Option<Received>, CommError> {
         if self.turn == Turn::default() {
             return self.process.for_all(|| self.process.wait(request));

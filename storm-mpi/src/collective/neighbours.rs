@@ -13,9 +13,9 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// The neighbours in a grid: for each dimension the one below and the one above. `None` stands
-    /// for a place beyond the edge, whose block is left alone. In a short ring both may be the same
-    /// member, or this member.
+    /// The neighbours in a grid: for each dimension, the one below and the one above. `None` stands
+    /// for a place beyond the edge; its block is not accessed. In a short ring, both may be the
+    /// same member, or this member.
     pub fn in_grid(below_and_above: Vec<Option<usize>>) -> Self {
         Neighbours {
             sources: below_and_above.clone(),
@@ -46,9 +46,9 @@ impl Neighbours {
         &self.destinations
     }
 
-    /// The steps that tell messages to the neighbour at `at` from messages of that neighbour. In a
-    /// grid a message that goes up comes from below. Between two members of a graph, messages come
-    /// in the order of the edges.
+    /// The steps that distinguish messages to the neighbour at `at` from messages of that
+    /// neighbour. In a grid, a message that goes up arrives from below. Between two members of a
+    /// graph, messages come in the order of the edges.
     fn steps(&self, at: usize) -> (Step, Step) {
         match at.is_multiple_of(2) {
             _ if !self.is_grid => (Step::ToUpper, Step::ToUpper),

@@ -1,4 +1,4 @@
-//! Reductions that any holder of the bytes can carry out: an operation on numbers of one type.
+//! Reductions that any process with the bytes can carry out: an operation on numbers of one type.
 
 use crate::datatype::{ReduceOp, Reducible};
 
@@ -76,7 +76,7 @@ impl Reduction {
         op << NUMBER_BITS | self.number as u32
     }
 
-    /// The reduction that has this code, if one has.
+    /// The reduction with this code, if there is one.
     pub fn from_code(code: u32) -> Option<Reduction> {
         let op = *OPS.get((code >> NUMBER_BITS) as usize)?;
         let number = *NUMBERS.get((code & ((1 << NUMBER_BITS) - 1)) as usize)?;

@@ -1,5 +1,5 @@
-//! Collectives of two members. Both exchange their data in one message each at the same time; a
-//! tree has two messages, one after the other.
+//! Collectives of two members. Both send their data in one message at the same time; a tree needs
+//! two messages, one after the other.
 
 use super::{Combine, Party, Span, Step};
 use crate::error::CommError;

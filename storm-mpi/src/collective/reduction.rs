@@ -1,6 +1,6 @@
 //! Reductions. Every operation is applied in the order of the members, along a tree that depends
-//! only on their number. The bits are the same in every run, and operations that do not commute are
-//! right.
+//! only on their number. So the bits are the same in every run, and operations that do not commute
+//! give the right result.
 
 use super::rooted::copy;
 use super::{Blocks, Party, Reduction, Span, Step};
@@ -25,8 +25,8 @@ pub trait Combine {
     /// Bytes of an element. A reduction may be split at multiples of it.
     fn element_bytes(&self) -> usize;
 
-    /// The operation as a known operation on numbers, if it has the same bits. Nodes can carry it
-    /// out then.
+    /// The operation as a known operation on numbers, if it has the same bits. Nodes can then carry
+    /// it out.
     fn known(&self) -> Option<Reduction> {
         None
     }
@@ -154,7 +154,7 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Takes the combination of the members before this one; there is none at the first. It comes
+    /// Takes the combination of the members before this one; the first member has none. It arrives
     /// along a chain, piece by piece: the chain is the only order with `n - 1` messages.
     async fn before(&self, before: &mut Span, bytes: usize) -> Result<bool, CommError> {
         let Some(previous) = self.me.checked_sub(1) else { return Ok(false) };
@@ -171,7 +171,7 @@ impl Party<'_> {
     }
 
     /// Lets the nodes combine along the same tree of members, if they can and it is quicker.
-    /// Returns the result where it is wanted.
+    /// Returns the result at members that need it.
     fn reduced_in_slices(
         &self,
         mine: &Span,
@@ -209,7 +209,7 @@ impl Party<'_> {
     }
 }
 
-/// Length of the pieces that go along a chain, in whole elements.
+/// Length of the pieces along a chain, in whole elements.
 fn piece_bytes(op: &dyn Combine) -> usize {
     PIECE_BYTES.next_multiple_of(op.element_bytes().max(1))
 }

@@ -92,7 +92,7 @@ impl Party<'_> {
         self.finish(&requests).await.and(own)
     }
 
-    /// Hands `data` from the tree's root to all.
+    /// Passes `data` from the tree's root to all members.
     pub(super) async fn down(
         &self,
         tree: &Tree,
@@ -107,7 +107,7 @@ impl Party<'_> {
 
     /// Gives `data` to all members below this one.
     async fn hand_on(&self, tree: &Tree, data: &[u8], step: Step) -> Result<(), CommError> {
-        // The largest subtree comes first, because it has the longest way.
+        // The largest subtree comes first, because it takes longest.
         for child in tree.children().rev() {
             self.give(data, child, step).await?;
         }

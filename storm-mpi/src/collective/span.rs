@@ -1,7 +1,7 @@
 //! Memory for elements of any type: bytes, aligned for all of them.
 
 /// Zeroed bytes, aligned to 16. No element type of C on this machine needs more, so operations may
-/// take the bytes for elements.
+/// treat the bytes as elements.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
     words: Vec<u128>,

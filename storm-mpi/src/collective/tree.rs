@@ -1,4 +1,4 @@
-//! The binomial tree that most collectives run along.
+//! The binomial tree that most collectives use.
 
 /// One member's place in the tree.
 pub(super) struct Tree {
@@ -58,7 +58,8 @@ mod tests {
         }
     }
 
-    /// Operations that do not commute depend on this order to come out in the order of the members.
+    /// Operations that do not commute rely on this order: their result must be in the order of the
+    /// members.
     #[test]
     fn combining_children_in_order_keeps_the_members_order() {
         fn combined(member: usize, size: usize) -> Vec<usize> {

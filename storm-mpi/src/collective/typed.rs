@@ -25,8 +25,8 @@ impl Communicator {
         self.checked(now(self.party().bcast(bytes_of_mut(data), root.index())))
     }
 
-    /// Brings every rank's `data` to `root`, in the order of the ranks. At the root `all` is as
-    /// long as all of them together; elsewhere it is left alone.
+    /// Brings every rank's `data` to `root`, in the order of the ranks. At the root, `all` is as
+    /// long as all of them together; elsewhere it is not accessed.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
@@ -98,7 +98,7 @@ impl Communicator {
     }
 
     /// Combines `data` of all ranks, element by element, into `result` at `root`. Elsewhere
-    /// `result` is left alone. The order of combination does not depend on `root`.
+    /// `result` is not accessed. The order of combination does not depend on `root`.
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].

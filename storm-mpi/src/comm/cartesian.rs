@@ -104,7 +104,7 @@ impl Cartesian {
         Ok(place)
     }
 
-    /// The source and the destination of a shift by `by` along a dimension; `None` over the edge.
+    /// The source and the destination of a shift by `by` along a dimension; `None` beyond the edge.
     ///
     /// # Errors
     /// [`GridError::NoSuchDimension`].
@@ -164,7 +164,7 @@ pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError
     if open == 0 {
         return if rest == 1 { Ok(()) } else { Err(does_not_fit) };
     }
-    // The most unequal choice: every other is better.
+    // The most unequal choice: every other choice is better.
     let mut best = vec![1; open];
     best[0] = rest;
     search(rest, rest, &mut Vec::with_capacity(open), open, &mut best);
@@ -234,10 +234,10 @@ mod tests {
         assert_eq!(dims(64, [0, 0, 0]), Ok([4, 4, 4]));
         assert_eq!(dims(36, [0, 0, 0]), Ok([4, 3, 3]));
         assert_eq!(dims(1, [0, 0]), Ok([1, 1]));
-        // MPICH's choice: not 21 x 20 x 11, whose longest is shorter.
+        // MPICH's choice, although 21 x 20 x 11 has a shorter longest side.
         assert_eq!(dims(4620, [0, 0, 0]), Ok([22, 15, 14]));
         assert_eq!(dims(3600, [0, 0, 0, 0]), Ok([10, 10, 6, 6]));
-        // Neither 20 x 18 x 14 nor 13 x 12 x 6 x 6, which are as unequal.
+        // Neither 20 x 18 x 14 nor 13 x 12 x 6 x 6, which are equally unequal.
         assert_eq!(dims(5040, [0, 0, 0]), Ok([21, 16, 15]));
         assert_eq!(dims(5616, [0, 0, 0, 0]), Ok([13, 9, 8, 6]));
         assert_eq!(dims(12, [0]), Ok([12]));

@@ -1,10 +1,10 @@
-//! Agreement of members on a context while they do other things (`MPI_Comm_idup`).
+//! How members agree on a context while they communicate otherwise (`MPI_Comm_idup`).
 //!
-//! Two agreements that are under way at once, in different orders at different members, could
-//! choose the same id. Members therefore first look which ids are free at all of them. Then each
-//! tells whether the chosen id is still free for it, and keeps the id from all others until all
-//! have told. If a member has lost it meanwhile, all look again, from another place on. No
-//! agreement waits for another, so all come to an end, in whatever order members begin them.
+//! Two agreements that are under way at the same time, in different orders at different members,
+//! could choose the same id. So members first find the ids that are free at all of them. Then each
+//! member reports whether the chosen id is still free for it, and reserves the id until all have
+//! reported. If a member has lost the id meanwhile, all search again, from another place on. No
+//! agreement waits for another, so all end, in any order in which members begin them.
 
 use super::context::InBoth;
 use super::{ContextId, ContextPool};
@@ -12,10 +12,10 @@ use crate::collective::{Party, Span, now};
 use crate::error::CommError;
 use std::cell::RefCell;
 
-/// Limit of searches for an id. Two agreements that want one of the few ids left may both lose it,
-/// time after time. With more than a few left, there is no third search.
+/// Limit of searches for an id. Two agreements that want one of the few remaining ids may both lose
+/// it, time after time. With more than a few left, there is no third search.
 pub const ATTEMPTS: usize = 64;
-/// Distances between the places from which agreements look, for neighbouring parents and for
+/// Distances between the places from which agreements search, for neighbouring parents and for
 /// successive agreements of one parent. Both are prime.
 const STRIDES: [usize; 2] = [61, 7];
 
@@ -48,9 +48,9 @@ pub async fn claim(
     Ok(None)
 }
 
-/// Keeps an id for two groups from all others, if it is still free at all their members, and
-/// returns whether it is. All members call it with their group; the leaders also pass the party of
-/// the leaders. If the id was free only at some members, it is free there again.
+/// Reserves an id for two groups, if it is still free at all their members. Returns whether it is.
+/// All members call it with their group; the leaders also pass the party of the leaders. If the id
+/// was free only at some members, it is free there again.
 ///
 /// # Errors
 /// [`CommError`].

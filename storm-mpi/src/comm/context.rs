@@ -11,10 +11,10 @@ use crate::envelope::Context;
 use crate::error::CommError;
 use std::cell::RefCell;
 
-/// Communicators that a process may have at once. A context is 16 bits on the wire. This limit
-/// keeps the agreed sets small.
+/// Communicators that a process may have at the same time. A context is 16 bits on the wire. The
+/// limit keeps the sets for agreements small.
 const MAX_COMMUNICATORS: usize = 4096;
-/// Bytes of the ids that are agreed on at once; the ids for the background follow.
+/// Bytes of the ids for blocking agreements; the ids for the background follow.
 const AT_ONCE_BYTES: usize = MAX_COMMUNICATORS / 8;
 /// Bytes of all ids: the background has as many.
 const ALL_BYTES: usize = 2 * AT_ONCE_BYTES;
@@ -32,7 +32,7 @@ impl ContextId {
     /// The id of a communicator whose members have none yet. It is above all ids in pools.
     pub const NONE: ContextId = ContextId(u16::MAX / 2);
 
-    /// The id as a leader tells it to the members of its group.
+    /// The id in the form in which a leader sends it to the members of its group.
     pub(super) fn to_word(self) -> u32 {
         u32::from(self.0)
     }
@@ -89,7 +89,7 @@ impl ContextPool {
         self.free[usize::from(id.0) / 8] &= !(1 << (id.0 % 8));
     }
 
-    /// Gives an id back, when nothing communicates under it any more.
+    /// Returns an id when no communication under it is left.
     pub fn give_back(&mut self, id: ContextId) {
         if let Some(byte) = self.free.get_mut(usize::from(id.0) / 8) {
             *byte |= 1 << (id.0 % 8);
@@ -101,7 +101,7 @@ impl ContextPool {
         &self.free[AT_ONCE_BYTES..]
     }
 
-    /// Takes an id if it is still free, and tells whether it was.
+    /// Takes an id if it is still free. Returns whether it was.
     pub(super) fn take_if_free(&mut self, id: ContextId) -> bool {
         let was_free = self.free[usize::from(id.0) / 8] & 1 << (id.0 % 8) != 0;
         self.take(id);

@@ -1,9 +1,9 @@
-//! Introduction of two groups (MPI-4.1, section 7.6.2). Their leaders, who reach each other through
-//! some communicator, exchange their members and free contexts. Each leader then tells its own
-//! group.
+//! Introduction of two groups (MPI-4.1, section 7.6.2). Their leaders, which reach each other
+//! through some communicator, exchange their members and free contexts. Each leader then informs
+//! its own group.
 //!
 //! Both leaders reach the same result without a further message. A leader that has failed, but
-//! knows the other, tells it. Both groups then learn of the failure from their leaders instead of
+//! knows the other, reports it. Both groups then learn of the failure from their leaders instead of
 //! waiting for ever.
 
 use super::{ContextId, FreeContexts, Group};
@@ -65,8 +65,8 @@ impl Refusal {
 }
 
 impl Introduction {
-    /// Exchanges the leaders' knowledge and returns the result. Both leaders call it, with their
-    /// group, the contexts that are free there, and the number from which both look for one. A
+    /// Exchanges what the leaders know and returns the result. Both leaders call it, with their
+    /// group, the contexts that are free there, and the number from which both search for one. A
     /// leader that has failed passes its reason instead.
     ///
     /// # Errors
@@ -100,8 +100,8 @@ impl Introduction {
         })
     }
 
-    /// Tells all members of a group the result of their leader, which passes it. All members call
-    /// it.
+    /// Sends the result of a group's leader to all members of the group. All members call it; the
+    /// leader passes the result.
     ///
     /// # Errors
     /// [`CommError`].
@@ -135,7 +135,7 @@ impl Introduction {
     }
 }
 
-/// Gives the other leader `mine`, and returns the `bytes` that it gave.
+/// Sends `mine` to the other leader, and returns the `bytes` that it sent.
 fn exchanged(leaders: Party<'_>, mine: &[u8], bytes: usize) -> Result<Vec<u8>, CommError> {
     let lengths = if leaders.me() == 0 { [mine.len(), bytes] } else { [bytes, mine.len()] };
     let places = [0..lengths[0], lengths[0]..lengths[0] + lengths[1]];
@@ -149,7 +149,7 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word))
 }
 
-/// The members of a group as they travel; [`ranks`] reads them.
+/// The members of a group as they are sent; [`ranks`] reads them.
 fn bytes(group: &Group) -> Vec<u8> {
     group.members().iter().flat_map(|rank| rank.0.to_le_bytes()).collect()
 }

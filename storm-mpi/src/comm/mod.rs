@@ -1,5 +1,5 @@
 //! The parts of communicators: contexts agreed on by their members, groups, splitting, Cartesian
-//! grids, and graphs. All of it is local arithmetic, except the agreement (at once or in the
+//! grids, and graphs. All of it is local arithmetic, except the agreement (blocking or in the
 //! background) and the introduction of two groups.
 
 mod cartesian;

@@ -1,4 +1,4 @@
-//! The engine's traffic with one peer: reading frames and acting on them, writing the outbox.
+//! The engine's traffic with one peer: reads frames and handles them, writes the outbox.
 
 use super::frame::{Announced, FRAME_BYTES, Frame};
 use super::matching::{Body, Unexpected};
@@ -9,7 +9,7 @@ use crate::envelope::Envelope;
 use crate::error::{CommError, Violation};
 use crate::rank::Rank;
 
-/// Bytes that are thrown away at once of a message longer than its buffer.
+/// Bytes that are discarded at a time of a message longer than its buffer.
 const DISCARD_BYTES: usize = 4096;
 
 /// The state of a peer's next frame.
@@ -18,12 +18,12 @@ enum Next {
     Taken,
     /// There is no frame.
     Nothing,
-    /// The frame has to be read piece by piece.
+    /// The frame must be read piece by piece.
     Pieces,
 }
 
 impl Engine {
-    /// Reads and handles everything that the peer has sent. Every byte has a place to go, so the
+    /// Reads and handles everything that the peer has sent. Every byte has a destination, so the
     /// loop ends only when no bytes are left.
     pub(super) fn drain(&mut self, peer: Rank) -> Result<(), CommError> {
         loop {
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Takes an eager message that has come as a whole, straight to its destination.
+    /// Takes an eager message that has arrived as a whole, straight to its destination.
     fn take_whole(&mut self, from: Rank) -> Result<Next, CommError> {
         if !self.peers[from.index()].reading.is_between_frames() {
             return Ok(Next::Pieces);
@@ -195,7 +195,7 @@ impl Engine {
         if outbox.len() == 1 { self.flush(to) } else { Ok(()) }
     }
 
-    /// Reads one piece from the peer. False means that there is nothing now.
+    /// Reads one piece from the peer. Returns false if there is nothing to read now.
     fn read_once(&mut self, peer: Rank) -> Result<bool, CommError> {
         let mut reading =
             std::mem::replace(&mut self.peers[peer.index()].reading, Reading::start());

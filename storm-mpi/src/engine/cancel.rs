@@ -1,9 +1,9 @@
 //! Cancelled messages (MPI-4.1, section 3.8.4): receives that nothing has matched, and sends that
 //! no receive has matched.
 //!
-//! A send that left eagerly is done and stays done. An announced send is its receiver's to give
-//! back, because only the receiver knows whether a receive has taken it, and both sides must agree.
-//! A send whose announcement has not left this process comes back at once.
+//! A send that left eagerly is done and stays done. For an announced send, the receiver decides,
+//! because only it knows whether a receive has taken the message, and both sides must agree. A send
+//! whose announcement has not left this process is cancelled at once.
 
 use super::frame::Frame;
 use super::requests::{RequestId, State};
@@ -11,8 +11,8 @@ use super::{CommError, Engine};
 use crate::rank::Rank;
 
 impl Engine {
-    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
-    /// The request is then forgotten, and its memory is the lender's again.
+    /// Cancels a receive that no message has matched. Returns whether it was such a receive. The
+    /// request is then forgotten, and its memory belongs to the lender again.
     pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
         let cancelled = self.matching.withdraw(id);
         if cancelled {
@@ -21,7 +21,7 @@ impl Engine {
         cancelled
     }
 
-    /// Takes back a send unless its receiver has taken it. The result is not returned here. The
+    /// Cancels a send, unless its receiver has taken it. The result is not returned here. The
     /// request becomes done in either case, when this process or the receiver has decided.
     pub(crate) fn cancel_send(&mut self, id: RequestId) -> Result<(), CommError> {
         let Some(&State::SendAnnounced { to, data }) = self.requests.get(id) else { return Ok(()) };
@@ -41,12 +41,12 @@ impl Engine {
         self.end_if_failed(asked)
     }
 
-    /// Whether a send is done because it came back.
+    /// Whether a send is done because it was cancelled.
     pub(crate) fn is_cancelled(&self, id: RequestId) -> bool {
         matches!(self.requests.get(id), Some(State::Cancelled))
     }
 
-    /// Handles a peer's wish to have an announced message back. Without an answer the peer waits
+    /// Handles a peer's request to return an announced message. Without an answer, the peer waits
     /// for the reply that is under way, or that follows when a probed message is received.
     pub(super) fn give_back(&mut self, to: Rank, send: RequestId) -> Result<(), CommError> {
         match self.matching.drop_announced(to, send) {
@@ -55,13 +55,13 @@ impl Engine {
         }
     }
 
-    /// Records that a send has come back: its memory is the lender's again.
+    /// Records that a send was cancelled: its memory belongs to the lender again.
     pub(super) fn is_back(&mut self, id: RequestId, to: Rank, bytes: usize) {
         self.lend(to, |lent| lent.wrapping_sub(bytes));
         self.requests.set(id, State::Cancelled);
     }
 
-    /// Takes an announcement out of the outbox, unless some of it has left.
+    /// Removes an announcement from the outbox, unless a part of it has left.
     fn withdraw_announcement(&mut self, to: Rank, id: RequestId) -> bool {
         let outbox = &mut self.peers[to.index()].outbox;
         let is_it = |item: &super::OutItem| {

@@ -1,16 +1,16 @@
-//! The message protocol's frames: a head of 32 bytes, then the payload of `Eager` and `Data`.
+//! The message protocol's frames: a header of 32 bytes, then the payload of `Eager` and `Data`.
 //!
 //! - `Eager` carries a small message at once, within the credit that its receiver has given.
 //! - `Rts` announces any other message, and may tell its address in the sender's memory.
 //! - `Taken` is the receiver's answer if the kernel let it read the message in the sender's memory.
 //!   The receiver reads it once it knows the destination.
 //! - `Cts` is the receiver's answer otherwise; `Data` then carries the message.
-//! - `Cancel` is the sender's request to have an announced message back.
-//! - `Cancelled` answers that no receive has asked for the message and none will. Otherwise
-//!   `Cancel` gets no answer besides the `Cts` or `Taken` that is due.
+//! - `Cancel` is the sender's request to return an announced message.
+//! - `Cancelled` answers that no receive has taken the message and none will. Otherwise `Cancel`
+//!   gets no answer other than the `Cts` or `Taken` that is due.
 //! - `Credit` gives eager credit back.
 //!
-//! Every frame has a place to go, so every rank can always drain its connections, and no order of
+//! Every frame has a destination, so every rank can always drain its connections, and no order of
 //! sends can block for good.
 
 use super::requests::RequestId;
@@ -56,7 +56,7 @@ pub(super) enum Frame {
     Taken { send: RequestId },
     /// The announced message; its payload follows.
     Data { recv: RequestId, bytes: usize },
-    /// The sender wants the announced message back.
+    /// The sender requests the return of the announced message.
     Cancel { send: RequestId },
     /// The sender has the message back.
     Cancelled { send: RequestId },
@@ -65,8 +65,8 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// The bytes of the head: kind, 1 unused, context (2), tag (4), length (8), two request ids, or
-    /// one and an address (8 each); little-endian.
+    /// The bytes of the header: kind, 1 unused, context (2), tag (4), length (8), two request ids,
+    /// or one and an address (8 each); little-endian.
     pub(super) fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut out = [0; FRAME_BYTES];
         out.copy_from_slice(self.words().as_flattened());

@@ -1,4 +1,4 @@
-//! Waiting in steps. Between two steps other threads of the process may use the engine, as
+//! Waiting in steps. Between two steps, other threads of the process may use the engine, as
 //! [`Threads`] arranges.
 //!
 //! [`Threads`]: crate::Threads
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 impl Engine {
-    /// Number of events so far: something came, or something may go on.
+    /// Number of events so far: something arrived, or something may continue.
     pub(crate) fn events(&self) -> u64 {
         self.heard.wrapping_add(self.transport.socket_events())
     }
@@ -22,12 +22,12 @@ impl Engine {
         self.transport.sockets()
     }
 
-    /// Begins a wait. `None` means that looking before the sleep is not worthwhile.
+    /// Begins a wait. `None` means that polling before the sleep is not worthwhile.
     pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
         self.transport.begin_looking()
     }
 
-    /// Whether looking is still worthwhile, after it was in vain so far.
+    /// Whether polling is still worthwhile, after it has found nothing so far.
     pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
         self.transport.goes_on_looking(begun)
     }
@@ -37,8 +37,8 @@ impl Engine {
         self.transport.has_found(begun);
     }
 
-    /// Announces that all threads that could look for news are asleep. False means that there is
-    /// news, and they must not sleep.
+    /// Announces that all threads that could poll for news are asleep. Returns false if there is
+    /// news; they must then not sleep.
     pub(crate) fn fall_asleep(&mut self) -> Result<bool, CommError> {
         let sleeps = self.transport.fall_asleep();
         self.end_if_failed(sleeps)
@@ -67,7 +67,8 @@ impl Engine {
         matches!(self.requests.get(id), Some(State::Done { received: None }))
     }
 
-    /// Whether several threads call in at any rank of the job. All ranks get the same answer.
+    /// Whether several threads call the library at any rank of the job. All ranks get the same
+    /// answer.
     pub(crate) fn job_has_threads(&mut self) -> Result<bool, CommError> {
         let has_threads = self.transport.job_has_threads();
         self.end_if_failed(has_threads)

@@ -10,7 +10,7 @@ use crate::envelope::{Envelope, Pattern, Status};
 use crate::rank::Rank;
 use std::collections::VecDeque;
 
-/// A message that no receive has asked for yet.
+/// A message that no receive has matched yet.
 #[derive(Debug)]
 pub(super) struct Unexpected {
     pub(super) from: Rank,
@@ -52,8 +52,8 @@ pub(super) struct Matching {
     taken: u64,
 }
 
-/// Names a message that a probe has taken. Only a receive of this name gets the message, and the
-/// name is void afterwards.
+/// Names a message that a probe has taken. Only a receive with this name gets the message, and the
+/// name is invalid afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u64);
 
@@ -102,8 +102,8 @@ impl Matching {
         Some(found.status())
     }
 
-    /// Drops a kept message that its sender wants back. False means that there is none: a receive
-    /// has taken it, or a probe has taken it for a later receive.
+    /// Drops a kept message whose return its sender requests. Returns false if there is none,
+    /// because a receive, or a probe for a later receive, has taken it.
     pub(super) fn drop_announced(&mut self, from: Rank, send: RequestId) -> bool {
         let is_it = |m: &Unexpected| m.from == from && m.announced() == Some(send);
         let at = self.unexpected.iter().position(is_it);
@@ -125,7 +125,7 @@ impl Matching {
         Some(self.held.swap_remove(at).1)
     }
 
-    /// Takes back a posted receive; false when it has been matched or never was.
+    /// Cancels a posted receive. Returns false if it has been matched or never existed.
     pub(super) fn withdraw(&mut self, recv: RequestId) -> bool {
         let at = self.posted.iter().position(|&(_, posted)| posted == recv);
         at.is_some_and(|at| self.posted.remove(at).is_some())

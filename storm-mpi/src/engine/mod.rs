@@ -2,8 +2,8 @@
 //!
 //! The engine knows bytes, not types, and ranks, not nodes. The Rust API and the C ABI are thin
 //! layers over `start_*`, [`Engine::wait`] and [`Engine::test`]. After any error of the transport
-//! or the protocol the engine ends: it forgets all requests, so it never again touches lent memory,
-//! and every later call fails.
+//! or the protocol, the engine ends. It forgets all requests, so it never touches lent memory
+//! again, and every later call fails.
 
 mod arrivals;
 mod cancel;
@@ -41,13 +41,13 @@ pub(crate) struct Engine {
     news: Vec<News>,
     /// Bytes of this rank's memory that peers may read.
     lent: usize,
-    /// Number of times that there were news.
+    /// Number of times that there was news.
     heard: u64,
     ended: bool,
 }
 
 impl Engine {
-    /// Joins the job. `has_threads` means that several of its threads call in.
+    /// Joins the job. `has_threads` means that several of its threads call the library.
     pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
         let transport = Transport::open(has_threads)?;
         Ok(Engine {
@@ -102,7 +102,7 @@ impl Engine {
         Ok(request.unwrap_or_else(|| self.requests.add(State::Done { received: None })))
     }
 
-    /// Starts a send. Returns `None` if nothing more is to do; most sends need no request.
+    /// Starts a send. Returns `None` if nothing more must be done; most sends need no request.
     ///
     /// # Safety
     /// Like [`Engine::start_send`].
@@ -161,7 +161,7 @@ impl Engine {
         self.end_if_failed(matched.map(|()| recv))
     }
 
-    /// Looks as [`Engine::look_for`] does, and takes the message: no other receive or probe gets
+    /// Searches as [`Engine::look_for`] does, and takes the message: no other receive or probe gets
     /// it.
     pub(crate) fn hold(
         &mut self,
@@ -222,7 +222,7 @@ impl Engine {
         self.transport.node_ranks()
     }
 
-    /// Sends everything in the outboxes, then waits until every rank has come so far.
+    /// Sends everything in the outboxes, then waits until every rank has called `finish`.
     ///
     /// Peers are served until the end, because a peer may still wait for this rank to take its
     /// messages.
@@ -256,7 +256,7 @@ impl Engine {
         Ok(self.transport.call_frame(context, members, call))
     }
 
-    /// Posts the collective to the node. False means that there is no room now; news tells when to
+    /// Posts the collective to the node. Returns false if there is no room now; news tells when to
     /// try again.
     pub(crate) fn post_call(
         &mut self,
@@ -272,7 +272,7 @@ impl Engine {
         self.transport.take_result()
     }
 
-    /// Asks for the end of the whole job.
+    /// Requests the end of the whole job.
     pub(crate) fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
         self.end();
         self.transport.abort(exit_code)
@@ -328,8 +328,8 @@ impl Engine {
         self.progress_for(if block { Awaits::Anyone } else { Awaits::Nothing })
     }
 
-    /// The source to look at first for a request that is not done: the peer from which the
-    /// beginning of a message is awaited.
+    /// The source to poll first for a request that is not done: the peer from which the beginning
+    /// of a message is awaited.
     fn awaits(&self, id: RequestId) -> Awaits {
         let from = match self.requests.get(id) {
             Some(&State::RecvPosted { from: Source::Rank(rank), .. }) => rank,
@@ -337,8 +337,8 @@ impl Engine {
             _ => return Awaits::Anyone,
         };
         let peer = &self.peers[from.index()];
-        // A long payload is better read straight to its destination, and unsent bytes need a look
-        // too.
+        // A long payload is better read straight to its destination, and unsent bytes need
+        // attention, too.
         if peer.reading.is_between_frames() && peer.outbox.is_empty() {
             Awaits::From(from)
         } else {
@@ -387,13 +387,13 @@ impl Engine {
         Ok(Some(send))
     }
 
-    /// Whether a message may go before its receiver has asked for it. A synchronous send is always
-    /// announced, because it learns from the receiver's request that it is received.
+    /// Whether a message may be sent before its receiver has asked for it. A synchronous send is
+    /// always announced, because the receiver's request tells it that it is received.
     fn may_be_eager(&self, envelope: &Envelope, mode: SendMode) -> bool {
         mode == SendMode::Standard && envelope.bytes <= self.eager_max_bytes()
     }
 
-    /// The longest message that is sent without asking, on either side.
+    /// The longest message that either side sends without a request.
     fn eager_max_bytes(&self) -> usize {
         if self.transport.is_buffered() { EAGER_MAX_BYTES_BUFFERED } else { EAGER_MAX_BYTES }
     }

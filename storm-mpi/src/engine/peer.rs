@@ -5,11 +5,11 @@ use super::requests::{Lent, RequestId};
 use crate::envelope::Envelope;
 use std::collections::VecDeque;
 
-/// Largest message sent without asking: its copies (2 us each) cost less than the wake-ups of a
-/// round trip (6 us each).
+/// Largest message that is sent without a request: its copies (2 us each) cost less than the
+/// wake-ups of a round trip (6 us each).
 pub(super) const EAGER_MAX_BYTES: usize = 16 << 10;
-/// The eager limit where a node moves the bytes. A round trip takes two more slices there, and
-/// copies far less. The limit is a quarter of the credit, so that a few messages can be under way.
+/// The eager limit if a node moves the bytes. A round trip then takes two more slices, and copies
+/// far less. The limit is a quarter of the credit, so a few messages can be under way.
 pub(crate) const EAGER_MAX_BYTES_BUFFERED: usize = 64 << 10;
 /// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest messages. It
 /// bounds the memory that a receiver keeps per peer.

@@ -1,8 +1,8 @@
 //! The table of requests: sends and receives from their start until the application has collected
 //! their result.
 //!
-//! A request holds memory that the application has lent. The starter of a request vouches that the
-//! memory stays valid until the request is done or the engine has ended.
+//! A request holds memory that the application has lent. The code that starts a request guarantees
+//! that the memory stays valid until the request is done or the engine has ended.
 
 use crate::envelope::{Source, Status};
 use crate::rank::Rank;
@@ -61,7 +61,7 @@ pub(crate) struct LentMut {
 pub(super) enum State {
     /// The send is announced to `to` and not yet asked for.
     SendAnnounced { to: Rank, data: Lent },
-    /// The send is announced, and was asked back.
+    /// The send is announced, and its cancellation was requested.
     SendAskedBack { to: Rank, data: Lent },
     /// The send is in the outbox.
     SendFlowing,
@@ -71,7 +71,7 @@ pub(super) enum State {
     RecvMatched { into: LentMut, written: usize, status: Status },
     /// The request is over. A send has no status.
     Done { received: Option<Received> },
-    /// The send came back: its receiver never sees it.
+    /// The send was cancelled: its receiver never sees it.
     Cancelled,
 }
 

@@ -1,10 +1,10 @@
-//! The straight way of short messages: from the call to the ring, and from the ring to the call
-//! that waits for it.
+//! The short path of short messages: from the call to the ring, and from the ring to the call that
+//! waits.
 //!
-//! The straight way is optional. Each function here may refuse, and the longer way by requests and
-//! news then does the same. A function refuses if anything is out of the ordinary:
+//! The short path is optional. Each function of this module may refuse, and the full path through
+//! requests and news then does the same. A function refuses in every unusual case:
 //! - other receives or messages match;
-//! - bytes are under way to or from the peer, or more than one message has come;
+//! - bytes are under way to or from the peer, or more than one message has arrived;
 //! - there is no credit;
 //! - the message is announced;
 //! - the peer is on another node.
@@ -20,7 +20,7 @@ use crate::rank::Rank;
 use crate::transport::NeighbourRing;
 
 impl Engine {
-    /// Sends a message, if the straight way can do all of it.
+    /// Sends a message, if the short path can do all of it.
     #[inline]
     pub(crate) fn send_short(
         &mut self,
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Receives a message, if it is there or comes at once and goes to no other receive.
+    /// Receives a message, if it is there or arrives at once, and no other receive should get it.
     #[inline]
     pub(crate) fn recv_short(
         &mut self,
@@ -63,7 +63,7 @@ impl Engine {
         self.end_if_failed(received)
     }
 
-    /// Waits for a posted receive and collects it, if its message is there or comes at once.
+    /// Waits for a posted receive and collects it, if its message is there or arrives at once.
     #[inline]
     pub(crate) fn wait_short(&mut self, recv: RequestId) -> Result<Option<Received>, CommError> {
         let Some(&State::RecvPosted { into, from }) = self.requests.get(recv) else {
@@ -88,7 +88,7 @@ impl Engine {
         Ok(received)
     }
 
-    /// The neighbour that may send the next message from `source`, after a few looks.
+    /// The neighbour that may send the next message from `source`, after a few polls.
     #[inline]
     fn expected_of(&mut self, source: Source) -> Option<NeighbourRing> {
         match source {
@@ -111,8 +111,7 @@ impl Engine {
         peer.reading.is_between_frames() && peer.outbox.is_empty()
     }
 
-    /// Takes the message that has come, if it is whole and `is_wanted` says that it is for the
-    /// receive.
+    /// Takes the message that has arrived, if it is whole and by `is_wanted` it is for the receive.
     #[inline]
     fn take_short(
         &mut self,

@@ -1,5 +1,5 @@
-//! Layouts made of layouts: the type constructors of MPI. `None` from any of them means that the
-//! result would be larger than memory can be.
+//! Layouts made of layouts: the type constructors of MPI. Each returns `None` if the result would
+//! be larger than memory can be.
 
 use super::{BoundBy, Description, Layout, Shape};
 use std::rc::Rc;
@@ -234,7 +234,7 @@ const NOTHING: Description = Description {
 };
 
 impl Description {
-    /// The description with more data behind its own; `more` lies from `from` to `to`.
+    /// The description with more data behind it; `more` extends from `from` to `to`.
     fn followed_by(self, more: &Description, (from, to): (isize, isize)) -> Option<Description> {
         let Description { size, numbers, one_run, kind, .. } = *more;
         if self.size == 0 {
@@ -261,7 +261,7 @@ impl Description {
     }
 }
 
-/// The distances that `count` elements `stride` bytes apart reach from the first: down, up.
+/// How far `count` elements `stride` bytes apart reach from the first: down, up.
 fn reach(count: usize, stride: isize) -> Option<(isize, isize)> {
     let steps = isize::try_from(count.saturating_sub(1)).ok()?;
     let last = stride.checked_mul(steps)?;

@@ -2,7 +2,7 @@
 //!
 //! A layout is a tree. It is as large as the calls that described it, not as the data: a column of
 //! a matrix is one node. A layout touches no memory. Its users ask for its runs: stretches of bytes
-//! in the order in which they travel.
+//! in the order in which they are sent.
 
 mod build;
 
@@ -33,7 +33,7 @@ struct Description {
     numbers: usize,
     /// The data is one stretch, in order.
     one_run: bool,
-    /// The kind of all its numbers, in the caller's words.
+    /// The kind of all its numbers, as the caller defines it.
     kind: Option<u8>,
 }
 
@@ -111,13 +111,13 @@ impl Layout {
     }
 
     /// Calls `each` with the offset and length of every stretch of `count` elements in a row, in
-    /// the order in which they travel.
+    /// the order in which they are sent.
     pub fn for_each_run(&self, count: usize, each: &mut impl FnMut(isize, usize)) {
         self.repeat(0, count, self.extent(), each);
     }
 
-    /// The number of numbers in the first `bytes` bytes of travelling elements
-    /// (`MPI_Get_elements`); `None` when they end inside a number.
+    /// The number of numbers in the first `bytes` bytes of sent elements (`MPI_Get_elements`);
+    /// `None` if they end inside a number.
     pub fn numbers_in(&self, bytes: usize) -> Option<usize> {
         if self.size() == 0 {
             return (bytes == 0).then_some(0);

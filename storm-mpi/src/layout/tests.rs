@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A layout, and the offset of each of its bytes in the order in which they travel.
+/// A layout, and the offset of each of its bytes in the order in which they are sent.
 #[derive(Clone, Debug)]
 struct Known {
     layout: Layout,

@@ -1,7 +1,7 @@
-//! The asking side of PMI-1: a blocking client over the inherited descriptor `PMI_FD`.
+//! The client side of PMI-1: a blocking client over the inherited descriptor `PMI_FD`.
 //!
-//! Strictly one request, one response. The one exception is [`PmiClient::barrier_in`] with
-//! [`PmiClient::try_barrier_out`], so that a process can serve its peers while it waits.
+//! Each request has one response. The only exception is [`PmiClient::barrier_in`] with
+//! [`PmiClient::try_barrier_out`], with which a process can serve its peers while it waits.
 
 use super::wire::{MAX_LINE_BYTES, Request, Response, WireError};
 use crate::rank::Rank;
@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// Why the conversation with the process manager failed.
+/// The reason why the conversation with the process manager failed.
 #[derive(Debug, Error)]
 pub enum PmiError {
     /// An environment variable of PMI is absent or not a number.
@@ -66,7 +66,7 @@ pub struct PmiClient {
 }
 
 impl PmiClient {
-    /// Connects to the descriptor that the environment names, and says `init`. Returns `None` when
+    /// Connects to the descriptor that the environment names, and sends `init`. Returns `None` if
     /// there is no `PMI_FD`, which means that no process manager started this process.
     ///
     /// The client owns the descriptor from then on.
@@ -92,7 +92,7 @@ impl PmiClient {
         Self::start(stream, rank, size).map(Some)
     }
 
-    /// Says `init` on an open connection and asks for the key-value space.
+    /// Sends `init` on an open connection and asks for the key-value space.
     ///
     /// # Errors
     /// [`PmiError`] when the conversation is not PMI-1.
@@ -140,7 +140,7 @@ impl PmiClient {
         }
     }
 
-    /// The value of a key, `None` when nobody put it before the last barrier.
+    /// The value of a key; `None` if no rank put it before the last barrier.
     ///
     /// # Errors
     /// [`PmiError`] when the conversation fails.
@@ -190,7 +190,7 @@ impl PmiClient {
         }
     }
 
-    /// Says that this process ends well.
+    /// Reports that this process ends well.
     ///
     /// # Errors
     /// [`PmiError`] when the conversation fails.
@@ -206,7 +206,7 @@ impl PmiClient {
         self.stream
     }
 
-    /// Asks for the end of the whole job. There is no answer: the caller exits next.
+    /// Requests the end of the whole job. There is no answer: the caller exits next.
     ///
     /// # Errors
     /// [`PmiError::Io`] when the process manager is gone already.

@@ -1,10 +1,10 @@
-//! The answering side of PMI-1 for one node of one job: a pure state machine.
+//! The server side of PMI-1 for one node of one job: a pure state machine.
 //!
-//! Lines of local ranks go in, [`Output`]s come out. The server owns no descriptor and knows no
-//! other node. When all local ranks are in the barrier it hands their puts to the caller
-//! ([`Output::FenceReady`]). The caller exchanges them with the job's other nodes and returns the
-//! union with [`NodeServer::fence_done`]. Spawn and the name service are refused with a reason: a
-//! table of one node would give wrong answers on the others.
+//! Its inputs are lines of local ranks, its outputs are [`Output`]s. The server owns no descriptor
+//! and knows no other node. When all local ranks are in the barrier, it passes their puts to the
+//! caller ([`Output::FenceReady`]). The caller exchanges them with the job's other nodes and
+//! returns the union with [`NodeServer::fence_done`]. Spawn and the name service are refused with a
+//! reason: a table on one node would give wrong answers on the others.
 
 use super::wire::{
     KEYLEN_MAX_BYTES, KVSNAME_MAX_BYTES, NameResultKind, PROCESS_MAPPING_KEY, Request, Response,
@@ -14,7 +14,7 @@ use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thiserror::Error;
 
-/// Limit of values that a rank may put between two barriers; clients put a handful each.
+/// Limit of values that a rank may put between two barriers. Clients put only a few.
 pub const MAX_PUTS_PER_RANK: usize = 4096;
 /// Limit of bytes of keys and values that a node keeps for a job: several times the cards of 10,000
 /// ranks.
@@ -122,7 +122,7 @@ enum RankState {
         lines: usize,
         processes: usize,
     },
-    /// The rank has said `finalize`. It may say `init` again, because a rank may be a script of
+    /// The rank has sent `finalize`. It may send `init` again, because a rank may be a script of
     /// several programs.
     Finalized,
     /// The rank ended after `finalize`.
@@ -153,7 +153,7 @@ pub struct NodeServer {
 }
 
 impl NodeServer {
-    /// The server of one node, before any rank has spoken.
+    /// The server of one node, before any rank has sent a line.
     pub fn new(config: NodeServerConfig) -> Self {
         let ranks = config.local_ranks.iter().map(|&r| (r, RankState::Serving)).collect();
         let mapping = (PROCESS_MAPPING_KEY.to_owned(), config.process_mapping.clone());
@@ -206,12 +206,12 @@ impl NodeServer {
         outputs
     }
 
-    /// Whether the rank has said `finalize`. A rank that exits without it has failed.
+    /// Whether the rank has sent `finalize`. A rank that exits without it has failed.
     pub fn finalized(&self, rank: Rank) -> bool {
         matches!(self.ranks.get(&rank), Some(RankState::Finalized | RankState::Ended))
     }
 
-    /// Whether the rank has said `init` and not `finalize`. If its process ends in this state,
+    /// Whether the rank has sent `init` and not `finalize`. If its process ends in this state,
     /// others may wait for its messages for ever.
     pub fn is_among_peers(&self, rank: Rank) -> bool {
         self.joined.contains(&rank) && !self.finalized(rank)
@@ -241,8 +241,8 @@ impl NodeServer {
         self.violations.get(&rank)
     }
 
-    /// A rank that ended after `finalize`, as all do in the end. A rank that waits in a barrier now
-    /// waits in vain, because the job's ranks left the former barrier together.
+    /// A rank that ended after `finalize`, as all ranks do in the end. A rank that waits in a
+    /// barrier now waits in vain, because the job's ranks left the previous barrier together.
     pub fn ended(&self) -> Option<Rank> {
         let ended = self.ranks.iter().find(|(_, state)| **state == RankState::Ended);
         ended.map(|(&rank, _)| rank)

@@ -1,19 +1,19 @@
-//! Messages that are taken back before the other side has them.
+//! Messages that are cancelled before the other side has them.
 
 use super::Process;
 use crate::engine::RequestId;
 use crate::error::CommError;
 
 impl Process {
-    /// Takes back a receive that no message has matched, and tells whether it was such a receive.
-    /// If so, the request is gone, and its memory is the caller's again.
+    /// Cancels a receive that no message has matched. Returns whether it was such a receive. If so,
+    /// the request is gone, and its memory belongs to the caller again.
     pub fn cancel_recv(&self, id: RequestId) -> bool {
         self.engine().cancel_recv(id)
     }
 
-    /// Asks for a send back that no receive has taken yet. The send then becomes done in any case,
-    /// and [`Process::wait_for_cancelled`] tells its fate. The receiver answers when it is inside a
-    /// function that waits, tests or probes.
+    /// Requests the return of a send that no receive has taken yet. The send becomes done in any
+    /// case, and [`Process::wait_for_cancelled`] tells the result. The receiver answers when it is
+    /// inside a function that waits, tests or probes.
     ///
     /// # Errors
     /// [`CommError`].
@@ -21,8 +21,8 @@ impl Process {
         self.engine().cancel_send(id)
     }
 
-    /// Waits for a send that was asked back and collects it. True means that the send came back and
-    /// its receiver has not seen it.
+    /// Waits for a send whose return was requested, and collects it. Returns true if the send was
+    /// cancelled and its receiver has not seen it.
     ///
     /// # Errors
     /// Like [`Process::wait`].

@@ -77,8 +77,8 @@ impl Process {
         unsafe { self.engine().start_recv_of(message, LentMut { start, bytes }) }
     }
 
-    /// Like [`Process::hold`], for background work: looks only at messages that have arrived,
-    /// because the runner of the background moves the bytes.
+    /// Like [`Process::hold`], for background work: checks only messages that have arrived, because
+    /// the code that runs the background work moves the bytes.
     ///
     /// # Errors
     /// [`CommError`].

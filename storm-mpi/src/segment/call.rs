@@ -1,4 +1,5 @@
-//! A rank's request to its node for an action with the other members of a communicator.
+//! A rank's request that its node act together with the nodes of the other members of a
+//! communicator.
 
 use super::frame::BadFrame;
 use crate::collective::Reduction;
@@ -13,7 +14,7 @@ pub const MEMBERS_MAX: usize = 4096;
 /// context.
 pub const CONTEXTS_MAX: u16 = 64;
 
-/// Length of the head: operation, root and number of members, 4 bytes each, in the host's order.
+/// Length of the header: operation, root and number of members, 4 bytes each, in the host's order.
 const HEAD_BYTES: usize = 12;
 const MEMBER_BYTES: usize = 4;
 
@@ -40,14 +41,14 @@ pub enum Call<'a> {
     Reduce {
         /// The operation.
         reduction: Reduction,
-        /// The member that gets the result; everybody when `None`.
+        /// The member that gets the result; every member if `None`.
         root: Option<u32>,
         /// This member's elements.
         data: &'a [u8],
     },
 }
 
-/// A call as it lies in a segment. It includes the members if the node does not know them yet.
+/// A call as it is stored in a segment. It includes the members if the node does not know them yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallDescriptor<'a> {
     /// The members of the communicator. Empty stands for the members of the last call in its

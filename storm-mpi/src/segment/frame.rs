@@ -1,10 +1,10 @@
-//! The contents of the rings: a head of 12 bytes, then the payload.
+//! The contents of the rings: a header of 12 bytes, then the payload.
 
 use crate::envelope::Context;
 use crate::rank::Rank;
 use thiserror::Error;
 
-/// Length of a frame's head: kind, peer and length, 4 bytes each, in the host's order.
+/// Length of a frame's header: kind, peer and length, 4 bytes each, in the host's order.
 pub(crate) const HEAD_BYTES: usize = 12;
 /// The longest payload.
 pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 << 10;
@@ -19,14 +19,14 @@ const REFUSED: u32 = 6;
 /// A frame, at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// The next bytes of a stream: to this peer on the way out, from this peer on the way in.
+    /// The next bytes of a stream: outward, to this peer; inward, from this peer.
     Data {
         /// The peer.
         peer: Rank,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// This many bytes have left for the peer, and as many more may follow. Inward only.
+    /// This many bytes have been sent to the peer, and as many more may follow. Inward only.
     Room {
         /// The peer.
         peer: Rank,
@@ -50,8 +50,8 @@ pub enum Frame<'a> {
         /// The data of a broadcast, or of a reduction if the rank gets the result.
         data: &'a [u8],
     },
-    /// Nodes do not carry out collectives of this communicator. Its members have to pass messages,
-    /// now and always. Inward only.
+    /// Nodes do not carry out collectives of this communicator. Its members must pass messages, now
+    /// and always. Inward only.
     Refused,
 }
 
@@ -61,8 +61,8 @@ pub enum Frame<'a> {
 pub struct BadFrame;
 
 impl<'a> Frame<'a> {
-    /// The frame's head and payload. Longer payloads than a frame takes are cut; the caller then
-    /// makes several frames.
+    /// The frame's header and payload. A payload longer than a frame is cut; the caller then makes
+    /// several frames.
     pub(crate) fn parts(self) -> ([u8; HEAD_BYTES], &'a [u8]) {
         let cut = |bytes: &'a [u8]| &bytes[..bytes.len().min(PAYLOAD_MAX_BYTES)];
         let (kind, peer, length, payload) = match self {

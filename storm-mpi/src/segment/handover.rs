@@ -1,5 +1,5 @@
-//! The handover of a segment. A rank asks for it over its PMI connection, and the answer carries
-//! the descriptors. Programs of other libraries never ask, and never see any of it.
+//! The handover of a segment. A rank requests it over its PMI connection, and the answer carries
+//! the descriptors. Programs of other libraries never request it, and never see any of it.
 
 use super::NodeEnd;
 use crate::pmi::client::PmiError;
@@ -41,7 +41,8 @@ pub(crate) fn ask_for_segment(connection: impl AsFd) -> Result<[OwnedFd; 2], Pmi
             Err(Errno::INTR) => continue,
             Err(error) => return Err(PmiError::Io(error.into())),
         };
-        // The loop also runs if the kernel's message was cut: the descriptors that came are open.
+        // The loop also runs if the kernel truncated the message: the descriptors that arrived are
+        // open.
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(came) = part {
                 descriptors.extend(came);

@@ -1,20 +1,20 @@
 //! The memory that a rank shares with its Node Manager under buffered coscheduling. Everything that
-//! the rank sends and receives goes through it, and moves when the node decides.
+//! the rank sends and receives passes through it, and moves when the node decides.
 //!
 //! Each rank has one segment: two byte rings, out of the rank and into it, and a flag that the rank
-//! sleeps. The rings carry [`Frame`]s of byte streams between ranks, whose bytes are the message
-//! engine's business, as over TCP. They also carry collectives ([`Call`]), which the node carries
+//! sleeps. The rings carry [`Frame`]s of byte streams between ranks. As over TCP, only the message
+//! engine interprets the bytes. The rings also carry collectives ([`Call`]), which the node carries
 //! out with the other members' nodes. A rank has one collective at a time, and waits for it.
 //!
-//! The node looks into the rings when a slice begins. It wakes a sleeping rank by a byte through a
-//! pair of sockets, without ever waiting for room there. While slices rest because no rank has
-//! anything for a slice, the node wants to hear of news ([`News`]). The rank rings once, by a byte
-//! through the same pair, and not again before the node wants to hear more.
+//! The node reads the rings when a slice begins. It wakes a sleeping rank by a byte through a pair
+//! of sockets, and never waits for room there. While slices rest because no rank needs one, the
+//! node wants to be notified of news ([`News`]). The rank rings once, by a byte through the same
+//! pair, and rings again only after the node has asked again.
 //!
-//! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can
-//! make the node fault. A rank gets it by asking over its PMI connection ([`hand_over`]), so no
-//! other process can have it. A rank may write anything into it. The node takes only positions and
-//! frames from it and checks both; an invalid one ends that rank's job.
+//! The segment is an anonymous file of the node's, sealed against resizing, so no rank can make the
+//! node fault. A rank gets it by a request over its PMI connection ([`hand_over`]), so no other
+//! process can have it. A rank may write anything into it. The node takes only positions and frames
+//! from it and checks both; an invalid one ends that rank's job.
 //!
 //! Layout (`layout_version!`): a page with `Header`, the ring out of the rank, the ring into it.
 
@@ -49,10 +49,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// Bytes of each ring: four slices of a link, with room for frames.
 pub const RING_BYTES: usize = 512 << 10;
 /// Bytes that a rank may have under way to another before the node reports that they have left. The
-/// window exceeds an eager sender's credit, so no eager message waits behind a message that nobody
-/// receives.
+/// window exceeds an eager sender's credit, so no eager message waits behind a message that is not
+/// received.
 pub const WINDOW_BYTES: usize = 320 << 10;
-/// Names the way of the bytes: `direct`, or `bcs` through a segment. The Node Manager sets it.
+/// Names the transport of the bytes: `direct`, or `bcs` through a segment. The Node Manager sets
+/// it.
 pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that have a segment.
 pub const TRANSPORT_BCS: &str = "bcs";
@@ -79,13 +80,13 @@ struct SleepLine {
     flag: AtomicU32,
 }
 
-/// The news that the node wants to hear of.
+/// The news of which the node wants to be notified.
 #[repr(C, align(64))]
 struct WantedLine {
     news: AtomicU32,
 }
 
-/// News for which a rank rings when its node wants to hear of it: bits of a word in the segment.
+/// News for which a rank rings if its node has asked for it: bits of a word in the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct News(u32);
 
@@ -135,8 +136,8 @@ impl Segment {
 
     /// The ring of bytes that the rank receives.
     fn inward(&self) -> Ring<'_> {
-        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops or writes what
-        // it likes.
+        // SAFETY: as `outward`, in the second half. The node pushes. The rank pops, or writes
+        // anything.
         unsafe { Ring::new(&self.header().inward, self.at(PAGE_BYTES + RING_BYTES), RING_BYTES) }
     }
 
@@ -163,17 +164,16 @@ impl Segment {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the node wants to hear of this news, which must be there by now. If so, the caller
-    /// has to ring, and nobody has to again.
+    /// Whether the node has asked for this news, which must be there by now. If so, the caller must
+    /// ring, and the request is cleared.
     fn must_ring(&self, news: News) -> bool {
         let wanted = &self.header().wanted.news;
         fence(Ordering::SeqCst);
         wanted.load(Ordering::Relaxed) & news.0 != 0 && wanted.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Clears the flag and tells whether it was set; the caller then has to wake the rank. To be
-    /// called after a push: with the rank's own fence, at least one of the two sees the other's
-    /// action.
+    /// Clears the flag and returns whether it was set; the caller must then wake the rank. Call it
+    /// after a push: with the rank's own fence, at least one of the two sees the other's action.
     fn must_wake(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleeping().load(Ordering::Relaxed) != 0
@@ -185,7 +185,7 @@ impl Segment {
 mod tests {
     use super::*;
 
-    /// The request once said 2 when the layout was the third.
+    /// Regression: the request named version 2 when the layout was version 3.
     #[test]
     fn the_request_the_memory_and_the_protocol_name_one_version() {
         let version = layout_version!();

@@ -21,8 +21,7 @@ pub struct CorruptSegment;
 pub struct NodeEnd {
     segment: Segment,
     memory: File,
-    /// The node's own socket of a pair, so that nothing a rank does to its socket makes the node
-    /// wait.
+    /// The node's own socket of a pair. Nothing that a rank does to its socket makes the node wait.
     bell: UnixDatagram,
     /// The rank's socket, of which the rank gets a copy.
     rank_bell: UnixDatagram,
@@ -41,7 +40,7 @@ impl NodeEnd {
         fcntl(&memory, FcntlArg::F_ADD_SEALS(seals))?;
         let segment = Segment::map(&memory)?;
         segment.header().magic.store(MAGIC, Ordering::Release);
-        // Datagram sockets do not report the end of the other side; a stream would ring for ever.
+        // Datagram sockets do not report the end of the other side. A stream would ring for ever.
         let (bell, rank_bell) = UnixDatagram::pair()?;
         bell.set_nonblocking(true)?;
         rank_bell.set_nonblocking(true)?;
@@ -72,8 +71,8 @@ impl NodeEnd {
         Ok(())
     }
 
-    /// Gives the rank a frame if there is room for all of it, and tells whether there was. The rank
-    /// hears of it by [`wake`](Self::wake).
+    /// Gives the rank a frame if there is room for all of it. Returns whether there was.
+    /// [`wake`](Self::wake) informs the rank.
     ///
     /// # Errors
     /// [`CorruptSegment`].
@@ -98,7 +97,7 @@ impl NodeEnd {
     }
 
     /// Asks the rank to ring once for news of these kinds that is not there yet. The caller must
-    /// look afterwards at the news that is there.
+    /// check afterwards for news that is there.
     pub fn want(&self, news: News) {
         self.segment.want(news);
     }
@@ -127,7 +126,7 @@ impl NodeEnd {
         self.bell.as_fd().try_clone_to_owned()
     }
 
-    /// Whether the rank waits for its messages, by its own account.
+    /// Whether the rank reports that it waits for its messages.
     pub fn waits(&self) -> bool {
         self.segment.sleeping().load(Ordering::Relaxed) != 0
     }

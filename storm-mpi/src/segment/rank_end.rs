@@ -21,7 +21,7 @@ pub struct RankEnd {
     bell: File,
     frames: Frames,
     peers: Vec<Stream>,
-    /// Peers to which a send could not go on.
+    /// Peers to which a send could not continue.
     stalled: BTreeSet<u32>,
     over: Option<String>,
     /// The communicators that the node knows of, by context.
@@ -79,11 +79,12 @@ impl RankEnd {
         })
     }
 
-    /// Sends as much of the two buffers as there is room for. When bytes are left, news of `peer`
+    /// Sends as much of the two buffers as there is room for. If bytes are left, news of `peer`
     /// tells when to try again.
     ///
     /// # Errors
-    /// [`CommError::NoSuchRank`]; [`CommError::Protocol`] when the segment holds nonsense.
+    /// [`CommError::NoSuchRank`]; [`CommError::Protocol`] if the contents of the segment are
+    /// invalid.
     pub fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
         let sent = self.push(peer, buffers);
         if sent.as_ref().is_ok_and(|sent| *sent > 0) {
@@ -122,8 +123,8 @@ impl RankEnd {
         Ok(sent)
     }
 
-    /// Encodes a collective for the node, with its members if they are new to the node. `None`
-    /// means that nodes do not carry out such a collective.
+    /// Encodes a collective for the node, with its members if the node does not know them yet.
+    /// `None` means that nodes do not carry out such a collective.
     pub fn call_descriptor(
         &mut self,
         context: Context,
@@ -148,8 +149,8 @@ impl RankEnd {
     }
 
     /// Posts a collective to the node. No other may be posted until
-    /// [`take_result`](Self::take_result) gives its result. False means that there is no room now;
-    /// news tells when to try again.
+    /// [`take_result`](Self::take_result) returns its result. Returns false if there is no room
+    /// now; news tells when to try again.
     ///
     /// # Errors
     /// [`CommError::Protocol`] when the segment holds nonsense.
@@ -174,7 +175,7 @@ impl RankEnd {
         self.result.take()
     }
 
-    /// Takes up to `into.len()` bytes of what `peer` has sent; 0 when there is nothing now.
+    /// Takes up to `into.len()` of the bytes that `peer` has sent; 0 if there are none now.
     pub fn read(&mut self, peer: Rank, into: &mut [u8]) -> usize {
         let Some(stream) = self.peers.get_mut(peer.index()) else { return 0 };
         let left = &stream.arrived[stream.read..];
@@ -188,7 +189,7 @@ impl RankEnd {
         bytes
     }
 
-    /// The peers with news: they have sent, or take more.
+    /// The peers with news: they have sent, or accept more.
     ///
     /// # Errors
     /// [`CommError::Over`] when the node has ended the job's communication;
@@ -205,8 +206,8 @@ impl RankEnd {
         Ok(news)
     }
 
-    /// Announces that this rank is about to sleep. False means that there is news, and it must not
-    /// sleep.
+    /// Announces that this rank is about to sleep. Returns false if there is news, and the rank
+    /// must not sleep.
     ///
     /// # Errors
     /// [`CommError::Protocol`].
@@ -230,11 +231,11 @@ impl RankEnd {
 
     /// Called when the bell has rung.
     pub fn answer_bell(&self) {
-        // The socket does not block. An empty socket is as good.
+        // The socket does not block. An empty socket is fine.
         while (&self.bell).read(&mut [0; 8]).is_ok_and(|read| read > 0) {}
     }
 
-    /// Rings if the node wants to hear of the news. A full bell has rung, and a closed bell has no
+    /// Rings if the node has asked for the news. A full bell has rung, and a closed bell has no
     /// owner.
     fn tell(&self, news: News) {
         if self.segment.must_ring(news) {

@@ -1,9 +1,9 @@
 //! A model of buffered coscheduling. A slice begins when all ranks of a job wait, and brings each
-//! rank the bytes that the others have sent it so far. The number of slices is thus the number of
-//! rounds of messages, which is counted.
+//! rank the bytes that the others have sent it so far. The number of slices is therefore the number
+//! of rounds of messages, and is counted.
 //!
 //! Links carry everything. Nodes carry out no collectives: a rank that asks is refused, as by real
-//! nodes without a place for its communicator, and passes messages.
+//! nodes without a slot for its communicator, and passes messages.
 
 use crate::rank::Rank;
 use crate::segment::{Frame, Frames, News, NodeEnd, RING_BYTES, hand_over};
@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The longest part of a stream that is handed on at once. It fits a frame, and many fit a ring.
+/// The longest part of a stream that is passed on at once. It fits a frame, and many fit a ring.
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// The nodes of a job whose bytes move in slices.
@@ -64,7 +64,7 @@ impl Slices {
         hand_over(connection, &self.ranks[rank].end)
     }
 
-    /// Records that a rank has ended: nobody waits for it any more.
+    /// Records that a rank has ended: no rank waits for it any more.
     pub(super) fn gone(&mut self, rank: usize) {
         self.ranks[rank].gone = true;
     }
@@ -74,7 +74,7 @@ impl Slices {
         self.ranks.iter().map(|link| link.bell.as_fd())
     }
 
-    /// Carries out slices until a rank is at work. The rank rings when it sleeps again.
+    /// Carries out slices until a rank runs. The rank rings when it sleeps again.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         loop {
             for link in &self.ranks {
@@ -89,7 +89,7 @@ impl Slices {
         }
     }
 
-    /// Takes the bytes that all ranks have sent, and tells whether there were any.
+    /// Takes the bytes that all ranks have sent. Returns whether there were any.
     fn take(&mut self) -> io::Result<bool> {
         self.last = Instant::now();
         let mut sent = Vec::new();
@@ -124,7 +124,7 @@ impl Slices {
         self.hand_on()
     }
 
-    /// Gives the ranks their news, as far as they have room, and tells whether there was any.
+    /// Gives the ranks their news, as far as they have room. Returns whether there was any.
     fn hand_on(&mut self) -> io::Result<bool> {
         let mut any = false;
         for link in self.ranks.iter_mut().filter(|link| !link.gone) {

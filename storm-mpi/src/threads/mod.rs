@@ -1,13 +1,13 @@
 //! Several communicating threads of one process (`MPI_THREAD_SERIALIZED`, `MPI_THREAD_MULTIPLE`).
 //!
-//! One [lock](section) surrounds the library. A call that waits gives up the lock, so that others
-//! come in. One of the waiting threads, the leader, looks for news and sleeps at the process's
-//! sockets. The other waiting threads sleep until something has happened that they may be waiting
-//! for.
+//! One [lock](section) surrounds the library. A call that waits releases the lock, so that other
+//! threads enter. One of the waiting threads, the leader, polls for news and sleeps at the
+//! process's sockets. The other waiting threads sleep until an event has occurred that they may be
+//! waiting for.
 //!
 //! No thread needs to know what the others wait for. Each thread counts every step of progress, and
-//! wakes all waiting threads when it leaves the lock. They look for themselves. A look that finds
-//! nothing is no progress, so threads do not wake each other in turn.
+//! wakes all waiting threads when it releases the lock. They check for themselves. A check that
+//! finds nothing is no progress, so threads do not wake each other in turn.
 
 mod section;
 
@@ -26,17 +26,17 @@ use std::time::Duration;
 /// State that the communicating threads of a process share.
 ///
 /// Only the thread inside touches the state, except for the lock. The fields are atomic, with
-/// relaxed ordering, so that the state can be shared.
+/// relaxed ordering, so the state can be shared.
 #[derive(Debug)]
 pub struct Threads {
     section: CriticalSection,
     /// Number of steps of progress.
     changes: AtomicU64,
-    /// The value of `changes` that the waiting threads have been told of.
+    /// The value of `changes` for which waiting threads were last woken.
     told: AtomicU64,
-    /// One of the waiting threads looks for news.
+    /// Whether one of the waiting threads polls for news.
     is_led: AtomicBool,
-    /// The leader sleeps, and nobody has rung.
+    /// Whether the leader sleeps and no thread has rung.
     leader_sleeps: AtomicBool,
     /// Number of other waiting threads.
     followers: AtomicU32,
@@ -50,7 +50,7 @@ pub struct Threads {
 #[derive(Debug)]
 pub struct Inside<'a> {
     threads: &'a Threads,
-    /// The thread that came in must leave.
+    /// The thread that entered must leave.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -78,18 +78,18 @@ impl Threads {
         })
     }
 
-    /// Waits until no other thread is inside the library, and comes in. A thread that is inside
-    /// comes in again at once.
+    /// Waits until no other thread is inside the library, and enters. A thread that is inside
+    /// enters again at once.
     pub fn enter(&self) -> Inside<'_> {
         self.section.enter();
         Inside { threads: self, of_this_thread: PhantomData }
     }
 
     /// Like [`Threads::enter`], if the others leave within `longest`. `None` means that they do
-    /// not, and no thread comes in any more. It is for a caller that ends the process in any case.
+    /// not, and no thread enters any more. It is for a caller that ends the process in any case.
     pub fn enter_within(&self, longest: Duration) -> Option<Inside<'_>> {
         let entered = self.section.enter_within(longest);
-        // The value is made only if the thread came in, because dropping it leaves.
+        // The value is made only if the thread entered, because dropping it leaves.
         entered.then(|| Inside { threads: self, of_this_thread: PhantomData })
     }
 
@@ -109,9 +109,9 @@ impl Threads {
         moved
     }
 
-    /// Moves bytes. If there is nothing to move, it waits until this or another thread has made
-    /// progress. It may return without progress. `sockets` must be readable when there is something
-    /// at the engine's sockets.
+    /// Moves bytes. If there is nothing to move, waits until this or another thread has made
+    /// progress. May return without progress. `sockets` must be readable when there is an event at
+    /// the engine's sockets.
     pub(crate) fn wait(
         &self,
         engine: &RefCell<Engine>,
@@ -122,7 +122,7 @@ impl Threads {
         if self.changes.load(Ordering::Relaxed) != before {
             self.tell();
             if self.section.is_wanted() {
-                // News may keep coming that this thread does not wait for.
+                // News for other threads may keep arriving.
                 self.section.give_way(|| ());
             }
             return Ok(());
@@ -136,7 +136,7 @@ impl Threads {
         led
     }
 
-    /// Looks for news as long as it is worthwhile and nobody else wants to come in, and then
+    /// Polls for news as long as it is worthwhile and no other thread wants to enter, and then
     /// sleeps.
     fn lead(
         &self,
@@ -144,7 +144,7 @@ impl Threads {
         sockets: BorrowedFd<'_>,
         before: u64,
     ) -> Result<(), CommError> {
-        // This thread's earlier actions may complete what others wait for, and looking may last.
+        // This thread's earlier actions may complete what others wait for, and polling may last.
         self.tell();
         let begun = engine.borrow_mut().begin_looking();
         if let Some(begun) = begun {
@@ -174,23 +174,23 @@ impl Threads {
         Ok(())
     }
 
-    /// Sleeps until others have made progress, or nobody leads any more.
+    /// Sleeps until others have made progress, or no thread leads any more.
     fn follow(&self) {
         self.tell();
         let call = self.call.load(Ordering::Relaxed);
         self.followers.fetch_add(1, Ordering::Relaxed);
         self.section.give_way(|| {
             while self.call.load(Ordering::Relaxed) == call {
-                // The wait ends at once if there was a call by now. An interruption only costs one
-                // more look.
+                // The wait ends at once if there was a call by now. An interruption costs only one
+                // more check.
                 let _ = futex::wait(&self.call, futex::Flags::PRIVATE, call, None);
             }
         });
         self.followers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all waiting threads, if something has happened that they may wait for, or if nobody
-    /// looks for news. The caller is about to give up the lock.
+    /// Wakes all waiting threads, if an event has occurred that they may wait for, or if no thread
+    /// polls for news. The caller is about to release the lock.
     fn tell(&self) {
         let changes = self.changes.load(Ordering::Relaxed);
         let is_news = self.told.swap(changes, Ordering::Relaxed) != changes;

@@ -1,8 +1,8 @@
 //! The lock around the library: one thread at a time is inside.
 //!
-//! Threads come in in the order in which they asked (a ticket lock), so a thread that tests again
-//! and again keeps nobody out. A waiting thread looks for a short while, and then sleeps in the
-//! kernel. A thread that is inside comes in a second time at once, because functions of the program
+//! Threads enter in the order in which they asked (a ticket lock), so a thread that tests again and
+//! again does not keep others out. A waiting thread spins for a short while, and then sleeps in the
+//! kernel. A thread that is inside enters a second time at once, because functions of the program
 //! that the library calls may call the library.
 
 use rustix::event::Timespec;
@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Looks before a sleep: about as long as a short call takes.
+/// Spins before a sleep: about as long as a short call takes.
 const LOOKS: u32 = 200;
 /// No thread: none has a variable at address 0.
 const NOBODY: usize = 0;
@@ -24,12 +24,12 @@ pub(super) struct CriticalSection {
     /// The number of the thread whose turn it is.
     turn: AtomicU32,
     owner: AtomicUsize,
-    /// Number of times that the owner has come in. Only the owner touches it.
+    /// Number of times that the owner has entered. Only the owner touches it.
     depth: AtomicU32,
 }
 
 impl CriticalSection {
-    /// Waits until nobody else is inside.
+    /// Waits until no other thread is inside.
     pub(super) fn enter(&self) {
         let me = this_thread();
         // Only this thread stores this value, so the comparison is reliable.
@@ -40,8 +40,8 @@ impl CriticalSection {
         self.acquire(me, 1);
     }
 
-    /// Like [`enter`](Self::enter), if the others leave within `longest`. Otherwise nobody comes in
-    /// any more.
+    /// Like [`enter`](Self::enter), if the others leave within `longest`. Otherwise no thread
+    /// enters any more.
     pub(super) fn enter_within(&self, longest: Duration) -> bool {
         let me = this_thread();
         if self.owner.load(Ordering::Relaxed) == me {
@@ -66,7 +66,7 @@ impl CriticalSection {
         true
     }
 
-    /// Takes back one [`enter`](Self::enter), and calls `last` before others can come in.
+    /// Undoes one [`enter`](Self::enter), and calls `last` before others can enter.
     pub(super) fn leave(&self, last: impl FnOnce()) {
         let depth = self.depth.load(Ordering::Relaxed);
         if depth > 1 {
@@ -77,7 +77,7 @@ impl CriticalSection {
         self.release();
     }
 
-    /// Does something outside, however often this thread may have come in, and comes in again.
+    /// Does something outside, however often this thread may have entered, and enters again.
     pub(super) fn give_way<T>(&self, outside: impl FnOnce() -> T) -> T {
         let depth = self.depth.load(Ordering::Relaxed);
         self.release();
@@ -86,7 +86,7 @@ impl CriticalSection {
         done
     }
 
-    /// Whether another thread wants to come in. The caller must be inside.
+    /// Whether another thread wants to enter. The caller must be inside.
     pub(super) fn is_wanted(&self) -> bool {
         let next = self.turn.load(Ordering::Relaxed).wrapping_add(1);
         self.next.load(Ordering::Relaxed) != next
@@ -105,8 +105,8 @@ impl CriticalSection {
             if looks < LOOKS {
                 std::hint::spin_loop();
             } else {
-                // The wait ends at once if the turn is another by now. An interruption only costs
-                // one more look.
+                // The wait ends at once if the turn is another by now. An interruption costs only
+                // one more check.
                 let flags = futex::Flags::PRIVATE;
                 let _ = futex::wait_bitset(&self.turn, flags, turn, None, sleepers(ticket));
             }

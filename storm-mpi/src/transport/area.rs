@@ -16,9 +16,9 @@ impl Area<'_> {
     ///
     /// # Safety
     /// `data` must be valid for reads and writes of `capacity` bytes while the view lasts, and
-    /// `capacity` must be a power of two. The filler and the drainer must have agreed on who owns
-    /// which bytes. If a process at the other end breaks the agreement, it spoils the contents of
-    /// these bytes and no other memory.
+    /// `capacity` must be a power of two. The filler and the drainer must have agreed on the owner
+    /// of each byte. If a process at the other end breaks the agreement, it corrupts these bytes
+    /// and no other memory.
     pub(super) unsafe fn new(data: *mut u8, capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Area { data, capacity, _data: PhantomData }
@@ -41,8 +41,7 @@ impl Area<'_> {
         self.fill_by(position, from, std::ptr::copy_nonoverlapping);
     }
 
-    /// Like [`Area::fill`], for a whole message whose receiver waits for it and has nothing to do
-    /// meanwhile.
+    /// Like [`Area::fill`], for a whole message whose receiver does nothing but wait for it.
     #[inline]
     pub(super) fn fill_soon(&self, position: u64, from: &[u8]) {
         self.fill_by(position, from, copy);
@@ -53,8 +52,9 @@ impl Area<'_> {
         assert!(from.len() <= self.capacity, "more than the ring holds");
         let (place, first) = self.split(position, from.len());
         // SAFETY: `first` bytes at `place` end with the area by `split`, and the rest is no more
-        // than the capacity. These bytes are the filler's: the other end does not read them before
-        // it is told. `from` is private memory, so the areas do not overlap.
+        // than the capacity. These bytes belong to the filler: the other end does not read them
+        // before their position is published. `from` is private memory, so the areas do not
+        // overlap.
         unsafe {
             if first == from.len() {
                 // For a length that the caller knows at compile time, the copy is an instruction or
@@ -73,8 +73,8 @@ impl Area<'_> {
     pub(super) fn drain(&self, position: u64, into: &mut [u8]) {
         assert!(into.len() <= self.capacity, "more than the ring holds");
         let (place, first) = self.split(position, into.len());
-        // SAFETY: as in `fill`. These bytes are the drainer's: the other end does not write them
-        // before it is told that they were taken.
+        // SAFETY: as in `fill`. These bytes belong to the drainer: the other end does not write
+        // them before the position after them is published.
         unsafe {
             if first == into.len() {
                 copy(place, into.as_mut_ptr(), into.len());

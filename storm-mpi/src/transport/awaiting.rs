@@ -1,12 +1,12 @@
-//! Looking for news, and waiting for them.
+//! Polls for news, and waits for it.
 //!
-//! An immediate answer comes before a clock could be read twice. A wait therefore begins with a few
-//! looks that are neither reported nor measured. Only when they bring nothing does the rank report
+//! An immediate answer arrives before a clock could be read twice. So a wait begins with a few
+//! polls that are neither reported nor measured. Only if they find nothing does the rank report
 //! that it waits, and since when.
 //!
-//! The first place to look depends on what the rank waits for. A look at a neighbour's ring costs
-//! nothing. A look at the one socket by which the message comes costs a system call, which also
-//! brings the message. The rank looks at all other sockets less often.
+//! The awaited source determines which source the rank polls first. A poll of a neighbour's ring
+//! costs nothing. A poll of the socket on which the message arrives costs a system call, which also
+//! reads the message. The rank polls all other sockets less often.
 
 use super::directory::Place;
 use super::inbox::LocalIndex;
@@ -20,22 +20,22 @@ use crate::rank::Rank;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Looks at shared memory before a wait counts as a wait: as many as take a microsecond or less. At
-/// the ring of a neighbour that sends more than a line they take 3 to 4 us, because it is looked at
+/// Polls of shared memory before a wait counts as a wait: as many as take a microsecond or less. At
+/// the ring of a neighbour that sends more than a line, they take 3 to 4 us, because it is polled
 /// more often (`local::LONG_LOOKS`).
 pub(super) const GLANCES: u32 = 256;
-/// Looks at the awaited socket before a wait counts as a wait: some hundred nanoseconds each.
+/// Polls of the awaited socket before a wait counts as a wait: some hundred nanoseconds each.
 const SOCKET_GLANCES: u32 = 4;
-/// Looks at shared memory between looks at the clock, and at sockets, while spinning.
+/// Polls of shared memory between readings of the clock and polls of sockets, while spinning.
 const CHECKS_BETWEEN_LOOKS: u32 = 32;
-/// Looks at the awaited socket between looks at the clock, and at all sockets.
+/// Polls of the awaited socket between readings of the clock and polls of all sockets.
 const SOCKET_CHECKS_BETWEEN_LOOKS: u32 = 8;
-/// Shared-memory news handled before the sockets get a look too.
+/// Shared-memory news handled before the sockets are polled too.
 pub(super) const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 
-/// Longest sleep while there was no descriptor for a connecting peer. Other users in this process
-/// or on this host free one without notice. A look costs a system call, which is negligible at this
-/// rate.
+/// Longest sleep while there was no descriptor for a connecting peer. Other code in this process or
+/// on this host may free one without notice. A poll costs a system call, which is negligible at
+/// this rate.
 pub(super) const BETWEEN_ACCEPTS: Duration = Duration::from_millis(20);
 
 /// A wait that has begun.
@@ -43,14 +43,14 @@ pub(crate) struct Begun {
     /// The way to wait that the Node Manager had set then.
     pub(super) told: Way,
     pub(super) patience: Patience,
-    /// Start of the wait. A rank that looks until there is news does not need it.
+    /// Start of the wait. A rank that polls until there is news does not need it.
     at: Option<Instant>,
 }
 
 /// Places where a wait looks often.
 #[derive(Clone, Copy)]
 enum Lookout {
-    /// Shared memory, which may be all there is.
+    /// Shared memory, which may be the only source.
     Memory,
     /// Shared memory, most often the ring of this neighbour.
     Ring(LocalIndex, Rank),
@@ -61,8 +61,8 @@ enum Lookout {
 }
 
 impl Transport {
-    /// Adds the peers with news to `news`, and waits for the first when something is awaited. It
-    /// may return without news: the caller checks what it waits for and calls again.
+    /// Adds the peers with news to `news`, and waits for the first if something is awaited. May
+    /// return without news: the caller checks its condition and calls again.
     pub(crate) fn poll(&mut self, awaits: Awaits, news: &mut Vec<News>) -> Result<(), CommError> {
         let block = awaits != Awaits::Nothing;
         if self.buffered.is_some() {
@@ -118,7 +118,7 @@ impl Transport {
         Begun { told, patience: self.waiting.patience(now, told), at: Some(now) }
     }
 
-    /// Ends a wait whose first looks have brought the awaited news.
+    /// Ends a wait in which the first polls have found the awaited news.
     #[inline]
     pub(super) fn waited(&mut self, begun: Begun) {
         if let Some(at) = begun.at {
@@ -126,9 +126,9 @@ impl Transport {
         }
     }
 
-    /// Gives the sockets their turn although there were news at once. Otherwise a peer whose
-    /// messages are always ready would keep out all others, and would keep this rank's own bytes
-    /// from being written.
+    /// Polls the sockets although there was news at once. Otherwise a peer whose messages are
+    /// always ready would keep out all others, and would keep this rank's own bytes from being
+    /// written.
     fn others_turn(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         self.since_socket_poll += 1;
         if self.since_socket_poll < NEWS_BETWEEN_SOCKET_POLLS {
@@ -162,7 +162,7 @@ impl Transport {
         if self.tcp.is_none() && !self.closing { Lookout::Memory } else { Lookout::Everything }
     }
 
-    /// Takes a few looks and tells whether there were news.
+    /// Polls a few times. Returns whether there was news.
     fn glance(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
         let looks = match (lookout, &self.local) {
             (Lookout::Ring(index, peer), Some(_)) => {
@@ -181,13 +181,14 @@ impl Transport {
         Ok(false)
     }
 
-    /// Takes a few looks at one neighbour's ring, which costs least, and tells whether it has sent.
+    /// Polls one neighbour's ring a few times, which costs least. Returns whether the neighbour has
+    /// sent.
     #[inline]
     pub(super) fn glance_at(&self, index: LocalIndex) -> bool {
         self.local.as_ref().is_some_and(|local| local.glance(index, GLANCES))
     }
 
-    /// Takes one look and tells whether anything happened.
+    /// Polls once. Returns whether anything happened.
     #[inline]
     fn look(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
         self.local_news(news);
@@ -205,7 +206,7 @@ impl Transport {
         }
     }
 
-    /// Waits for news: looks for them, and then sleeps.
+    /// Waits for news: polls, and then sleeps.
     fn wait(
         &mut self,
         lookout: Lookout,
@@ -229,7 +230,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Looks for news without sleeping, as long as looking is worthwhile. False means that there
+    /// Polls for news without sleeping, as long as polling is worthwhile. Returns false if there
     /// was none.
     fn spin(
         &mut self,
@@ -250,7 +251,7 @@ impl Transport {
                 std::hint::spin_loop();
             }
             if self.ordered_way() != begun.told {
-                // The time for looking is over: the rank sleeps.
+                // The time for polling is over: the rank sleeps.
                 return Ok(false);
             }
             let now = Instant::now();
@@ -273,7 +274,7 @@ impl Transport {
         }
     }
 
-    /// Tells whether anything happened, news or not.
+    /// Returns whether anything happened, news or not.
     pub(super) fn socket_news(
         &mut self,
         block: bool,
@@ -300,7 +301,7 @@ impl Transport {
     }
 
     /// Collects the events at the sockets. While a connecting peer waits at the listener for a
-    /// descriptor, the listener is looked at each time, and now and then in a sleep. Nothing
+    /// descriptor, the listener is polled each time, and regularly during a sleep, because nothing
     /// announces a free descriptor.
     fn look_at_sockets(&mut self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
         if let Some(tcp) = self.tcp.as_mut().filter(|tcp| tcp.is_deaf()) {
@@ -315,7 +316,7 @@ impl Transport {
         }
     }
 
-    /// Looks now and then at requests under way by RDMA, even if nothing has announced news.
+    /// Regularly checks requests under way by RDMA, even if nothing has announced news.
     fn look_at_requests(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         let Some(tcp) = &mut self.tcp else { return Ok(()) };
         match tcp.look_at_requests(|peer| news.push(News { peer })) {
@@ -339,7 +340,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Handles one event of the kernel and tells which peer has news.
+    /// Handles one event of the kernel. Returns the peer with news.
     fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
         match happening.watched {
             Watched::Bell => {

@@ -1,7 +1,7 @@
-//! The streams of a job under buffered coscheduling. They go through the segment that this rank
+//! The streams of a job under buffered coscheduling. They pass through the segment that this rank
 //! shares with its node, which moves bytes once per slice.
 //!
-//! A rank that waits sleeps at once, whatever its settings: the awaited bytes come when a slice
+//! A rank that waits sleeps at once, whatever its settings: the awaited bytes arrive when a slice
 //! begins, and until then another job uses the processor.
 
 use super::directory::{Card, Directory, random_u128};
@@ -14,7 +14,7 @@ use crate::error::{CommError, InitError};
 use crate::rank::Rank;
 use crate::segment::{Call, RankEnd, TRANSPORT_BCS, TRANSPORT_VARIABLE};
 
-/// Whether the environment says that this rank has a segment.
+/// Whether the environment gives this rank a segment.
 pub(super) fn is_wanted() -> Result<bool, InitError> {
     match std::env::var(TRANSPORT_VARIABLE) {
         Err(_) => Ok(false),
@@ -62,7 +62,7 @@ impl Transport {
         })
     }
 
-    /// [`Transport::poll`] where the node moves the bytes.
+    /// [`Transport::poll`] if the node moves the bytes.
     pub(super) fn poll_buffered(
         &mut self,
         block: bool,
@@ -100,7 +100,7 @@ impl Transport {
         self.buffered.as_mut()?.call_descriptor(context, members, call)
     }
 
-    /// Posts a collective to the node. False means that there is no room now; news tells when to
+    /// Posts a collective to the node. Returns false if there is no room now; news tells when to
     /// try again.
     pub(crate) fn post_call(
         &mut self,

@@ -1,5 +1,5 @@
-//! One connection. Its bytes go by the socket, or by RDMA if both ends have an adapter. Bytes that
-//! come by the socket are read ahead into a buffer, unless many of them have one destination.
+//! One connection. Its bytes use the socket, or RDMA if both ends have an adapter. Bytes from the
+//! socket are read ahead into a buffer, unless many of them have one destination.
 
 use super::greeting::{
     BY_SOCKET, HELLO_BYTES, READY, WELCOME, greeting_bytes, parse_welcome, welcome_by_rdma,
@@ -20,8 +20,7 @@ const READ_BUFFER_BYTES: usize = 32 << 10;
 /// kernel.
 const TOGETHER_BYTES: usize = 256;
 /// Longest single write. A congestion window often holds 16 segments of 64 KiB if nothing was lost.
-/// Beyond them the kernel stops until it hears that they have arrived, and accepts nothing new
-/// meanwhile.
+/// Beyond them, the kernel stops until they are acknowledged, and accepts nothing new meanwhile.
 const AT_ONCE_MAX_BYTES: usize = 960 << 10;
 /// Longer messages are written in parts of this many bytes. The acknowledgements of a part have
 /// arrived when the next part is written.
@@ -30,14 +29,14 @@ const PART_BYTES: usize = 768 << 10;
 /// The peer of a connection, and the state of the greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The connection was accepted and has not said hello.
+    /// The connection was accepted and has not sent a hello.
     Stranger,
     /// This rank has dialed that rank, which has not answered.
     Dialed(Rank),
     /// The connection with that rank, for both ways.
     Open(Rank),
-    /// The other rank dialed this connection while this rank dialed its own, which stays. The other
-    /// rank will close this connection.
+    /// The other rank dialed this connection while this rank dialed its own, which remains. The
+    /// other rank will close this connection.
     Yielding(Rank),
 }
 
@@ -49,7 +48,7 @@ enum Way {
     Rdma(Box<Rdma>),
 }
 
-/// A connection whose bytes go by RDMA. Its socket only tells, by its end, that the other rank is
+/// A connection whose bytes use RDMA. Its socket only reports, by its end, that the other rank is
 /// gone.
 struct Rdma {
     pair: Pair,
@@ -63,11 +62,11 @@ struct Rdma {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SocketNews {
     Nothing,
-    /// The other end cannot use RDMA: bytes go by the socket.
+    /// The other end cannot use RDMA: bytes use the socket.
     BySocket,
 }
 
-/// A connection with another rank, or a stranger.
+/// A connection with another rank, or with an unknown peer.
 pub(super) struct Connection {
     stream: TcpStream,
     way: Way,
@@ -76,15 +75,15 @@ pub(super) struct Connection {
     connected: bool,
     /// The part of the greeting that is still to be sent.
     greeting: Vec<u8>,
-    /// The part of the other's greeting that has come.
+    /// The part of the other's greeting that has arrived.
     heard: Vec<u8>,
-    /// The poller tells when the socket can be written to.
+    /// The poller reports when the socket can be written to.
     watches_writing: bool,
     /// Empty until something is read ahead.
     buffer: Box<[u8]>,
     /// The part of `buffer` that was read and not taken.
     ahead: Range<usize>,
-    /// The last read left nothing behind. Until there is news, another read would bring nothing.
+    /// The last read left nothing behind. Until there is news, another read would return nothing.
     dry: bool,
 }
 
@@ -122,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Turns an accepted connection into a rank's and answers its hello. The bytes go by RDMA if
+    /// Turns an accepted connection into a rank's and answers its hello. The bytes use RDMA if
     /// `joined` holds a half that was joined with the offered one; its offer is then part of the
     /// answer.
     pub(super) fn welcome(
@@ -147,8 +146,8 @@ impl Connection {
         matches!(self.way, Way::Rdma(_))
     }
 
-    /// Whether the rank `me` may send by this connection. If two ranks dial at once the connection
-    /// of the lower rank stays, so the lower rank needs no answer before it sends.
+    /// Whether the rank `me` may send over this connection. If two ranks dial at the same time, the
+    /// connection of the lower rank remains, so the lower rank needs no answer before it sends.
     fn carries(&self, me: Rank) -> bool {
         match self.standing {
             Standing::Open(_) => match &self.way {
@@ -162,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Sends as much as the connection takes now. When bytes are left, an event tells when to try
+    /// Sends as much as the connection accepts now. If bytes are left, an event tells when to try
     /// again.
     pub(super) fn send(
         &mut self,
@@ -182,7 +181,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Handles news of a dialed connection: of its connecting, or of the answer. Tells whether it
+    /// Handles news of a dialed connection: that it is connected, or the answer. Returns whether it
     /// may carry more than before.
     pub(super) fn go_on_dialing(
         &mut self,
@@ -226,8 +225,8 @@ impl Connection {
 
     /// Sends the rest of the greeting. If bytes are left, writing is watched.
     pub(super) fn go_on_greeting(&mut self, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
-        // An error is ignored here. Reading finds out that the other is gone, behind the last bytes
-        // it sent.
+        // An error is ignored here. A read will report that the other is gone, after the last bytes
+        // that it sent.
         let _ = self.write([&[], &[]]);
         self.watch_writing(!self.greeting.is_empty(), slot, poller)
     }
@@ -245,8 +244,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the other's greeting of `bytes` bytes, and the offer behind it, once it has come as a
-    /// whole.
+    /// Takes the other's greeting of `bytes` bytes, and the offer behind it, once it has arrived as
+    /// a whole.
     pub(super) fn hear(&mut self, bytes: usize) -> io::Result<Option<Vec<u8>>> {
         let mut chunk = [0; HELLO_BYTES + OFFER_BYTES];
         loop {
@@ -264,8 +263,8 @@ impl Connection {
         }
     }
 
-    /// Like [`Connection::hear`] without an offer, and leaves the bytes in the kernel: their event
-    /// still comes.
+    /// Like [`Connection::hear`] without an offer, but leaves the bytes in the kernel, so their
+    /// event still arrives.
     pub(super) fn overhear(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut chunk = [0; HELLO_BYTES];
         if self.heard.len() >= bytes {
@@ -281,7 +280,7 @@ impl Connection {
         read_some(&mut self.stream, &mut [0; 1]).map_or(true, |bytes| bytes > 0)
     }
 
-    /// Records news of the socket: another read may bring something.
+    /// Records news of the socket: another read may return something.
     pub(super) fn has_news(&mut self) -> io::Result<()> {
         self.dry = false;
         if let Way::Rdma(rdma) = &mut self.way
@@ -381,7 +380,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Writes once. A peer that is gone is an error here; with a plain `writev` the program would
+    /// Writes once. A peer that is gone causes an error; with a plain `writev`, the program would
     /// get a signal.
     fn write_once(&mut self, head: &[u8], payload: &[u8]) -> io::Result<usize> {
         let (bytes, mut together) = (head.len() + payload.len(), [0; TOGETHER_BYTES]);
@@ -397,7 +396,8 @@ impl Connection {
 }
 
 impl Rdma {
-    /// Reads what the socket tells: that the other end can be sent to, and how, or that it is gone.
+    /// Reads what the socket reports: that the other end can be sent to, and how, or that it is
+    /// gone.
     fn hear(&mut self, stream: &mut TcpStream) -> io::Result<SocketNews> {
         let mut byte = [0];
         loop {
@@ -407,7 +407,7 @@ impl Rdma {
                 // The bytes behind it are the first of the payload.
                 Ok(_) if byte == [BY_SOCKET] && !self.ready => return Ok(SocketNews::BySocket),
                 Ok(_) => return Err(io::Error::other("it says what it should not")),
-                // Bytes that came before are still taken.
+                // Bytes that arrived before are still taken.
                 Err(_) => {
                     self.ended = true;
                     return Ok(SocketNews::Nothing);

@@ -1,10 +1,10 @@
-//! Copies of some hundred bytes to a few KiB between a program's memory and a ring's.
+//! Copies of some hundred bytes to a few KiB between the memory of a program and of a ring.
 //!
 //! The lines of a ring go from processor to processor one after the other. The duration depends on
-//! how many of them are under way at once. From 2 KiB on, `memcpy` uses only the instruction `rep
-//! movsb` if the processor claims to be good at it (FSRM). For such lines `rep movsb` takes longer
-//! than loads and stores of vector registers (figures in `docs/decisions/0105`). Shorter and longer
-//! copies are left to `memcpy`.
+//! how many of them are under way at once. If the processor claims fast short `rep movsb` (FSRM),
+//! `memcpy` uses only this instruction from 2 KiB on. For such lines it takes longer than loads and
+//! stores of vector registers (figures in `docs/decisions/0105`). Shorter and longer copies are
+//! left to `memcpy`.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{

@@ -19,10 +19,10 @@ use std::os::fd::RawFd;
 use std::str::FromStr;
 
 const TOKEN_KEY: &str = "storm-mpi-token";
-/// Key that exists when several threads call in at any rank.
+/// Key that exists if several threads call the library at any rank.
 const THREADS_KEY: &str = "storm-mpi-threads";
 
-/// The job's secret. A caller that knows it may connect.
+/// The job's secret. A process that knows it may connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token(pub(super) u128);
 
@@ -32,7 +32,7 @@ pub(super) struct Card {
     /// Process whose descriptor `inbox_fd` is the inbox.
     pub(super) pid: u32,
     pub(super) inbox_fd: RawFd,
-    /// Address of the rank's mark in its memory; 0 if nobody may read there.
+    /// Address of the rank's mark in its memory; 0 if no other process may read there.
     pub(super) mark: u64,
     pub(super) bell: BellName,
     /// Address where the rank listens, if the job has several nodes.
@@ -54,9 +54,9 @@ pub(super) struct Directory {
     me: Rank,
     places: Vec<Place>,
     local_ranks: Vec<Rank>,
-    /// Several threads call in at this rank.
+    /// Whether several threads call the library at this rank.
     has_threads: bool,
-    /// Whether several threads call in at any rank, once this is known.
+    /// Whether several threads call the library at any rank, once this is known.
     job_has_threads: Option<bool>,
 }
 
@@ -80,7 +80,8 @@ impl Directory {
         if me.0 >= size {
             return Err(InitError::RankOutOfJob { rank: me, size });
         }
-        // Without a mapping every rank counts as a node of its own: slower, never wrong.
+        // Without a mapping, every rank counts as a node of its own, which is slower but never
+        // wrong.
         let local_ranks = match pmi.get(PROCESS_MAPPING_KEY)? {
             Some(text) => ProcessMapping::parse(&text)?.local_ranks(me, size as usize)?,
             None => vec![me],
@@ -93,7 +94,7 @@ impl Directory {
         Ok(Directory { pmi: Some(pmi), me, places, local_ranks, has_threads, job_has_threads })
     }
 
-    /// Publishes this rank's card, waits for everybody's, and returns the job's token.
+    /// Publishes this rank's card, waits for those of all others, and returns the job's token.
     pub(super) fn publish(&mut self, card: &Card) -> Result<Token, InitError> {
         let me = self.me;
         let Some(pmi) = &mut self.pmi else { return Ok(Token(0)) };
@@ -105,7 +106,7 @@ impl Directory {
         if self.has_threads {
             match pmi.put(THREADS_KEY, "1") {
                 // Some process managers accept a key once per job, so another rank may have put it.
-                // If none has, the check below notices.
+                // If none has, the check below detects it.
                 Err(PmiError::Refused { .. }) => {}
                 put => put?,
             }
@@ -118,8 +119,8 @@ impl Directory {
         u128::from_str_radix(&text, 16).map(Token).map_err(|_| InitError::Token)
     }
 
-    /// Whether several threads call in at any rank of the job. All ranks get the same answer. The
-    /// process manager must not be inside a barrier.
+    /// Whether several threads call the library at any rank of the job. All ranks get the same
+    /// answer. The process manager must not be inside a barrier.
     pub(super) fn has_threads(&mut self) -> Result<bool, CommError> {
         if let (None, Some(pmi)) = (self.job_has_threads, &mut self.pmi) {
             self.job_has_threads = Some(pmi.get(THREADS_KEY)?.is_some());

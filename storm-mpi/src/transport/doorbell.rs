@@ -1,8 +1,8 @@
-//! The doorbell of a sleeping rank: an abstract Unix datagram socket, which `epoll` waits on
-//! together with the TCP connections.
+//! The doorbell of a sleeping rank: an abstract Unix datagram socket. `epoll` waits on it together
+//! with the TCP connections.
 //!
-//! The name is random and vanishes with its owner. A datagram means only "look again", so a
-//! datagram from a stranger costs one wake-up and nothing else.
+//! The name is random and vanishes with its owner. A datagram only means "check again", so a
+//! datagram from an unknown process costs one wake-up and nothing else.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +31,7 @@ impl Doorbell {
         Ok(Doorbell { socket })
     }
 
-    /// Wakes the owner of `bell`. A full queue is success: the owner is being woken already.
+    /// Wakes the owner of `bell`. A full queue counts as success: the owner is already being woken.
     ///
     /// # Errors
     /// `ConnectionRefused` when the owner is gone.
@@ -48,8 +48,7 @@ impl Doorbell {
 
     /// Discards the rings so far.
     pub(super) fn silence(&self) {
-        // Any failure means that no datagram is left, or that the cause will be found out
-        // elsewhere.
+        // Any failure means that no datagram is left, or that another call will report the cause.
         while self.socket.recv(&mut [0; 8]).is_ok() {}
     }
 }

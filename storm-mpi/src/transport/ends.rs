@@ -9,14 +9,14 @@ use super::ring::CorruptRing;
 #[derive(Debug, Default)]
 pub(super) struct ProducerEnd {
     tail: Position,
-    /// The position that the consumer had published at the producer's last look.
+    /// The position that the consumer had published when the producer last read it.
     head: Position,
 }
 
-/// Limit for fetching a whole next record while looking for it. After a record with at most this
-/// many bytes beyond its slot, all lines of the next one are fetched together with the line that
-/// announces it. After a longer record only the first line is fetched: the rest would be taken from
-/// the producer before it has written them.
+/// Limit for fetching the next record as a whole while polling for it. After a record with at most
+/// this many bytes beyond its slot, all lines of the next one are fetched together with the line
+/// that announces it. After a longer record, only the first line is fetched: the rest would be
+/// taken from the producer before it has written them.
 const EXPECTED_MAX_BYTES: usize = 128;
 
 /// The consumer's knowledge of a ring.
@@ -32,7 +32,7 @@ pub(super) struct ConsumerEnd {
     taken: usize,
     /// First bytes of the record.
     first: FirstBytes,
-    /// Bytes beyond its slot that are fetched while the next record is looked for.
+    /// Bytes beyond its slot that are fetched while polling for the next record.
     expected: usize,
 }
 
@@ -68,7 +68,7 @@ impl ProducerEnd {
         Ok(bytes)
     }
 
-    /// Appends a head of whole words and its payload completely, or appends nothing and returns
+    /// Appends a header of whole words and its payload completely, or appends nothing and returns
     /// `false`.
     #[inline]
     pub(super) fn push_whole<const WORDS: usize>(
@@ -115,7 +115,7 @@ impl Default for ConsumerEnd {
 }
 
 impl ConsumerEnd {
-    /// Whether bytes have come. Also true when the ring is corrupt, which [`ConsumerEnd::unread`]
+    /// Whether bytes have arrived. Also true if the ring is corrupt, which [`ConsumerEnd::unread`]
     /// reports.
     #[inline]
     pub(super) fn has_unread(&self, ring: &Records<'_>) -> bool {
@@ -123,13 +123,13 @@ impl ConsumerEnd {
         self.record > 0 || ring.has_record(self.head)
     }
 
-    /// Whether only the announcing line is fetched while looking.
+    /// Whether only the announcing line is fetched while polling.
     #[inline]
     pub(super) fn expects_one_line(&self) -> bool {
         self.expected == 0
     }
 
-    /// Number of bytes that have come and can be copied, up to the end of a record.
+    /// Number of bytes that have arrived and can be copied, up to the end of a record.
     #[inline]
     pub(super) fn unread(&mut self, ring: &Records<'_>) -> Result<usize, CorruptRing> {
         if self.record == 0 {
@@ -149,8 +149,8 @@ impl ConsumerEnd {
         Ok((bytes > 0 && self.taken == 0).then_some((bytes, &self.first)))
     }
 
-    /// Copies the bytes behind a head of `WORDS` words from a record of which nothing is taken. The
-    /// record must have as many.
+    /// Copies the bytes behind a header of `WORDS` words from a record of which nothing is taken.
+    /// The record must have as many.
     #[inline]
     pub(super) fn copy_whole<const WORDS: usize>(&self, ring: &Records<'_>, into: &mut [u8]) {
         debug_assert!(self.taken == 0 && WORDS * WORD_BYTES + into.len() <= self.record);
@@ -162,7 +162,7 @@ impl ConsumerEnd {
         }
     }
 
-    /// Copies bytes that have come, from the `skip`-th on. As many must have come.
+    /// Copies bytes that have arrived, from the `skip`-th on. As many must have arrived.
     #[inline]
     pub(super) fn copy(&self, ring: &Records<'_>, skip: usize, into: &mut [u8]) {
         debug_assert!(self.taken + skip + into.len() <= self.record);
@@ -176,8 +176,8 @@ impl ConsumerEnd {
         }
     }
 
-    /// Releases bytes that have come; as many must have come. Returns true if the producer waits
-    /// for space and now has enough, so that it has to be poked.
+    /// Releases bytes that have arrived; as many must have arrived. Returns true if the producer
+    /// waits for space and now has enough, so it must be poked.
     #[inline]
     pub(super) fn advance(&mut self, ring: &Records<'_>, bytes: usize) -> bool {
         self.taken += bytes;
@@ -444,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Two threads, every byte in order, and a producer that goes on only when it is poked or has
+    /// Two threads, every byte in order, and a producer that continues only when it is poked or has
     /// found space. If a poke were lost, the loop would not end.
     #[test]
     fn no_poke_is_lost() {

@@ -1,8 +1,8 @@
-//! Waiting, in steps between which other threads of the process may use the transport
+//! Waiting in steps. Between two steps, other threads of the process may use the transport
 //! ([`Threads`]).
 //!
-//! A process of several threads does not tell its node that it waits, because other threads may be
-//! at work.
+//! A process of several threads does not report to its node that it waits, because other threads
+//! may be at work.
 //!
 //! [`Threads`]: crate::Threads
 
@@ -25,7 +25,7 @@ impl Transport {
         self.socket_events
     }
 
-    /// Begins a wait. `None` means that looking before the sleep is not worthwhile.
+    /// Begins a wait. `None` means that polling before the sleep is not worthwhile.
     pub(crate) fn begin_looking(&mut self) -> Option<Begun> {
         if self.buffered.is_some() {
             return None;
@@ -34,7 +34,7 @@ impl Transport {
         (begun.patience != Patience::None).then_some(begun)
     }
 
-    /// Whether looking is still worthwhile, after it was in vain so far.
+    /// Whether polling is still worthwhile, after it has found nothing so far.
     pub(crate) fn goes_on_looking(&mut self, begun: &Begun) -> bool {
         if self.ordered_way() != begun.told {
             return false;
@@ -51,8 +51,8 @@ impl Transport {
         self.waited(begun);
     }
 
-    /// Announces that all threads that could look for news are asleep. False means that there is
-    /// news, and they must not sleep.
+    /// Announces that all threads that could poll for news are asleep. Returns false if there is
+    /// news; they must then not sleep.
     pub(crate) fn fall_asleep(&mut self) -> Result<bool, CommError> {
         if let Some(end) = &self.buffered {
             return end.fall_asleep();
@@ -75,12 +75,13 @@ impl Transport {
             local.wake_up();
         }
         self.has_slept = true;
-        // The cause was news, or another thread, whose messages are as good a reason to be patient.
+        // The cause was news, or another thread. The messages of another thread are an equally good
+        // reason to be patient.
         self.waiting.woken(Instant::now());
     }
 
-    /// Whether several threads call in at any rank of the job. The first call asks the process
-    /// manager.
+    /// Whether several threads call the library at any rank of the job. The first call asks the
+    /// process manager.
     pub(crate) fn job_has_threads(&mut self) -> Result<bool, CommError> {
         self.directory.has_threads()
     }

@@ -1,4 +1,4 @@
-//! The greeting of a TCP connection between ranks. The dialing rank says who it is. The dialed rank
+//! The greeting of a TCP connection between ranks. The dialing rank names itself. The dialed rank
 //! confirms that this is the connection of the two.
 //!
 //! The greeting does not prove that the dialed process belongs to the job. Its address comes from
@@ -14,11 +14,11 @@ const HELLO_MAGIC: [u8; 8] = *b"STORMPI2";
 const OFFERING_MAGIC: [u8; 8] = *b"STORMPV2";
 /// The answer to a hello.
 pub(super) const WELCOME: [u8; 8] = *b"STORMOK2";
-/// The answer to a hello with an offer. The answering offer follows, and bytes go by RDMA.
+/// The answer to a hello with an offer. The answering offer follows, and bytes use RDMA.
 const WELCOME_BY_RDMA: [u8; 8] = *b"STORMOV2";
-/// Sent by the dialing rank when it can be sent to by RDMA.
+/// Sent by the dialing rank when it is ready to receive by RDMA.
 pub(super) const READY: u8 = b'R';
-/// Sent by the dialing rank when it cannot use the answered offer: bytes go by the socket.
+/// Sent by the dialing rank if it cannot use the answered offer: bytes use the socket.
 pub(super) const BY_SOCKET: u8 = b'S';
 
 /// The hello of this rank, which knows the job's token.
@@ -50,8 +50,8 @@ pub(super) fn offer_behind(plain: usize, greeting: &[u8]) -> Result<Option<Offer
     }
 }
 
-/// The answer of the dialed rank: its offer if bytes go by RDMA, else `Some(None)`. `None` means
-/// that it is not of this job.
+/// The answer of the dialed rank: its offer if bytes use RDMA, else `Some(None)`. `None` means that
+/// the process does not belong to this job.
 pub(super) fn parse_welcome(answer: &[u8]) -> Option<Option<Offer>> {
     if answer.starts_with(&WELCOME_BY_RDMA) {
         return offer_behind(WELCOME.len(), answer).ok();
@@ -67,7 +67,7 @@ fn hello_of(magic: [u8; 8], token: Token, me: Rank) -> [u8; HELLO_BYTES] {
     bytes
 }
 
-/// The rank that says hello, if it knows the token.
+/// The rank that sent the hello, if it knows the token.
 pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
     let magic = if bytes.starts_with(&OFFERING_MAGIC) { OFFERING_MAGIC } else { HELLO_MAGIC };
     let expected = hello_of(magic, token, Rank(0));

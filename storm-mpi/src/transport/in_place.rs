@@ -3,9 +3,9 @@
 //!
 //! The kernel lets a process read another if it may trace it: the same user, and the rules in
 //! [`super::tracer`]. The first message of each neighbour shows whether reading works; if not,
-//! messages go through the rings. Bytes that were read count only if the neighbour's [mark] was
-//! read too, at the address that its card tells. A peer that lies about an address harms nobody:
-//! the bytes come from its own memory and go to a buffer whose length this rank knows.
+//! messages use the rings. Bytes that were read count only if the neighbour's [mark] was read too,
+//! at the address on its card. A peer that gives a false address does no harm: the bytes come from
+//! its own memory and are written to a buffer whose length this rank knows.
 //!
 //! [mark]: super::mark
 
@@ -17,7 +17,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::io::{self, IoSliceMut};
 
-/// `on`, the default, or `off`: this rank reads nobody's memory, and offers none.
+/// `on`, the default, or `off`: this rank reads no other rank's memory, and offers none.
 const VARIABLE: &str = "STORM_MPI_ONE_COPY";
 /// Bytes per call. A process cannot be stopped within a call, so the call must be short: it takes
 /// some hundred microseconds.
@@ -56,7 +56,7 @@ enum Outcome {
     Read,
     /// The memory is not mapped, or not all of it.
     NotMapped,
-    /// The memory is not that rank's, or is no longer lent.
+    /// The memory does not belong to that rank, or is no longer lent.
     NoMark,
     Failed(Errno),
 }
@@ -83,10 +83,10 @@ impl Readable {
             let bytes = piece.len() as u64;
             match self.read_piece(at, piece) {
                 Outcome::Read => self.access = Access::Granted,
-                // The owner may touch the memory itself, and get the signal that it would get
-                // without us.
+                // The owner may touch the memory itself, and then gets the same signal as without
+                // this read.
                 Outcome::NotMapped => return Ok(false),
-                // A rank that leaves under Yama first takes back the right to read.
+                // Under Yama, a rank that leaves first withdraws the right to read.
                 Outcome::NoMark | Outcome::Failed(Errno::EPERM)
                     if self.access == Access::Granted =>
                 {
@@ -108,7 +108,7 @@ impl Readable {
         let remote = [(from, bytes), (self.mark.address, MARK_BYTES)]
             .map(|(base, len)| RemoteIoVec { base: base as usize, len });
         let mut local = [IoSliceMut::new(piece), IoSliceMut::new(&mut mark)];
-        // The kernel looks for the process once, and copies in the order of the request.
+        // The kernel searches for the process once, and copies in the order of the request.
         match process_vm_readv(self.pid, &mut local, &remote) {
             Ok(read) if read < bytes => Outcome::NotMapped,
             Ok(_) if mark == self.mark.bytes => Outcome::Read,

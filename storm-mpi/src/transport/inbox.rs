@@ -6,9 +6,9 @@
 //! left behind, whichever rank dies. The file is sparse: rings that are never used cost no memory.
 //!
 //! A rank pokes another by setting its bit in `pending`. It does so when it sends to the other for
-//! the first time, and when there is space again that the other waits for. From the first poke on
-//! the owner looks at the ring itself. A message therefore costs no line that both write, except
-//! the ring's own.
+//! the first time, and when there is space again that the other waits for. From the first poke on,
+//! the owner polls the ring itself. So a message makes the two write no common line except the
+//! ring's own.
 //!
 //! Waking, and why no wake-up is lost. A sender publishes in the ring or sets its bit in `pending`
 //! (`fetch_or`), fences, and reads `sleeping`. The owner stores `sleeping`, fences, and reads
@@ -16,10 +16,10 @@
 //! Both fences are SeqCst. So either the owner sees the news and does not sleep, or the sender sees
 //! `sleeping` and rings the doorbell.
 //!
-//! The sender that turns `sleeping` off is the sender that rings. If it is stopped in between, the
+//! The sender that clears `sleeping` is the sender that rings. If it is stopped in between, the
 //! owner sleeps until that sender runs again (a job is stopped and resumed as a whole). A bit that
-//! was already set needs no second look at `sleeping`: the setter has looked, and the owner cannot
-//! sleep before it takes the bit.
+//! was already set needs no second check of `sleeping`: the setter has checked, and the owner
+//! cannot sleep before it takes the bit.
 
 use super::records::{RecordControl, Records, Shape};
 use memmap2::{MmapOptions, MmapRaw};
@@ -124,8 +124,8 @@ impl Inbox {
         }
     }
 
-    /// Tells the owner to look at `source`. Returns true when the owner sleeps and this caller has
-    /// to ring its doorbell.
+    /// Makes the owner poll `source`. Returns true if the owner sleeps and this caller must ring
+    /// its doorbell.
     #[must_use]
     pub(super) fn poke(&self, source: LocalIndex) -> bool {
         let header = self.header();
@@ -136,8 +136,8 @@ impl Inbox {
         self.rouse()
     }
 
-    /// Called after something was put into a ring that the owner looks at. Returns true when the
-    /// owner sleeps and this caller has to ring its doorbell.
+    /// Called after bytes were put into a ring that the owner polls. Returns true if the owner
+    /// sleeps and this caller must ring its doorbell.
     #[must_use]
     #[inline]
     pub(super) fn rouse(&self) -> bool {
@@ -170,8 +170,8 @@ impl Inbox {
         self.pending_words().iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Announces that the owner is about to sleep. False means that there is news, in the rings
-    /// that the owner looks at (`in_rings`) or elsewhere, and it must not sleep.
+    /// Announces that the owner is about to sleep. Returns false if there is news, in the rings
+    /// that the owner polls (`in_rings`) or elsewhere, and it must not sleep.
     #[must_use]
     pub(super) fn fall_asleep(&self, in_rings: impl FnOnce() -> bool) -> bool {
         self.header().sleeping.flag.store(1, Ordering::Relaxed);
@@ -273,7 +273,7 @@ mod tests {
     fn an_inbox_that_its_owner_could_make_shorter_is_refused() {
         let (own, _) = Inbox::create(2, LocalIndex(0)).unwrap();
         let mut bytes = vec![0; inbox_bytes(2)];
-        // SAFETY: the mapping has this length, lives as long as `own`, and nobody writes to it
+        // SAFETY: the mapping has this length, lives as long as `own`, and no process writes to it
         // here.
         let made = unsafe { std::slice::from_raw_parts(own.map.as_ptr(), bytes.len()) };
         bytes.copy_from_slice(made);

@@ -15,9 +15,9 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::SocketAddr;
 
-/// A pause takes as long as this many looks, or longer: 10 ns here, 50 on other processors.
+/// A pause takes as long as this many polls, or longer: 10 ns here, 50 on other processors.
 const LOOKS_PER_PAUSE: u32 = 4;
-/// A rank that was sent more than a line looks this many times as often: an answer of a few KiB
+/// A rank that was sent more than a line polls this many times as often: an answer of a few KiB
 /// takes two microseconds.
 const LONG_LOOKS: u32 = 8;
 
@@ -31,9 +31,9 @@ pub(super) struct Local {
     neighbours: Vec<Option<Neighbour>>,
     /// The consumer's end of each neighbour's ring to this rank.
     ends: Vec<ConsumerEnd>,
-    /// Neighbours that have ever sent. Only their rings are looked at.
+    /// Neighbours that have ever sent. Only their rings are polled.
     talking: Vec<LocalIndex>,
-    /// Index of the first neighbour to be asked when anybody's message will do.
+    /// Index of the first neighbour to check if any neighbour's message will do.
     turn: usize,
     /// This rank's mark in its memory. `None` if neighbours may not read it, nor this rank theirs.
     mark: Option<Mark>,
@@ -78,7 +78,7 @@ impl Local {
         self.file.as_raw_fd()
     }
 
-    /// Address of the mark in this rank's memory; 0 if nobody may read there.
+    /// Address of the mark in this rank's memory; 0 if no other process may read there.
     pub(super) fn mark(&self) -> u64 {
         self.mark.as_ref().map_or(0, Mark::address)
     }
@@ -92,7 +92,7 @@ impl Local {
         self.tracer.dismiss();
     }
 
-    /// Fills `into` from a neighbour's memory. False means that the memory cannot be read; the
+    /// Fills `into` from a neighbour's memory. Returns false if the memory cannot be read; the
     /// contents of `into` are then undefined.
     pub(super) fn read_in_place(
         &mut self,
@@ -119,8 +119,8 @@ impl Local {
             _ => error,
         })?;
         let inbox = Inbox::attach(&file, self.neighbours.len(), peer)?;
-        // The permission comes before anything is sent, and so before the neighbour could be told
-        // to read.
+        // The permission is given before anything is sent, so before the neighbour can be asked to
+        // read.
         self.tracer.admit(card.pid);
         let (bell, end) = (card.bell.address()?, ProducerEnd::default());
         let memory = Readable::of(card);
@@ -128,8 +128,8 @@ impl Local {
         Ok(())
     }
 
-    /// Puts as much as fits into the neighbour's ring. When bytes are left, the neighbour pokes
-    /// this rank once there is space.
+    /// Puts as much as fits into the neighbour's ring. If bytes are left, the neighbour pokes this
+    /// rank once there is space.
     pub(super) fn send(&mut self, peer: LocalIndex, buffers: [&[u8]; 2]) -> io::Result<usize> {
         let Some(neighbour) = &mut self.neighbours[peer.0] else { return Ok(0) };
         let ring = neighbour.inbox.ring(self.me);
@@ -159,8 +159,8 @@ impl Local {
         Ok(sent)
     }
 
-    /// Puts a head and its payload into the ring of a neighbour that knows that this rank sends to
-    /// it. Puts all of them, or nothing and returns `false`.
+    /// Puts a header and its payload into the ring of a neighbour that knows that this rank sends
+    /// to it. Puts all of them, or nothing and returns `false`.
     #[inline]
     pub(super) fn send_whole<const WORDS: usize>(
         &mut self,
@@ -195,7 +195,7 @@ impl Local {
             .for_each(|&source| each(source));
     }
 
-    /// Announces that this rank is about to sleep. False means that there is news, and it must not
+    /// Announces that this rank is about to sleep. Returns false if there is news, and it must not
     /// sleep.
     #[must_use]
     pub(super) fn fall_asleep(&self) -> bool {
@@ -239,14 +239,14 @@ impl Local {
         self.ends[peer.0].copy(&self.inbox.ring(peer), skip, into);
     }
 
-    /// Releases `bytes` unread bytes. True means that the neighbour waits for space and has to be
+    /// Releases `bytes` unread bytes. Returns true if the neighbour waits for space and must be
     /// poked.
     #[inline]
     pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> bool {
         self.ends[peer.0].advance(&self.inbox.ring(peer), bytes)
     }
 
-    /// Tells a neighbour to look at this rank's ring and at the space in its own.
+    /// Makes a neighbour poll this rank's ring, and check the space in its own.
     pub(super) fn poke(&self, peer: LocalIndex) -> io::Result<()> {
         match &self.neighbours[peer.0] {
             Some(n) if n.inbox.poke(self.me) => self.bell.ring(&n.bell),
@@ -260,7 +260,7 @@ impl Local {
         self.ends[source.0].has_unread(&self.inbox.ring(source))
     }
 
-    /// Looks `looks` times for bytes of that neighbour.
+    /// Polls `looks` times for bytes of that neighbour.
     #[inline]
     pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
         let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
@@ -289,7 +289,7 @@ impl Local {
         Some(source)
     }
 
-    /// Like [`Local::next_that_has_sent`], in up to `looks` looks.
+    /// Like [`Local::next_that_has_sent`], with up to `looks` polls.
     pub(super) fn glance_at_all(&mut self, looks: u32) -> Option<LocalIndex> {
         if let [only] = self.talking[..] {
             return self.glance(only, looks).then_some(only);

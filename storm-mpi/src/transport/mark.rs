@@ -1,9 +1,9 @@
-//! The mark of a rank's memory: a random number at an address that its card tells.
+//! The mark of a rank's memory: a random number at the address on its card.
 //!
 //! A reader of a rank's memory ([`super::in_place`]) reads the mark too, in the same call and after
-//! the rest. If the mark is there, everything it read was that rank's memory, and was lent. A
+//! the rest. If the mark is there, everything that it read was that rank's memory, and was lent. A
 //! process that got the number of a dead process has no such mark, nor has a process that executes
-//! another program. A rank that takes back its memory wipes the mark first.
+//! another program. A rank that ends a loan of its memory wipes the mark first.
 
 use super::doorbell::BellName;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -24,8 +24,7 @@ pub(super) struct MarkCard {
 }
 
 impl Mark {
-    /// Makes a mark from the doorbell's name, which is random, known from the card, and nobody
-    /// else's.
+    /// Makes a mark from the doorbell's name, which is random, known from the card, and unique.
     pub(super) fn new(name: BellName) -> Self {
         let card = mark_bytes(name);
         let (words, _) = card.as_chunks::<8>();

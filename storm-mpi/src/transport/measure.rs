@@ -1,8 +1,7 @@
-//! Measurement of this host's [`Thresholds`]: two threads send each other 64 bytes in the ways of
-//! ranks.
+//! Measurement of this host's [`Thresholds`]: two threads send each other 64 bytes, as ranks do.
 //!
 //! The network between hosts is not measured. Bytes from another host take longer than the measured
-//! way through this host's stack alone.
+//! path through this host's stack alone.
 
 use super::ends::{ConsumerEnd, ProducerEnd};
 use super::inbox::{Inbox, LocalIndex};
@@ -32,19 +31,19 @@ impl Thresholds {
     pub fn measure() -> io::Result<Thresholds> {
         let wake = wake()? / 2;
         let known = Thresholds::default();
-        // Two threads that look need two processors.
+        // Two threads that poll need two processors.
         let local = match std::thread::available_parallelism().map_or(1, usize::from) {
             1 => known.local,
             _ => local()?,
         };
-        // If other processes use the second processor, the two threads took turns and the result is
-        // no answer.
+        // If other processes use the second processor, the two threads took turns and the
+        // measurement is useless.
         let (local, remote) = (local.min(known.local.max(2 * wake)), remote()?);
         Ok(Thresholds { local, remote: remote.min(known.remote.max(4 * wake)), wake })
     }
 }
 
-/// A round trip between two that sleep.
+/// A round trip between two threads that sleep.
 fn wake() -> io::Result<Duration> {
     let (there, back) = (EventFd::new()?, EventFd::new()?);
     std::thread::scope(|scope| {
@@ -65,7 +64,7 @@ fn wake() -> io::Result<Duration> {
     })
 }
 
-/// A round trip through shared memory between two that look.
+/// A round trip through shared memory between two threads that poll.
 fn local() -> io::Result<Duration> {
     let (mine, my_file) = Inbox::create(2, LocalIndex(0))?;
     let (theirs, their_file) = Inbox::create(2, LocalIndex(1))?;
@@ -93,7 +92,7 @@ fn local() -> io::Result<Duration> {
     })
 }
 
-/// A round trip through TCP between two that look.
+/// A round trip through TCP between two threads that poll.
 fn remote() -> io::Result<Duration> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut mine = TcpStream::connect(listener.local_addr()?)?;
@@ -127,7 +126,7 @@ fn watching(stream: &TcpStream) -> io::Result<Poller> {
     Ok(poller)
 }
 
-/// Looks until a message is there, as ranks do. False means the end of the stream.
+/// Polls until a message is there, as ranks do. Returns false at the end of the stream.
 fn look(poller: &Poller, stream: &mut TcpStream) -> io::Result<bool> {
     let (mut message, mut got, mut happenings) = ([0; BYTES], 0, Vec::new());
     while got < BYTES {
@@ -152,7 +151,7 @@ fn give(
     message: &[u8; BYTES],
 ) -> io::Result<()> {
     end.push(&inbox.ring(from), [message, &[]]).map_err(broken)?;
-    // Nobody sleeps here.
+    // No rank sleeps here.
     let _ = inbox.rouse();
     Ok(())
 }
@@ -164,7 +163,7 @@ fn take(inbox: &Inbox, from: LocalIndex, end: &mut ConsumerEnd) -> io::Result<[u
     }
     let mut message = [0; BYTES];
     end.copy(&ring, 0, &mut message);
-    // Nobody waits for space here.
+    // No rank waits for space here.
     end.advance(&ring, BYTES);
     Ok(message)
 }
@@ -177,8 +176,8 @@ fn joined(thread: std::thread::ScopedJoinHandle<'_, io::Result<()>>) -> io::Resu
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a measurement broke off")))
 }
 
-/// The time that a quarter of the rounds does not exceed. It leaves out rounds that others on the
-/// host disturbed.
+/// The time that a quarter of the rounds does not exceed. It leaves out rounds that other processes
+/// on the host disturbed.
 fn quartile(mut round: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
     let begun = Instant::now();
     let mut times = Vec::with_capacity(ROUNDS);

@@ -1,8 +1,8 @@
 //! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP or RDMA
-//! between nodes. Under buffered coscheduling all streams go through a segment that the node serves
-//! (`buffered`).
+//! between nodes. Under buffered coscheduling, all streams pass through a segment that the node
+//! serves (`buffered`).
 //!
-//! There is one thread and no helper: bytes move when the rank calls in. A wait spins for a while
+//! There is no helper thread: bytes move when the rank calls the library. A wait spins for a while
 //! and then sleeps in the kernel, as `waiting` describes. No outcome depends on time, because a job
 //! may be stopped at any instant. The engine interprets the bytes.
 
@@ -55,7 +55,7 @@ use waiting::{Waiting, Wish};
 /// Names the address where peers on other nodes reach this node.
 const NODE_ADDR_VARIABLE: &str = "STORM_NODE_ADDR";
 
-/// The event that a rank waits for, if it waits. It decides where the rank looks first.
+/// The event that a rank waits for, if it waits. It decides which source the rank polls first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaits {
     /// The rank does not wait.
@@ -69,7 +69,7 @@ pub(crate) enum Awaits {
 /// News from a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
-    /// The peer, which may have sent and may take more.
+    /// The peer, which may have sent and may accept more.
     pub(crate) peer: Rank,
 }
 
@@ -85,23 +85,23 @@ pub(crate) struct Transport {
     /// The place where the rank reports its behaviour, if the node wants reports.
     place: Option<OwnPlace>,
     since_socket_poll: u32,
-    /// A wait whose first looks were in vain.
+    /// A wait whose first polls found nothing.
     begun: Option<Begun>,
     /// Kept for its allocation.
     happenings: Vec<Happening>,
     /// Number of events at sockets so far.
     socket_events: u64,
-    /// An event at the sockets has ended a sleep and was not looked at.
+    /// An event at the sockets has ended a sleep and was not handled yet.
     has_slept: bool,
     closing: bool,
 }
 
 impl Transport {
-    /// Joins the job and makes this rank reachable. `has_threads` means that several of its threads
-    /// call in.
+    /// Joins the job and makes this rank reachable. With `has_threads`, several of its threads call
+    /// the library.
     pub(crate) fn open(has_threads: bool) -> Result<Self, InitError> {
-        // An error here must come before the first word with the process manager. A rank that
-        // breaks off that conversation is ended at once, unheard.
+        // An error must be reported here, before the conversation with the process manager begins.
+        // A rank that breaks off that conversation is ended at once, and its error is lost.
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
         let one_copy = in_place::is_wanted()?;
@@ -177,8 +177,8 @@ impl Transport {
         }
     }
 
-    /// Reports that a message has come, or was taken by its receiver. All messages of a collective
-    /// count as one.
+    /// Reports that a message has arrived, or was taken by its receiver. All messages of a
+    /// collective count as one.
     pub(crate) fn has_communicated(&self) {
         if !self.waiting.is_for_all() {
             self.say_communicating();
@@ -204,8 +204,8 @@ impl Transport {
         self.directory.local_ranks()
     }
 
-    /// Sends as much of the two buffers as the way to `peer` takes now. When bytes are left, news
-    /// from `peer` tells when to try again.
+    /// Sends as much of the two buffers as the connection to `peer` accepts now. If bytes are left,
+    /// news from `peer` tells when to try again.
     pub(crate) fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
         if let Some(buffered) = &mut self.buffered {
             return buffered.send(peer, buffers);
@@ -230,13 +230,13 @@ impl Transport {
         };
         match sent {
             Ok(n) => Ok(n),
-            // A peer leaves only when nobody needs anything from it or for it.
+            // A peer leaves only when no rank needs anything from it or for it.
             Err(_) if self.closing => Ok(buffers[0].len() + buffers[1].len()),
             Err(error) => Err(lost(peer, error)),
         }
     }
 
-    /// Takes up to `into.len()` bytes of what `peer` has sent; 0 when there is nothing now.
+    /// Takes up to `into.len()` of the bytes that `peer` has sent; 0 if there are none now.
     pub(crate) fn read(&mut self, peer: Rank, into: &mut [u8]) -> Result<usize, CommError> {
         if let Some(buffered) = &mut self.buffered {
             return Ok(buffered.read(peer, into));
@@ -281,7 +281,7 @@ impl Transport {
         }
     }
 
-    /// Copies the head of a frame from the bytes that `peer` has sent. As many bytes must be
+    /// Copies the header of a frame from the bytes that `peer` has sent. As many bytes must be
     /// unread.
     #[inline]
     pub(crate) fn copy_head<const N: usize>(&self, peer: Rank, into: &mut [u8; N]) {
@@ -333,14 +333,14 @@ impl Transport {
         self.waiting.are_read(bytes as u64);
     }
 
-    /// From here on no peer finds anything in this rank's memory.
+    /// From here on, no peer finds anything in this rank's memory.
     pub(crate) fn lend_no_more(&mut self) {
         if let Some(local) = &mut self.local {
             local.lend_no_more();
         }
     }
 
-    /// Fills `into` from the memory of `peer`. False means that the memory cannot be read; the
+    /// Fills `into` from the memory of `peer`. Returns false if the memory cannot be read; the
     /// contents of `into` are then undefined.
     pub(crate) fn read_in_place(
         &mut self,
@@ -383,7 +383,7 @@ impl Transport {
         self.directory.pmi().map_or(Ok(()), |pmi| pmi.finalize())
     }
 
-    /// Asks for the end of the whole job.
+    /// Requests the end of the whole job.
     pub(crate) fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
         self.directory.pmi().map_or(Ok(()), |pmi| pmi.abort(exit_code))
     }
@@ -400,7 +400,7 @@ impl Transport {
         }
     }
 
-    /// Opens the way to a peer at the address on its card.
+    /// Opens the connection to a peer at the address on its card.
     fn introduce(&mut self, peer: Rank, place: Place) -> Result<(), CommError> {
         if self.closing {
             // Inside the last barrier the process manager answers nothing else.

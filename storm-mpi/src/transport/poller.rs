@@ -85,7 +85,7 @@ impl Poller {
         let mut events = [EpollEvent::empty(); EVENTS_AT_ONCE];
         let count = match self.epoll.wait(&mut events, timeout) {
             Ok(count) => count,
-            // The freezer and signals without a handler interrupt; the caller looks again.
+            // The freezer and signals without a handler interrupt the call; the caller polls again.
             Err(Errno::EINTR) => 0,
             Err(e) => return Err(e.into()),
         };

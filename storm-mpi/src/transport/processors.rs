@@ -1,4 +1,4 @@
-//! How many processors the ranks of this node have.
+//! The number of processors that the ranks of this node have.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, getppid};
@@ -12,13 +12,13 @@ pub(super) fn of_this_node() -> usize {
     let parent = allowed(getppid());
     match own.zip(parent) {
         Some((own, parent)) if own < parent => parent,
-        // This call heeds the limit of a control group.
+        // This call respects the limit of a control group.
         _ => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
 
 /// Number of processors that a process, or this thread (0), may run on; `None` if the kernel does
-/// not say.
+/// not report it.
 fn allowed(process: Pid) -> Option<usize> {
     let set = sched_getaffinity(process).ok()?;
     Some((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu) == Ok(true)).count())

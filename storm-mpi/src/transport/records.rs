@@ -1,13 +1,13 @@
 //! A byte stream from one process to another on its node: a single-producer, single-consumer ring
 //! of records.
 //!
-//! The bytes of one push are a record. The first bytes of a record lie in a slot, and the rest lies
-//! in a ring of bytes. The last record also lies in the line of memory (64 bytes) where the
-//! consumer looks: the number of records, the record's length, and the same bytes as in its slot. A
-//! waiting consumer therefore gets a short message, with its announcement, in one line, and a
-//! longer message in no more lines than its own. A line that two processors write in turn takes
-//! longer to change over than everything else that a short message costs. Slots that nobody reads
-//! stay where they are written.
+//! The bytes of one push are a record. The first bytes of a record are in a slot, and the rest is
+//! in a ring of bytes. The last record is also in the line of memory (64 bytes) that the consumer
+//! polls: the number of records, the record's length, and the same bytes as in its slot. So a
+//! waiting consumer gets a short message, with its announcement, in a single line, and a longer
+//! message in no more lines than its own. When two processors write a line in turn, its transfer
+//! takes longer than everything else that a short message costs. Slots that are not read stay where
+//! they are written.
 //!
 //! Positions, of records and of bytes, are counts since the start and never wrap; the place in a
 //! ring is the position modulo the capacity. Both ends keep their positions to themselves. The
@@ -17,7 +17,7 @@
 //! Memory ordering.
 //! - Data before count: the producer fills a record's bytes, then stores the count with Release;
 //!   the consumer loads the count with Acquire before it reads them.
-//! - The bytes next to the count are written between two stores of the count. The first store says
+//! - The bytes next to the count are written between two stores of the count. The first store tells
 //!   that they are being written. The consumer loads the count before and after it has read the
 //!   bytes. If the two differ, or belong to another record, it reads the slot. The producer fills
 //!   the slot after it has published the record, and before the first store (Release) for the next
@@ -92,7 +92,7 @@ pub(super) struct Shape {
     slots: u64,
 }
 
-/// The word in the line where the consumer looks. It has the number of records (48 bits), the last
+/// The word in the line that the consumer polls. It has the number of records (48 bits), the last
 /// record's length (15), and a flag (1). The flag tells that the next record's bytes are being
 /// written there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,9 +138,9 @@ impl<'a> Records<'a> {
     /// # Safety
     /// `data` must be valid for reads and writes of [`Shape::memory_bytes`] during `'a`, and
     /// aligned to lines. Among trusted parties, at most one thread of one process may push, and one
-    /// may take, and nobody else may touch the memory. If an untrusted process at the other end
-    /// does otherwise, it spoils the contents of these bytes and no other memory, because no
-    /// unchecked length or position is used.
+    /// may take, and no other thread may touch the memory. If an untrusted process at the other end
+    /// does otherwise, it corrupts these bytes and no other memory, because no unchecked length or
+    /// position is used.
     #[inline]
     pub(super) unsafe fn new(control: &'a RecordControl, data: *mut u8, shape: Shape) -> Self {
         debug_assert!(data.addr().is_multiple_of(LINE_BYTES));
@@ -201,20 +201,20 @@ impl<'a> Records<'a> {
     /// record.
     #[inline]
     pub(super) fn put(&self, tail: Position, bytes: usize, first: &FirstBytes) -> Position {
-        // The consumer looks at this line all the time and takes it back after each change. The
-        // line is therefore written last, and at once.
+        // The consumer polls this line all the time and takes it back after each change. So the
+        // line is written last, and at once.
         let LastLine { count, bytes: places } = &self.control.last;
         // A consumer that takes this value for news finds the previous push in its slot.
         count.store(Count::being_written(tail.slot).0, Ordering::Release);
-        // A consumer that sees any of the new bytes also sees that the old ones are void.
+        // A consumer that sees any of the new bytes also sees that the old ones are invalid.
         fence(Ordering::Release);
         for (place, word) in places.iter().zip(first) {
             place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         let next = behind(tail, bytes);
         count.store(Count::of(next.slot, bytes).0, Ordering::Release);
-        // The consumer reads the slot only after it has seen a count of the next push. The slot can
-        // therefore be filled after the count, for which somebody waits.
+        // The consumer reads the slot only after it has seen a count of the next push. So the slot
+        // can be filled after the count, for which a consumer may be waiting.
         let mut slot = [[0; WORD_BYTES]; LINE_BYTES / WORD_BYTES];
         slot[0] = (bytes as u64).to_ne_bytes();
         slot[1..].copy_from_slice(first);
@@ -230,8 +230,8 @@ impl<'a> Records<'a> {
 
     /// Takes the record that is there: puts its first bytes into `first` and returns its length, or
     /// 0 without a record. Consumer only.
-    // Inlined into the straight way of short messages, it would take registers from the rest, and 1
-    // KiB would take 6 % longer.
+    // Inlined into the short path, it would take registers from the rest, and 1 KiB would take 6 %
+    // longer.
     #[inline(never)]
     pub(super) fn take(
         &self,
@@ -286,7 +286,7 @@ impl<'a> Records<'a> {
         Position { slot: slot.load(Ordering::Acquire), byte: byte.load(Ordering::Acquire) }
     }
 
-    /// Whether the consumer has gone far enough to publish its position again: a quarter of a ring.
+    /// Whether the consumer has taken enough to publish its position again: a quarter of a ring.
     #[inline]
     pub(super) fn is_far(&self, head: Position, told: Position) -> bool {
         head.slot.wrapping_sub(told.slot) >= self.shape.slots / 4
@@ -294,7 +294,7 @@ impl<'a> Records<'a> {
     }
 
     /// Publishes the position up to which there is space. Returns whether the producer waits for it
-    /// and has to be poked. Consumer only.
+    /// and must be poked. Consumer only.
     pub(super) fn tell_head(&self, head: Position) -> bool {
         self.control.consumer.slot.store(head.slot, Ordering::Release);
         self.control.consumer.byte.store(head.byte, Ordering::Release);

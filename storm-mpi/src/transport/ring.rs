@@ -2,7 +2,7 @@
 //! single-consumer ring.
 //!
 //! Positions are counts of bytes since the start and never wrap (2^64 bytes); the place in the ring
-//! is the position modulo the capacity. Waiting and waking are the inbox's business.
+//! is the position modulo the capacity. The inbox handles waiting and waking.
 //!
 //! Memory ordering. Only the producer writes `tail`, and only the consumer writes `head`.
 //! - Data before position: the producer fills bytes, then stores `tail` with Release; the consumer
@@ -54,11 +54,11 @@ impl<'a> Ring<'a> {
     /// # Safety
     /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity`
     /// must be a power of two. Among trusted parties, at most one thread of one process may push,
-    /// and one may pop, and nobody else may touch the bytes. If an untrusted process at the other
-    /// end does otherwise, it spoils the contents of these bytes and no other memory, because no
-    /// unchecked position is used.
+    /// and one may pop, and no other thread may touch the bytes. If an untrusted process at the
+    /// other end does otherwise, it corrupts these bytes and no other memory, because no unchecked
+    /// position is used.
     pub(crate) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
-        // SAFETY: the caller vouches for it, under the same contract.
+        // SAFETY: the caller guarantees it, under the same contract.
         Ring { control, area: unsafe { Area::new(data, capacity) } }
     }
 

@@ -1,8 +1,8 @@
-//! The straight way of short messages between neighbours. A message is pushed as a whole, and the
+//! The short path of short messages between neighbours. A message is pushed as a whole, and the
 //! waiting receiver takes it as a whole, without news in between.
 //!
-//! Every function here may refuse. The longer way through `send`, `poll` and `read` then does the
-//! same.
+//! Every function of this module may refuse. The full path through `send`, `poll` and `read` then
+//! does the same.
 
 use super::awaiting::{GLANCES, NEWS_BETWEEN_SOCKET_POLLS};
 use super::directory::Place;
@@ -40,7 +40,7 @@ impl Transport {
         }
     }
 
-    /// Sends a head and its payload completely, or sends nothing and returns `false`.
+    /// Sends a header and its payload completely, or sends nothing and returns `false`.
     #[inline]
     pub(crate) fn send_whole<const WORDS: usize>(
         &mut self,
@@ -59,14 +59,14 @@ impl Transport {
                 Ok(true)
             }
             Err(error) if !self.closing => Err(lost(to.rank, error)),
-            // The longer way handles a full ring and an error.
+            // The full path handles a full ring and an error.
             Ok(false) | Err(_) => Ok(false),
         }
     }
 
-    /// Whether bytes of that neighbour have come, after a few looks. Also false when others have
-    /// sent, or when the sockets are due. After looks in vain the next [`Transport::poll`] goes on
-    /// with this wait.
+    /// Whether bytes of that neighbour have arrived, after a few polls. Also false if others have
+    /// sent, or if the sockets are due. If the polls find nothing, the next [`Transport::poll`]
+    /// continues this wait.
     #[inline]
     pub(crate) fn expects(&mut self, NeighbourRing { index, .. }: NeighbourRing) -> bool {
         let Some(local) = &self.local else { return false };
@@ -92,9 +92,9 @@ impl Transport {
         false
     }
 
-    /// Like [`Transport::expects`], for a receiver of anybody's message: returns the next neighbour
-    /// that has sent, in turn. Returns `None` also when any neighbour has poked. A rank with peers
-    /// on other nodes looks only once, because it must look at sockets too.
+    /// Like [`Transport::expects`], for a receiver of any rank's message: returns the next
+    /// neighbour that has sent, in turn. Also returns `None` if any neighbour has poked. A rank
+    /// with peers on other nodes polls only once, because it must poll sockets too.
     #[inline]
     pub(crate) fn expects_any(&mut self) -> Option<NeighbourRing> {
         let local = self.local.as_mut().filter(|local| !local.is_silent() && !local.has_poked())?;

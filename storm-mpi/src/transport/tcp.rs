@@ -1,21 +1,21 @@
-//! Byte streams between nodes. A connection is made on first use and may carry its bytes by RDMA
-//! (`rdma`). Each pair of ranks has one connection for both ways, so bytes going back acknowledge
-//! bytes that came.
+//! Byte streams between nodes. A connection is made on first use and may use RDMA for its bytes
+//! (`rdma`). Each pair of ranks has one connection for both directions, so bytes going back
+//! acknowledge bytes that arrived.
 //!
-//! A rank dials another when it has something for it, unless the other has dialed before. It opens
-//! with a hello: its rank, and the job's random token, which only the job's ranks know. A
-//! connection without the token is dropped. The dialed rank answers with a welcome. If both dial at
-//! once, both know that the connection of the lower rank stays, although neither knows yet that the
-//! other dials:
+//! A rank dials another when it has bytes for it, unless the other has dialed before. It opens with
+//! a hello: its rank, and the job's random token, which only the job's ranks know. A connection
+//! without the token is dropped. The dialed rank answers with a welcome. If both dial at the same
+//! time, both know that the connection of the lower rank remains, although neither knows yet that
+//! the other dials:
 //!
-//! - The lower rank sends behind its hello at once, unless it offers a queue pair there. It keeps
+//! - The lower rank sends behind its hello at once, unless it offers a queue pair there. It leaves
 //!   the other's connection unanswered.
-//! - The higher rank sends nothing before it is answered. If it is dialed meanwhile, it welcomes
+//! - The higher rank sends nothing before it gets an answer. If it is dialed meanwhile, it welcomes
 //!   that connection and closes its own, which has carried only its hello.
 //!
-//! Each way thus has one connection from its first byte to its last. While it is undecided which
-//! connection stays, the end of either means the end of the other rank. There are no time limits
-//! anywhere: a stopped peer is not dead.
+//! So each direction uses a single connection from its first byte to its last. While it is
+//! undecided which connection remains, the end of either means the end of the other rank. There are
+//! no time limits anywhere: a stopped peer is not dead.
 
 mod by_rdma;
 
@@ -35,10 +35,10 @@ use std::time::Instant;
 
 /// Connections waiting to be accepted; every other rank makes at most one.
 const BACKLOG: i32 = 4096;
-/// Connections accepted before other events get their turn; the rest come with the next look.
+/// Connections accepted before other events get their turn; the rest are accepted at the next poll.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Number of strangers beyond the job's ranks that may be connected, before one is dropped for the
-/// next.
+/// Number of unknown peers beyond the job's ranks that may be connected before one is dropped for
+/// the next.
 const SPARE_STRANGERS: usize = 64;
 /// Descriptors for everything except connections.
 const OTHER_DESCRIPTORS: u64 = 128;
@@ -49,8 +49,8 @@ pub(super) struct Tcp {
     token: Token,
     listener: TcpListener,
     address: SocketAddr,
-    /// There was no descriptor or no watch for a caller at the listener. The listener is not
-    /// watched until there is.
+    /// There was no descriptor or no watch for a peer at the listener. The listener is not watched
+    /// until there is.
     deaf: bool,
     /// A stream that was accepted while there was no watch for it.
     aside: Option<TcpStream>,
@@ -59,11 +59,11 @@ pub(super) struct Tcp {
     slot_of: Vec<Option<SlotIndex>>,
     strangers: VecDeque<SlotIndex>,
     max_strangers: usize,
-    /// Carries the bytes of connections whose other rank has an adapter too.
+    /// Carries the bytes of connections if the other rank has an adapter too.
     adapter: Option<Adapter>,
-    /// Bytes must not go in any other way than RDMA.
+    /// Whether bytes must use RDMA and nothing else.
     only_rdma: bool,
-    /// Time of the last look at requests under way by RDMA.
+    /// Time of the last check of requests under way by RDMA.
     looked: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Lost {
     pub(super) error: io::Error,
 }
 
-/// The fate of a connection by which a rank says hello.
+/// The fate of a connection on which a rank sent its hello.
 enum Verdict {
     /// It becomes the connection with the rank.
     Welcome,
@@ -159,7 +159,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Sends as much as the connection takes now. When bytes are left, an event tells when to try
+    /// Sends as much as the connection accepts now. If bytes are left, an event tells when to try
     /// again.
     pub(super) fn send(
         &mut self,
@@ -181,13 +181,13 @@ impl Tcp {
         }
     }
 
-    /// Whether a caller waits at the listener that got no descriptor or watch. The poller does not
-    /// tell when it could get them.
+    /// Whether a peer waits at the listener and got no descriptor or watch. The poller does not
+    /// report when it could get them.
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf
     }
 
-    /// Accepts the callers at the listener, up to the limit of one look.
+    /// Accepts the peers at the listener, up to the limit of one poll.
     pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.accept_one(poller) {
@@ -196,10 +196,10 @@ impl Tcp {
                 // A connection that died in the queue, or an interruption: the next call may
                 // succeed.
                 Err(e) if is_passing(&e) => {}
-                // Anybody may connect, so a lack of resources is no reason to end. Many silent
-                // strangers must not keep ranks out either, so beyond some number the oldest is
-                // dropped. Fewer are kept, because a stranger may be a rank that has not said hello
-                // yet; the caller then waits.
+                // Any process may connect, so a lack of resources is no reason to end. Many silent
+                // peers must not keep ranks out either, so beyond some number the oldest is
+                // dropped. Up to that number they are kept, because an unknown peer may be a rank
+                // that has not sent its hello yet; the new peer then waits.
                 Err(e) if is_exhausted(&e) => {
                     if self.strangers.len() <= SPARE_STRANGERS || !self.drop_a_stranger() {
                         return self.set_deaf(true, poller);
@@ -211,7 +211,7 @@ impl Tcp {
         self.set_deaf(self.aside.is_some(), poller)
     }
 
-    /// Handles an event on a connection and tells which rank has news.
+    /// Handles an event on a connection. Returns the rank with news.
     pub(super) fn event(
         &mut self,
         slot: SlotIndex,
@@ -252,12 +252,12 @@ impl Tcp {
         }
     }
 
-    /// Whether bytes of `peer` come by a known socket.
+    /// Whether bytes of `peer` arrive on a known socket.
     pub(super) fn hears(&self, peer: Rank) -> bool {
         self.open(peer).is_some()
     }
 
-    /// Reads ahead from `peer`; tells whether there is anything, including its end.
+    /// Reads ahead from `peer`. Returns whether there is anything, including its end.
     pub(super) fn look_at(&mut self, peer: Rank) -> bool {
         let Some(connection) = self.open_mut(peer) else { return false };
         if !connection.is_by_rdma() && connection.has_news().is_err() {
@@ -318,7 +318,7 @@ impl Tcp {
         (connection.standing == Standing::Open(peer)).then_some(connection)
     }
 
-    /// Admits the first caller, if there is a descriptor and a watch for it.
+    /// Admits the first peer, if there is a descriptor and a watch for it.
     fn accept_one(&mut self, poller: &Poller) -> io::Result<()> {
         let stream = match self.aside.take() {
             Some(stream) => stream,
@@ -326,7 +326,7 @@ impl Tcp {
         };
         stream.set_nonblocking(true)?;
         if self.strangers.len() >= self.max_strangers && !self.drop_a_stranger() {
-            // More callers know the token than the job has ranks, and each rank comes once.
+            // There are more valid hellos than ranks, and each rank connects once.
             return Ok(());
         }
         let slot = self.free_slot();
@@ -339,7 +339,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Reads the hello and tells which rank is welcome.
+    /// Reads the hello. Returns the rank that is welcome.
     fn hear_stranger(
         &mut self,
         slot: SlotIndex,
@@ -390,7 +390,7 @@ impl Tcp {
         }
     }
 
-    /// Makes this connection the one with `from`. A connection that this rank has dialed has
+    /// Makes this connection the connection with `from`. A connection that this rank has dialed has
     /// carried nothing.
     fn welcome(
         &mut self,
@@ -422,9 +422,9 @@ impl Tcp {
         self.connections[slot.0 as usize] = None;
     }
 
-    /// Drops the oldest stranger that is not a rank; false if every stranger is a rank. A rank's
-    /// hello may have come without having been read. Its connection becomes the youngest, so the
-    /// others are looked at first.
+    /// Drops the oldest peer that is not a rank; returns false if every one is a rank. A rank's
+    /// hello may have arrived without having been read. Its connection becomes the youngest, so the
+    /// others are checked first.
     fn drop_a_stranger(&mut self) -> bool {
         for _ in 0..self.strangers.len() {
             let Some(oldest) = self.strangers.pop_front() else { return false };
@@ -466,8 +466,8 @@ fn is_exhausted(error: &io::Error) -> bool {
     [EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC].iter().any(|&errno| code == Some(errno as i32))
 }
 
-/// Raises the soft limit of descriptors, which peers and strangers may exceed. A failure is not
-/// fatal here: a connection that finds no descriptor reports it.
+/// Raises the soft limit of descriptors, because ranks and unknown peers may exceed it. A failure
+/// is not fatal: a connection that gets no descriptor reports it.
 fn raise_descriptor_limit(needed: u64) {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < needed

@@ -1,12 +1,11 @@
-//! Permission to read this rank's memory where the kernel asks for more than the same user: Yama
-//! with `ptrace_scope` 1 (Documentation/admin-guide/LSM/Yama.rst), the default of several
-//! distributions.
+//! Permission to read this rank's memory if the kernel demands more than the same user: Yama with
+//! `ptrace_scope` 1 (Documentation/admin-guide/LSM/Yama.rst), the default of several distributions.
 //!
-//! Under Yama a process may be read by its ancestors, and by one other process that it names, with
-//! all its descendants (`PR_SET_PTRACER`, prctl(2)). A rank names the nearest process that it and
-//! its neighbours descend from: their launcher. It never names the first process of the system,
-//! which would admit everybody. With scope 2 and 3 a process can do nothing; then nobody reads, and
-//! messages go through the rings.
+//! Under Yama, a process may be read by its ancestors, and by one other process that it names, with
+//! all its descendants (`PR_SET_PTRACER`, prctl(2)). A rank names the nearest common ancestor of
+//! itself and its neighbours: their launcher. It never names the first process of the system, which
+//! would admit every process. With scopes 2 and 3, a process can permit nothing; then no rank
+//! reads, and messages use the rings.
 
 use rustix::process::{PTracer, Pid, set_ptracer};
 use std::fs;
@@ -15,7 +14,7 @@ use std::fs;
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// The scope in which naming a process helps.
 const SCOPE_RELATED: &str = "1";
-/// Limit of generations that are looked at.
+/// Limit of generations that are checked.
 const MAX_GENERATIONS: usize = 64;
 
 /// The process that this process admits as a reader.
@@ -36,7 +35,7 @@ impl Tracer {
     }
 
     /// Lets `neighbour` read, if a permission is needed and can be given. Otherwise the neighbour
-    /// finds out when it tries.
+    /// learns it when it tries.
     pub(super) fn admit(&mut self, neighbour: u32) {
         if self.own.is_empty() {
             return;
@@ -56,8 +55,7 @@ impl Tracer {
     /// Withdraws the permission of the named process.
     pub(super) fn dismiss(&mut self) {
         if self.named.take().is_some() {
-            // If the kernel accepted the name, it accepts this too; a failure could be told to
-            // nobody.
+            // If the kernel accepted the name, it accepts this too; a failure has no receiver.
             let _ = set_ptracer(PTracer::None);
         }
     }

@@ -1,20 +1,20 @@
-//! The duration for which a rank looks for news before it sleeps in the kernel.
+//! How long a rank polls for news before it sleeps in the kernel.
 //!
 //! The rule is two-phase waiting as in implicit coscheduling (Arpaci-Dusseau, ACM TOCS 19(3),
-//! 2001). A rank spins for as long as an answer takes when its sender runs, then gives its
-//! processor away. It goes on while messages arrive, because the others run then, and each of them
+//! 2001). A rank spins for as long as an answer takes when its sender runs, then gives up its
+//! processor. It continues while messages arrive, because the others run then, and each of them
 //! would pay for a switch (the conditional rule).
 //!
-//! - For all members of a communicator a rank looks longer, by as much as the last member has
-//!   recently come later than an answer.
-//! - A rank that has looked in vain several times looks seldom, because it may occupy the processor
+//! - For all members of a communicator, a rank polls longer, by as much as the last member was
+//!   recently later than an answer.
+//! - A rank that has polled in vain several times polls seldom, because it may occupy the processor
 //!   that the awaited rank needs.
-//! - When it does look again, it looks for as long as a sleep has recently taken at least. Two
-//!   sleepers that wake each other may take several times as long as either looks, and neither
-//!   would ever find the other awake.
+//! - When it does poll again, it polls for as long as the shortest recent sleep. Two sleepers that
+//!   wake each other may take several times as long as their polls. Neither would ever find the
+//!   other awake.
 //!
-//! The module is pure: the caller has the clock. Time decides only who has the processor, never the
-//! outcome of a wait, because a job may be stopped at any instant.
+//! The module is pure: the caller has the clock. Time only decides which process has the processor,
+//! never the outcome of a wait, because a job may be stopped at any instant.
 
 use crate::error::InitError;
 use crate::page::Way;
@@ -26,18 +26,19 @@ const MODE_VARIABLE: &str = "STORM_MPI_WAIT";
 /// The first phase of `spin-block`, in microseconds.
 const SPIN_VARIABLE: &str = "STORM_MPI_SPIN_US";
 
-/// Number of looks in vain before looking is suspended.
+/// Number of polls in vain before polling is suspended.
 const VAIN_MAX: u32 = 2;
 /// Longest run of waits without looking.
 const SKIPPED_MAX: u32 = 1024;
-/// Longest additional look for all members of a communicator, in wakings. If their times of arrival
-/// differ by more, looking for the last member pays for nobody.
+/// Longest additional polling for all members of a communicator, as a multiple of the time to wake
+/// a sleeper. If their times of arrival differ by more, polling for the last member benefits no
+/// rank.
 const IMBALANCE_MAX_WAKES: u32 = 10;
 /// Bytes per microsecond that a neighbour reads at least from a waiting message.
 const READ_BYTES_PER_US: u64 = 4096;
-/// Longest look for the end of such a read: compared with more time, a wake-up does not count.
+/// Longest polling for the end of such a read. Compared with more time, a wake-up does not count.
 const READING_MAX: Duration = Duration::from_millis(1);
-/// Sleeping waits that take longer than this are not looked through.
+/// If a sleeping wait takes longer than this, a rank does not poll throughout it.
 const LOOKING_MAX: Duration = Duration::from_micros(100);
 /// With each sleeping wait that takes longer, the recorded minimum grows by one part in this many.
 const ASLEEP_WEIGHT: u32 = 16;
@@ -47,11 +48,11 @@ const IMBALANCE_WEIGHT: u32 = 8;
 /// The way in which a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Look until there is news: for ranks with processors of their own, or gangs.
+    /// Poll until there is news: for ranks with processors of their own, or gangs.
     Spin,
     /// Sleep at once: for ranks that share processors with others that can use the time.
     Block,
-    /// Look for a while first.
+    /// Poll for a while first.
     SpinBlock {
         /// For the first news, `2 L + 4 O + W`.
         base: Duration,
@@ -60,7 +61,7 @@ enum Mode {
     },
 }
 
-/// The time until which to look before sleeping.
+/// The time until which to poll before sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// Sleep now.
@@ -71,12 +72,12 @@ pub(super) enum Patience {
     Endless,
 }
 
-/// A rank's knowledge for its next wait.
+/// The data for the next wait of a rank.
 #[derive(Debug)]
 pub(super) struct Waiting {
     mode: Mode,
     last_news: Option<Instant>,
-    /// Number of consecutive looks that ended in sleep.
+    /// Number of consecutive waits in which polling ended in sleep.
     vain: u32,
     /// Number of coming waits without looking.
     skipped: u32,
@@ -84,7 +85,7 @@ pub(super) struct Waiting {
     asleep: Option<Duration>,
     /// The present wait goes without looking.
     is_asleep: bool,
-    /// Duration of a recent look that brought news after shorter looks had not.
+    /// Duration of a recent polling that found news after shorter ones had not.
     longer: Duration,
     /// Shortest look of the present wait.
     tried: Duration,
@@ -100,7 +101,7 @@ pub(super) struct Waiting {
     wake: Duration,
     /// The user has chosen the way to wait.
     wished: bool,
-    /// The user has not chosen the duration of looking.
+    /// The user has not chosen the duration of polling.
     learns: bool,
 }
 
@@ -145,8 +146,9 @@ impl Wish {
         Ok(Wish { mode, spin, thresholds: Thresholds::default() })
     }
 
-    /// Applies the wishes to a job. Without a wish the wait is two-phase. On a node with more ranks
-    /// than processors it sleeps at once, because the awaited rank may need this rank's processor.
+    /// Applies the settings to a job. By default, the wait is two-phase. On a node with more ranks
+    /// than processors, a rank sleeps at once, because the awaited rank may need this rank's
+    /// processor.
     pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
         let Thresholds { local, remote, wake } = self.thresholds;
         let answer = if has_remote { remote } else { local };
@@ -180,8 +182,8 @@ impl Wish {
 }
 
 impl Waiting {
-    /// Sets whether waits from now on are for all members of a communicator, who come at different
-    /// times.
+    /// Sets whether waits from now on are for all members of a communicator, which arrive at
+    /// different times.
     pub(super) fn for_all(&mut self, all: bool) {
         self.for_all = all;
     }
@@ -192,7 +194,7 @@ impl Waiting {
         self.reading = Duration::from_micros(bytes / READ_BYTES_PER_US).min(READING_MAX);
     }
 
-    /// Additional time, beyond one answer, for which it pays to look for all members.
+    /// Additional time, beyond one answer, for which polling for all members pays off.
     fn allowance(&self) -> Duration {
         let pays = self.for_all && self.imbalance <= IMBALANCE_MAX_WAKES * self.wake;
         if pays { self.imbalance } else { Duration::ZERO }
@@ -216,14 +218,14 @@ impl Waiting {
         self.for_all
     }
 
-    /// Whether the rank looks until there is news, whatever the time and whatever the Node Manager
-    /// says.
+    /// Whether the rank polls until there is news, regardless of the time and of the Node Manager's
+    /// choice.
     pub(super) fn is_by_looking(&self) -> bool {
         self.wished && self.mode == Mode::Spin
     }
 
-    /// The end of looking for a wait that begins, or goes on after news. The Node Manager's choice
-    /// counts if the user has not chosen anything.
+    /// The end of polling for a wait that begins, or continues after news. The Node Manager's
+    /// choice counts if the user has not chosen anything.
     pub(super) fn patience(&mut self, now: Instant, told: Way) -> Patience {
         self.began = Some(now);
         self.is_asleep = false;
@@ -249,7 +251,7 @@ impl Waiting {
         }
     }
 
-    /// The time in which a sleeper would get news; zero if it is too long to look through.
+    /// The time in which a sleeper would get news; zero if it is too long to poll throughout.
     fn sleep(&self) -> Duration {
         let least = self.asleep.filter(|least| self.learns && *least <= LOOKING_MAX);
         least.map_or(Duration::ZERO, |least| least + least / 4)
@@ -274,7 +276,7 @@ impl Waiting {
         self.ended(now);
     }
 
-    /// Records that looking has brought nothing until patience ended.
+    /// Records that polling has found nothing until patience ended.
     pub(super) fn gave_up(&mut self) {
         self.longer = Duration::ZERO;
         self.vain = self.vain.saturating_add(1);
@@ -388,7 +390,7 @@ mod tests {
             }
         }
         assert!((10..30).contains(&looked), "{looked}");
-        // Once looking helps again, every wait looks.
+        // Once polling helps again, every wait polls.
         while waiting.patience(now, Way::Own) == Patience::None {}
         waiting.found(now);
         for _ in 0..100 {
@@ -396,12 +398,12 @@ mod tests {
             waiting.found(now);
         }
     }
-    /// The waits of two ranks that wake each other, after both looked in vain. A message takes 1
+    /// The waits of two ranks that wake each other, after both polled in vain. A message takes 1
     /// us, and a sleeper takes 25 us more to be woken.
     fn waits_of_two(spin_us: Option<&str>) -> Vec<Duration> {
         let (us, mut at) = (Duration::from_micros, Instant::now());
         let mut both = [(); 2].map(|()| waiting("spin-block", spin_us, false));
-        // The numbers differ: otherwise both look again in the same turn.
+        // The numbers differ: otherwise both poll again in the same turn.
         (0..8).for_each(|_| both[0].gave_up());
         (0..9).for_each(|_| both[1].gave_up());
         // One rank sends and waits for the other, which has waited for this long.

@@ -1,10 +1,10 @@
 //! Collectives in one round of messages, in whole jobs of real processes. The tests compare their
-//! bits with those along trees, and count their rounds when nodes move messages in slices.
+//! bits with those along trees, and count their rounds if nodes move messages in slices.
 
 use std::time::Duration;
 use storm_mpi::testing::{Launcher, Outcome, example};
 
-/// Interval of slices for programs that do not wait, but look again and again.
+/// Interval of slices for programs that do not wait, but poll.
 const TICK: Duration = Duration::from_millis(2);
 
 fn ran(launcher: Launcher) -> Outcome {
@@ -52,11 +52,11 @@ fn a_collective_takes_one_round_of_messages_where_a_tree_takes_many() {
     let cases = [
         ("barrier", 16, 0, 1, 8),
         ("bcast", 16, 20_000, 1, 4),
-        // Messages that go without being asked for; along a tree each is asked for.
+        // Messages that are sent without a request; along a tree each is requested.
         ("bcast", 4, 100_000, 1, 6),
         ("reduce", 16, 20_000, 1, 4),
         ("allreduce", 16, 8, 1, 8),
-        // By way of one member, which takes fewer bytes.
+        // Through one member, which takes fewer bytes.
         ("allreduce", 16, 20_000, 2, 8),
         ("reduce_scatter", 16, 40_000, 1, 5),
         ("scan", 16, 8, 1, 15),

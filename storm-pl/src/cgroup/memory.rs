@@ -40,7 +40,7 @@ pub(crate) enum MemoryControl {
 }
 
 impl MemoryControl {
-    /// Looks for a controller. `node` is the node's directory of cgroup v2, if it has one, and
+    /// Searches for a controller. `node` is the node's directory of cgroup v2, if it has one, and
     /// `name` is the name for a directory of v1.
     pub(crate) fn find(node: Option<&Path>, name: &str) -> Result<Self, MemoryUnlimited> {
         let v2 = match node {

@@ -172,7 +172,7 @@ pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
 
 /// Checks whether cgroups can be used in `parent`: makes one, starts a process in it, removes it.
 pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
-    // Several threads may look at once.
+    // Several threads may check at once.
     static PROBES: AtomicU32 = AtomicU32::new(0);
     let probe = PROBES.fetch_add(1, Ordering::Relaxed);
     let path = parent.join(format!("storm-probe-{}-{probe}", std::process::id()));

@@ -136,7 +136,7 @@ pub(crate) fn knock(path: &Path) -> io::Result<Option<Seqpacket>> {
     }
 }
 
-/// The process that listens at this door, if any. The keeper is not told, and continues.
+/// The process that listens at this door, if any. The keeper does not notice, and continues.
 ///
 /// # Errors
 /// The connection fails, or too many callers wait at the door.

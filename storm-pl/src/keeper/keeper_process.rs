@@ -55,7 +55,7 @@ const LAST_LOOKS_MAX: u32 = 2_000;
 /// How many of these checks spare the processes that write files.
 const WRITERS_LOOKS_MAX: u32 = 1_000;
 
-/// Runs a keeper on `control` for as long as [`crate::KeeperConfig`] says.
+/// Runs a keeper on `control`, for as long as [`crate::KeeperConfig`] permits.
 pub(crate) fn run_keeper(control: OwnedFd) {
     let Ok(control) = settle(control) else { return };
     let mut buffer = vec![0; MESSAGE_MAX_BYTES];

@@ -1,5 +1,5 @@
-//! Everything that a keeper keeps of a job for the next Node Manager: the files that the previous
-//! one left, the streams of each rank, and the ends of ranks in the meantime.
+//! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
+//! Manager, the streams of each rank, and the ends of ranks in the meantime.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -2,7 +2,8 @@
 //! knows no process and no clock.
 //!
 //! An NM that is stopped, or gets no processor, cannot end processes whose job may already run
-//! elsewhere. The NM therefore sets a time in advance, and extends it while they may go on.
+//! elsewhere. The NM therefore sets a time in advance, and extends it while the processes may
+//! continue.
 
 use std::collections::BTreeMap;
 

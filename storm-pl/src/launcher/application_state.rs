@@ -1,4 +1,4 @@
-//! What an application finds: the number of its PMI socket, and its tie to the keeper.
+//! The state that an application finds: the number of its PMI socket, and its tie to the keeper.
 
 use std::os::fd::RawFd;
 

@@ -29,7 +29,7 @@ const COMMAND_DESCRIPTOR: RawFd = 4;
 const EMPTY_DESCRIPTORS: [RawFd; 3] = [libc::STDOUT_FILENO, libc::STDERR_FILENO, PMI_DESCRIPTOR];
 /// Sizes of the blocks of a launch: the message, the table of its strings, the environment.
 const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
-/// Exit code of a PL that could not become its application. The NM hears the reason separately.
+/// Exit code of a PL that could not become its application. The NM gets the reason separately.
 const FAILED_EXIT_CODE: i32 = 127;
 
 /// Waits for the launch message and becomes the application, or exits when the NM is gone. The

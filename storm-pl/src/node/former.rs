@@ -1,4 +1,4 @@
-//! What a former daemon of the node has left: its keeper, with pads and ranks.
+//! The remains of a former daemon of the node: its keeper, with pads and ranks.
 
 use std::os::fd::OwnedFd;
 

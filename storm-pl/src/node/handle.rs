@@ -414,9 +414,9 @@ impl KeeperHandle {
         said
     }
 
-    /// Asks the keeper for a sign of life. A keeper that has not answered the last `unanswered_max`
-    /// pings is stopped or hangs, and is killed with all its processes.
-    /// [`crate::Event::KeeperGone`] tells when. Answers are read with the events.
+    /// Pings the keeper. A keeper that has not answered the last `unanswered_max` pings is stopped
+    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// Answers are read with the events.
     pub fn ping(&self, unanswered_max: u32) {
         let mut pads = lock(&self.pads);
         if pads.unanswered >= unanswered_max {

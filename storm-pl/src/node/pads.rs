@@ -260,7 +260,7 @@ impl Pads {
     }
 
     /// Reads the command socket of a launching PL. End of file means that the application runs; a
-    /// message says why it does not. Returns false if there is neither yet.
+    /// message has the reason why it does not. Returns false if there is neither yet.
     fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) -> bool {
         let Some(pad_state) = self.pads.get_mut(&pad) else { return false };
         let is_watched = pad_state.watched == Some(pl);

@@ -21,7 +21,7 @@ fn is_root() -> bool {
     Credentials::own().uid == 0
 }
 
-/// A directory that everybody may enter.
+/// A directory that all users may enter.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();

@@ -180,7 +180,7 @@ async fn a_failed_write_is_reported_and_ranks_wait_for_their_end() {
     assert_eq!((failure.step, failure.file, failure.errno.0), (FileStep::Write, 0, libc::EFBIG));
     assert_eq!(fs::metadata(&job.path).unwrap().len(), 10_000);
     for _ in 0..2 {
-        // Neither has ended by SIGPIPE.
+        // No rank has ended by SIGPIPE.
         assert!(matches!(node.next().await, Event::Launched { .. }));
     }
     node.handle.destroy(PAD).unwrap();

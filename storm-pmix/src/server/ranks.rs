@@ -131,7 +131,7 @@ impl Ranks {
         }
     }
 
-    /// Says `finalize` for a rank.
+    /// Sends `finalize` for a rank.
     pub(super) fn finalize(&mut self, rank: u32) -> Result<(), ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(()) };
         local.standing = match std::mem::replace(&mut local.standing, Standing::Lost) {

@@ -3,7 +3,7 @@
 //!
 //! When a rank's program connects or leaves, libpmix's own thread handles it at once. Otherwise
 //! libpmix could see the end of the program's connection before it notes the leave, because
-//! `op_cbfunc2` of libpmix 4.2 sends the answer first. libpmix would then expect one rank less in
+//! `op_cbfunc2` of libpmix 4.2 sends the answer first. Then libpmix would expect one rank less in
 //! every later fence of the node, also in the fences of later programs.
 
 use super::ServeError;

@@ -14,7 +14,7 @@ use storm_sched::policies::Gang;
 use storm_sched::swf::LogJob;
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, MplLimit, Packing, PendingReason, Policy,
-    PolicyParams, Quantum, RowView, SchedTime, Slot,
+    PolicyParams, Quantum, Row, RowView, SchedTime,
 };
 
 const PES: u32 = 256;
@@ -157,8 +157,8 @@ impl Policy for Metered {
         self.inner.explain_all(now)
     }
 
-    fn active_slot(&self) -> Option<Slot> {
-        self.inner.active_slot()
+    fn active_row(&self) -> Option<Row> {
+        self.inner.active_row()
     }
 
     fn rows(&self) -> Vec<RowView> {

@@ -8,7 +8,7 @@ use storm_replay::{Estimates, ReplayError, ReplayOptions, Schedule, Trace};
 use storm_sched::swf::LogJob;
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, MatrixQueue, MplLimit, PendingReason,
-    Policy, PolicyParams, Quantum, RowView, SchedTime, Slot, registry,
+    Policy, PolicyParams, Quantum, Row, RowView, SchedTime, registry,
 };
 
 /// Gang scheduling that does not tell its place in the rotation.
@@ -39,8 +39,8 @@ impl Policy for Blind {
         self.0.explain_all(now)
     }
 
-    fn active_slot(&self) -> Option<Slot> {
-        self.0.active_slot()
+    fn active_row(&self) -> Option<Row> {
+        self.0.active_row()
     }
 
     fn rows(&self) -> Vec<RowView> {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::Holding;
-use crate::{ColumnSet, JobId, Matrix, Row, Slot};
+use crate::{ColumnSet, JobId, Matrix, MatrixRow, Row};
 
 /// The most jobs examined for one row at one strobe: more than 30 in each of the default eight
 /// rows, which takes about 10 us. The other jobs are examined at the next strobes.
@@ -21,29 +21,29 @@ pub const MAX_EXAMINED: usize = 256;
 
 /// The rows of a job, after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlotChange {
+pub struct RowChange {
     /// The job.
     pub job: JobId,
     /// The home row.
-    pub home: Slot,
+    pub home: Row,
     /// The other rows that the job runs in, ascending.
-    pub alternates: Vec<Slot>,
+    pub alternates: Vec<Row>,
 }
 
 impl Matrix {
     /// Lets jobs of other rows run in a live row where their columns are idle. With `turn`, the
     /// next job that waits because of guests displaces them.
-    pub fn fill(&mut self, slot: Slot, turn: bool) {
-        let Some(row) = self.row(slot).filter(|row| !row.guests.is_settled()) else { return };
+    pub fn fill(&mut self, number: Row, turn: bool) {
+        let Some(row) = self.row(number).filter(|row| !row.guests.is_settled()) else { return };
         let last = row.guests.turn();
         let whole_round = self.jobs.len() <= MAX_EXAMINED;
-        let examined = if whole_round { self.eligible(slot) } else { self.some_after(last) };
+        let examined = if whole_round { self.eligible(number) } else { self.some_after(last) };
         let (mut waits, mut had_turn) = (false, None);
         let mut came = BTreeSet::new();
         let next = if whole_round { examined.partition_point(|job| *job <= last) } else { 0 };
         let (before, after) = examined.split_at(next);
         for &job in after.iter().chain(before) {
-            let Some(rivals) = self.rivals(slot, job) else { continue };
+            let Some(rivals) = self.rivals(number, job) else { continue };
             if !rivals.is_empty() {
                 waits = true;
                 // A guest that has just arrived has not had its turn.
@@ -51,13 +51,13 @@ impl Matrix {
                     continue;
                 }
                 had_turn = Some(job);
-                rivals.into_iter().for_each(|rival| self.dismiss(slot, rival));
+                rivals.into_iter().for_each(|rival| self.dismiss(number, rival));
             }
-            self.admit(slot, job);
+            self.admit(number, job);
             came.insert(job);
         }
         let partly = examined.last().copied().filter(|_| turn && !whole_round);
-        let guests = &mut self.rows[slot.0 as usize].guests;
+        let guests = &mut self.rows[number.0 as usize].guests;
         guests.set_turn(had_turn.or(partly).unwrap_or(last));
         guests.set_settled(whole_round && !waits);
         if whole_round {
@@ -66,11 +66,11 @@ impl Matrix {
     }
 
     /// The jobs of other rows whose columns are idle in this row, by id.
-    fn eligible(&mut self, slot: Slot) -> Vec<JobId> {
-        if let Some(known) = self.rows[slot.0 as usize].guests.take_eligible() {
+    fn eligible(&mut self, number: Row) -> Vec<JobId> {
+        if let Some(known) = self.rows[number.0 as usize].guests.take_eligible() {
             return known;
         }
-        let row = &self.rows[slot.0 as usize];
+        let row = &self.rows[number.0 as usize];
         let jobs = self.jobs.iter().filter(|(_, holding)| Self::is_eligible(row, holding));
         jobs.map(|(job, _)| *job).collect()
     }
@@ -84,12 +84,12 @@ impl Matrix {
 
     /// The jobs whose rows have changed since the last call, in order of the changes: a guest that
     /// left comes before the guests that replaced it.
-    pub fn take_slot_changes(&mut self) -> Vec<SlotChange> {
+    pub fn take_row_changes(&mut self) -> Vec<RowChange> {
         let changed = std::mem::take(&mut self.changed);
         let of_job = |job: JobId| {
             let holding = self.jobs.get(&job)?;
             let alternates = holding.alternates.iter().copied().collect();
-            Some(SlotChange { job, home: holding.home, alternates })
+            Some(RowChange { job, home: holding.home, alternates })
         };
         changed.into_iter().filter_map(of_job).collect()
     }
@@ -99,8 +99,8 @@ impl Matrix {
     /// change it.
     #[must_use]
     pub fn rotation(&self) -> Vec<u64> {
-        let Some(slot) = self.active() else { return Vec::new() };
-        let guests = &self.rows[slot.0 as usize].guests;
+        let Some(number) = self.active() else { return Vec::new() };
+        let guests = &self.rows[number.0 as usize].guests;
         let mut place = Vec::with_capacity(guests.jobs().len() + 2);
         place.extend([u64::from(guests.is_settled()), guests.turn().0]);
         place.extend(guests.jobs().iter().map(|job| job.0));
@@ -110,50 +110,50 @@ impl Matrix {
     /// Whether turns alone neither add guests to any row nor remove them.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.live.slots().all(|slot| self.rows[slot.0 as usize].guests.is_settled())
+        self.live.rows().all(|number| self.rows[number.0 as usize].guests.is_settled())
     }
 
     /// The guests in the way of a job that could be a guest of a live row; `None` if it could not,
     /// or already is one.
-    fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {
-        let (row, holding) = (self.row(slot)?, self.jobs.get(&job)?);
+    fn rivals(&self, number: Row, job: JobId) -> Option<BTreeSet<JobId>> {
+        let (row, holding) = (self.row(number)?, self.jobs.get(&job)?);
         let may_come = !row.guests.contains(job) && Self::is_eligible(row, holding);
         may_come.then(|| row.guests.overlapping(&holding.busy))
     }
 
-    fn is_eligible(row: &Row, holding: &Holding) -> bool {
-        holding.home != row.slot() && row.is_idle(&holding.busy)
+    fn is_eligible(row: &MatrixRow, holding: &Holding) -> bool {
+        holding.home != row.number() && row.is_idle(&holding.busy)
     }
 
-    fn admit(&mut self, slot: Slot, job: JobId) {
+    fn admit(&mut self, number: Row, job: JobId) {
         if let Some(holding) = self.jobs.get_mut(&job) {
-            holding.alternates.insert(slot);
-            self.rows[slot.0 as usize].guests.admit(job, &holding.busy);
+            holding.alternates.insert(number);
+            self.rows[number.0 as usize].guests.admit(job, &holding.busy);
             // A guest is reported after all jobs that made room for it.
             self.changed.retain(|changed| *changed != job);
             self.changed.push(job);
         }
     }
 
-    pub(super) fn dismiss(&mut self, slot: Slot, job: JobId) {
+    pub(super) fn dismiss(&mut self, number: Row, job: JobId) {
         if let Some(holding) = self.jobs.get_mut(&job) {
-            holding.alternates.remove(&slot);
-            self.rows[slot.0 as usize].guests.dismiss(job, &holding.busy);
+            holding.alternates.remove(&number);
+            self.rows[number.0 as usize].guests.dismiss(job, &holding.busy);
             self.note_change(job);
         }
     }
 
     /// Removes the guests on these columns of a row.
-    pub(super) fn evict(&mut self, slot: Slot, columns: &ColumnSet) {
-        for guest in self.rows[slot.0 as usize].guests.overlapping(columns) {
-            self.dismiss(slot, guest);
+    pub(super) fn evict(&mut self, number: Row, columns: &ColumnSet) {
+        for guest in self.rows[number.0 as usize].guests.overlapping(columns) {
+            self.dismiss(number, guest);
         }
     }
 
     /// Jobs or columns have changed: every row may have room for guests.
     pub(super) fn unsettle(&mut self) {
-        for slot in self.live.slots() {
-            self.rows[slot.0 as usize].guests.unsettle();
+        for number in self.live.rows() {
+            self.rows[number.0 as usize].guests.unsettle();
         }
     }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::{JobId, Matrix, NodeIndex, Pe, Row, SchedTime, Slot};
+use crate::{JobId, Matrix, MatrixRow, NodeIndex, Pe, Row, SchedTime};
 
 /// A broken invariant of [`Matrix`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvariantViolation {
     /// Two jobs hold one column of one row.
-    #[error("slot {slot}, column {column}: held by jobs {first} and {second}")]
+    #[error("row {row}, column {column}: held by jobs {first} and {second}")]
     ColumnShared {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// The column.
         column: Pe,
         /// One job.
@@ -20,10 +20,10 @@ pub enum InvariantViolation {
         second: JobId,
     },
     /// A row's bits or list of jobs do not match the jobs' holdings.
-    #[error("slot {slot}, column {column}: held by {holder:?}, marked taken: {taken}")]
+    #[error("row {row}, column {column}: held by {holder:?}, marked taken: {taken}")]
     TakenWrong {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// The column.
         column: Pe,
         /// The job that holds the column.
@@ -32,10 +32,10 @@ pub enum InvariantViolation {
         taken: bool,
     },
     /// The buddy tree offers a column that is taken or unusable, or hides a free one.
-    #[error("slot {slot}, column {column}: wrongly free in the buddy tree: {free}")]
+    #[error("row {row}, column {column}: wrongly free in the buddy tree: {free}")]
     FreeWrong {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// The column.
         column: Pe,
         /// The tree's opinion.
@@ -50,28 +50,28 @@ pub enum InvariantViolation {
         column: Pe,
     },
     /// A job and a row disagree about whether the job is in the row, or the job is in no row.
-    #[error("job {job} and slot {slot} disagree about each other")]
+    #[error("job {job} and row {row} disagree about each other")]
     RowOfJob {
         /// The job.
         job: JobId,
         /// The row.
-        slot: Slot,
+        row: Row,
     },
     /// Two jobs that run in one row have a rank on one column.
-    #[error("slot {slot}: guest {guest} runs where {other} does")]
+    #[error("row {row}: guest {guest} runs where {other} does")]
     GuestOverlaps {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// The guest.
         guest: JobId,
         /// The job in its way.
         other: JobId,
     },
     /// A row and its guest, or the job's own list of rows, disagree.
-    #[error("slot {slot} and guest {guest} disagree about each other")]
+    #[error("row {row} and guest {guest} disagree about each other")]
     GuestOfRow {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// The guest.
         guest: JobId,
     },
@@ -86,10 +86,10 @@ pub enum InvariantViolation {
         noted_bytes: u64,
     },
     /// A live row is not listed, or a listed row has no jobs.
-    #[error("slot {slot}: wrongly listed as live: {listed}")]
+    #[error("row {row}: wrongly listed as live: {listed}")]
     LiveWrong {
         /// The row.
-        slot: Slot,
+        row: Row,
         /// Whether the row is listed.
         listed: bool,
     },
@@ -102,8 +102,8 @@ pub enum InvariantViolation {
         limit: u32,
     },
     /// The active row is not live.
-    #[error("slot {0} is active and has no jobs")]
-    ActiveNotLive(Slot),
+    #[error("row {0} is active and has no jobs")]
+    ActiveNotLive(Row),
     /// The ledger of a policy that counts PEs does not match the matrix.
     #[error("job {job} is booked with {booked_pes} PEs and holds {held_pes}")]
     BooksWrong {
@@ -144,8 +144,8 @@ impl Matrix {
         if self.row_count() > limit {
             return Err(InvariantViolation::TooManyRows { rows: self.row_count(), limit });
         }
-        if let Some(slot) = self.active().filter(|slot| self.row(*slot).is_none()) {
-            return Err(InvariantViolation::ActiveNotLive(slot));
+        if let Some(number) = self.active().filter(|number| self.row(*number).is_none()) {
+            return Err(InvariantViolation::ActiveNotLive(number));
         }
         for row in &self.rows {
             self.check_row(row)?;
@@ -161,22 +161,27 @@ impl Matrix {
         Ok(())
     }
 
-    fn check_row(&self, row: &Row) -> Result<(), InvariantViolation> {
-        let slot = row.slot();
-        let listed = self.live.contains(slot);
+    fn check_row(&self, row: &MatrixRow) -> Result<(), InvariantViolation> {
+        let number = row.number();
+        let listed = self.live.contains(number);
         if listed != row.is_live() {
-            return Err(InvariantViolation::LiveWrong { slot, listed });
+            return Err(InvariantViolation::LiveWrong { row: number, listed });
         }
         let mut holders: BTreeMap<Pe, JobId> = BTreeMap::new();
         for &job in row.jobs() {
-            let holding = self.jobs.get(&job).filter(|holding| holding.home == slot);
+            let holding = self.jobs.get(&job).filter(|holding| holding.home == number);
             let Some(holding) = holding else {
-                return Err(InvariantViolation::RowOfJob { job, slot });
+                return Err(InvariantViolation::RowOfJob { job, row: number });
             };
             for column in holding.columns.columns() {
                 if let Some(first) = holders.insert(column, job) {
                     let second = job;
-                    return Err(InvariantViolation::ColumnShared { slot, column, first, second });
+                    return Err(InvariantViolation::ColumnShared {
+                        row: number,
+                        column,
+                        first,
+                        second,
+                    });
                 }
             }
         }
@@ -185,30 +190,30 @@ impl Matrix {
             let taken = row.taken().contains(column.0 as usize);
             let kept = row.withheld().contains(column.0 as usize);
             if taken != (holder.is_some() || kept) || (kept && holder.is_some()) {
-                return Err(InvariantViolation::TakenWrong { slot, column, holder, taken });
+                return Err(InvariantViolation::TakenWrong { row: number, column, holder, taken });
             }
             let free = row.is_free(column.0);
             if free != (!taken && self.machine.is_usable(column)) {
-                return Err(InvariantViolation::FreeWrong { slot, column, free });
+                return Err(InvariantViolation::FreeWrong { row: number, column, free });
             }
         }
         Ok(())
     }
 
-    fn check_guests(&self, row: &Row) -> Result<(), InvariantViolation> {
-        let slot = row.slot();
+    fn check_guests(&self, row: &MatrixRow) -> Result<(), InvariantViolation> {
+        let number = row.number();
         let mut ranks: BTreeMap<Pe, JobId> = BTreeMap::new();
         for &guest in row.guests.jobs().iter().chain(row.jobs()) {
             let Some(holding) = self.jobs.get(&guest) else {
-                return Err(InvariantViolation::GuestOfRow { slot, guest });
+                return Err(InvariantViolation::GuestOfRow { row: number, guest });
             };
-            if row.guests.contains(guest) && !holding.alternates.contains(&slot) {
-                return Err(InvariantViolation::GuestOfRow { slot, guest });
+            if row.guests.contains(guest) && !holding.alternates.contains(&number) {
+                return Err(InvariantViolation::GuestOfRow { row: number, guest });
             }
             for column in holding.busy.columns() {
                 if let Some(other) = ranks.insert(column, guest) {
                     let (guest, other) = (other, guest);
-                    return Err(InvariantViolation::GuestOverlaps { slot, guest, other });
+                    return Err(InvariantViolation::GuestOverlaps { row: number, guest, other });
                 }
             }
         }
@@ -233,13 +238,14 @@ impl Matrix {
 
     fn check_jobs(&self) -> Result<(), InvariantViolation> {
         for (&job, holding) in &self.jobs {
-            let slot = holding.home;
-            if !self.row(slot).is_some_and(|row| row.jobs().contains(&job)) {
-                return Err(InvariantViolation::RowOfJob { job, slot });
+            let number = holding.home;
+            if !self.row(number).is_some_and(|row| row.jobs().contains(&job)) {
+                return Err(InvariantViolation::RowOfJob { job, row: number });
             }
-            let hosts = |slot: &Slot| self.row(*slot).is_some_and(|row| row.guests.contains(job));
-            if let Some(&slot) = holding.alternates.iter().find(|slot| !hosts(slot)) {
-                return Err(InvariantViolation::GuestOfRow { slot, guest: job });
+            let hosts =
+                |number: &Row| self.row(*number).is_some_and(|row| row.guests.contains(job));
+            if let Some(&number) = holding.alternates.iter().find(|number| !hosts(number)) {
+                return Err(InvariantViolation::GuestOfRow { row: number, guest: job });
             }
             let hole = holding.columns.columns().find(|pe| !self.machine.is_usable(*pe));
             if let Some(column) = hole.filter(|_| !holding.on_hole) {
@@ -260,11 +266,11 @@ mod tests {
     fn matrix() -> Matrix {
         let limit = MplLimit::try_from(3).unwrap();
         let mut matrix = Matrix::new(Machine::uniform(4, 2).unwrap(), limit);
-        for (job, procs, slot) in [(1, 2, 0), (2, 3, 0), (3, 8, 1)] {
+        for (job, procs, row) in [(1, 2, 0), (2, 3, 0), (3, 8, 1)] {
             let request = JobRequest::new(JobId(job), procs);
-            assert!(matrix.place(&request, Slot(slot), Fit::Block).is_some());
+            assert!(matrix.place(&request, Row(row), Fit::Block).is_some());
         }
-        assert_eq!(matrix.advance(), Some(Slot(0)));
+        assert_eq!(matrix.advance(), Some(Row(0)));
         matrix.check().unwrap();
         matrix
     }
@@ -312,25 +318,25 @@ mod tests {
 
     #[test]
     fn a_job_without_a_row_is_detected() {
-        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().home = Slot(2));
+        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().home = Row(2));
         assert!(matches!(seen, InvariantViolation::RowOfJob { job: JobId(1), .. }), "{seen}");
     }
 
     #[test]
     fn overlapping_or_unrecorded_guests_are_detected() {
-        let admit = |matrix: &mut Matrix, slot: usize, job: u64| {
+        let admit = |matrix: &mut Matrix, row: usize, job: u64| {
             let busy = matrix.jobs[&JobId(job)].busy.clone();
-            matrix.rows[slot].guests.admit(JobId(job), &busy);
+            matrix.rows[row].guests.admit(JobId(job), &busy);
         };
         let seen = after(|matrix| admit(matrix, 1, 1));
         assert!(matches!(seen, InvariantViolation::GuestOfRow { guest: JobId(1), .. }), "{seen}");
         let seen = after(|matrix| {
             admit(matrix, 1, 1);
-            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Slot(1));
+            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Row(1));
         });
         assert!(matches!(seen, InvariantViolation::GuestOverlaps { .. }), "{seen}");
         let seen = after(|matrix| {
-            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Slot(1));
+            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Row(1));
         });
         assert!(matches!(seen, InvariantViolation::GuestOfRow { guest: JobId(1), .. }), "{seen}");
     }
@@ -344,7 +350,7 @@ mod tests {
         assert_eq!(seen, expected);
         let mut matrix = matrix();
         matrix.release(JobId(3)).unwrap();
-        matrix.place(&JobRequest::new(JobId(3), 8).with_memory(3), Slot(1), Fit::Block).unwrap();
+        matrix.place(&JobRequest::new(JobId(3), 8).with_memory(3), Row(1), Fit::Block).unwrap();
         matrix.check().unwrap();
         matrix.machine.set_memory(NodeIndex(2), Some(5));
         let seen = matrix.check().unwrap_err();
@@ -354,9 +360,9 @@ mod tests {
     #[test]
     fn an_unlisted_live_row_is_detected() {
         let seen = after(|matrix| {
-            matrix.live.remove(Slot(0));
+            matrix.live.remove(Row(0));
         });
-        assert_eq!(seen, InvariantViolation::LiveWrong { slot: Slot(0), listed: false });
+        assert_eq!(seen, InvariantViolation::LiveWrong { row: Row(0), listed: false });
     }
 
     #[test]
@@ -367,8 +373,8 @@ mod tests {
 
     #[test]
     fn an_active_row_without_jobs_is_detected() {
-        let seen = after(|matrix| matrix.cursor = Slot(2));
-        assert_eq!(seen, InvariantViolation::ActiveNotLive(Slot(2)));
+        let seen = after(|matrix| matrix.cursor = Row(2));
+        assert_eq!(seen, InvariantViolation::ActiveNotLive(Row(2)));
     }
 
     #[test]

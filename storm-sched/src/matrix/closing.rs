@@ -2,7 +2,7 @@
 //! closed, as if they took no work. Jobs keep their holdings on them.
 
 use crate::shape::{NodeRoom, Shape};
-use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
+use crate::{Matrix, NodeIndex, NodeState, Row, Shortfall};
 
 /// The nodes that are closed at present.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +41,8 @@ impl Matrix {
 
     /// The columns that a job could get in a row, live or not, if exactly these nodes were closed.
     /// The nodes ascend.
-    pub(crate) fn free_pes_beside(&self, slot: Slot, closed: &[NodeIndex]) -> u32 {
-        let Some(row) = self.row_or_vacant(slot) else { return self.idle_pes_beside(closed) };
+    pub(crate) fn free_pes_beside(&self, number: Row, closed: &[NodeIndex]) -> u32 {
+        let Some(row) = self.row_or_vacant(number) else { return self.idle_pes_beside(closed) };
         let free_of = |node: &crate::Node| {
             let columns = node.columns();
             let taken = row.taken().count_ones(columns.start as usize..columns.end as usize);

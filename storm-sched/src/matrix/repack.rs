@@ -3,7 +3,7 @@
 //!
 //! Repacking moves running processes, so it needs a driver with [`crate::Capability::Migration`].
 
-use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
+use crate::{Fit, JobId, JobRequest, Matrix, Placement, Row};
 
 /// A job that was moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Move {
     /// The PEs now, by rank.
     pub placement: Placement,
     /// The home row now.
-    pub slot: Slot,
+    pub row: Row,
 }
 
 impl Matrix {
@@ -27,10 +27,10 @@ impl Matrix {
         let mut packed = Self::new(self.machine.clone(), self.limit);
         let mut moves = Vec::new();
         for request in order {
-            let slots: Vec<Slot> = packed.live.slots().chain(packed.vacant_slot()).collect();
-            let place = |slot| Some((slot, packed.place(request, slot, Fit::Exact)?));
-            let (slot, placement) = slots.into_iter().find_map(place)?;
-            moves.push(Move { job: request.id, placement, slot });
+            let rows: Vec<Row> = packed.live.rows().chain(packed.vacant_row()).collect();
+            let place = |row| Some((row, packed.place(request, row, Fit::Exact)?));
+            let (row, placement) = rows.into_iter().find_map(place)?;
+            moves.push(Move { job: request.id, placement, row });
         }
         if newcomer.is_none() && packed.row_count() >= self.row_count() {
             return None;
@@ -38,7 +38,7 @@ impl Matrix {
         let stays = |moved: &Move| {
             self.jobs.get(&moved.job).is_some_and(|holding| {
                 let same = packed.jobs.get(&moved.job).is_some_and(|new| new.busy == holding.busy);
-                same && holding.home == moved.slot && holding.alternates.is_empty()
+                same && holding.home == moved.row && holding.alternates.is_empty()
             })
         };
         moves.retain(|moved| !stays(moved));
@@ -53,7 +53,7 @@ impl Matrix {
         let (cursor, was_active) = (self.cursor, self.active);
         let changed = std::mem::take(&mut self.changed);
         let mut live = std::mem::take(&mut self.live);
-        live.replace(packed.live.slots());
+        live.replace(packed.live.rows());
         *self = packed;
         self.live = live;
         self.taken_ever_pes += taken;

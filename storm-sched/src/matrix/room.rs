@@ -1,7 +1,7 @@
 //! The room for a job in the matrix, and the shortage if there is none.
 
 use crate::shape::{NodeRoom, Shape};
-use crate::{JobRequest, Matrix, NodeIndex, NodeState, Row, Shortage, Shortfall, Slot};
+use crate::{JobRequest, Matrix, MatrixRow, NodeIndex, NodeState, Row, Shortage, Shortfall};
 
 impl Matrix {
     /// The shortfall of an empty row of an empty machine for a job of that shape, on the nodes that
@@ -39,12 +39,12 @@ impl Matrix {
     /// The shortfall of a live row for a job of that shape; `None` when the job fits, or the row is
     /// not live.
     #[must_use]
-    pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
-        self.row(slot).and_then(|row| self.shortfall_in(row, shape))
+    pub fn row_shortfall(&self, number: Row, shape: Shape<'_>) -> Option<Shortfall> {
+        self.row(number).and_then(|row| self.shortfall_in(row, shape))
     }
 
     /// The shortfall of a row for a job of that shape; `None` when the job fits.
-    pub(crate) fn shortfall_in(&self, row: &Row, shape: Shape<'_>) -> Option<Shortfall> {
+    pub(crate) fn shortfall_in(&self, row: &MatrixRow, shape: Shape<'_>) -> Option<Shortfall> {
         row.shortfall(&self.machine, &self.memory, shape)
     }
 
@@ -52,26 +52,26 @@ impl Matrix {
     #[must_use]
     pub fn has_room(&self, request: &JobRequest) -> bool {
         let shape = Shape::of(request);
-        let new_row = self.vacant_slot().is_some() && self.new_row_shortfall(shape).is_none();
-        new_row || self.live.slots().any(|slot| self.row_shortfall(slot, shape).is_none())
+        let new_row = self.vacant_row().is_some() && self.new_row_shortfall(shape).is_none();
+        new_row || self.live.rows().any(|number| self.row_shortfall(number, shape).is_none())
     }
 
     /// The most columns that are free in any row, a new one included.
     #[must_use]
     pub fn widest_room_pes(&self) -> u32 {
-        let new_row = self.vacant_slot().map(|_| self.machine.usable_pes());
-        self.rows().map(Row::free_pes).chain(new_row).max().unwrap_or(0)
+        let new_row = self.vacant_row().map(|_| self.machine.usable_pes());
+        self.rows().map(MatrixRow::free_pes).chain(new_row).max().unwrap_or(0)
     }
 
     /// The number of columns that a job would hold in a row if it were placed there now; `None` if
     /// it does not fit.
     #[must_use]
-    pub fn would_hold(&self, request: &JobRequest, slot: Slot) -> Option<u32> {
+    pub fn would_hold(&self, request: &JobRequest, number: Row) -> Option<u32> {
         let vacant;
-        let row = match self.row(slot) {
+        let row = match self.row(number) {
             Some(row) => row,
             None => {
-                vacant = Row::new(slot, &self.machine);
+                vacant = MatrixRow::new(number, &self.machine);
                 &vacant
             }
         };

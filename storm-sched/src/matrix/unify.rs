@@ -1,14 +1,14 @@
-//! Slot unification: rows with disjoint columns are merged, so the jobs of both run twice as often
-//! (A3 of the policy reference).
+//! Unification ("slot unification" in A3 of the policy reference): rows with disjoint columns are
+//! merged, so the jobs of both run twice as often.
 //!
 //! The row that runs sooner stays, so no job waits longer than before. The active row always stays.
 
-use crate::{JobId, Matrix, Slot};
+use crate::{JobId, Matrix, Row};
 
 impl Matrix {
     /// Merges rows as long as two of them hold disjoint columns. Returns whether any were merged.
     pub fn unify(&mut self) -> bool {
-        let mut order: Vec<Slot> = self.cyclic_order();
+        let mut order: Vec<Row> = self.cyclic_order();
         let before = order.len();
         let mut first = 0;
         while first < order.len() {
@@ -30,19 +30,19 @@ impl Matrix {
     }
 
     /// The live rows in the order in which they run, the active one first.
-    fn cyclic_order(&self) -> Vec<Slot> {
+    fn cyclic_order(&self) -> Vec<Row> {
         let active = self.active();
-        let others = self.live.in_turn().filter(|slot| active != Some(*slot));
+        let others = self.live.in_turn().filter(|row| active != Some(*row));
         active.into_iter().chain(others).collect()
     }
 
-    fn are_disjoint(&self, one: Slot, other: Slot) -> bool {
+    fn are_disjoint(&self, one: Row, other: Row) -> bool {
         let rows = (self.row(one), self.row(other));
         let (Some(one), Some(other)) = rows else { return false };
         one.taken().is_disjoint(other.taken())
     }
 
-    fn merge(&mut self, into: Slot, from: Slot) {
+    fn merge(&mut self, into: Row, from: Row) {
         let jobs: Vec<JobId> = self.rows[from.0 as usize].jobs().iter().copied().collect();
         for job in jobs {
             self.dismiss(into, job);

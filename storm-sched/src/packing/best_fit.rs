@@ -2,7 +2,7 @@
 //! columns. A new row is opened only if no live row has enough.
 
 use super::{Scheme, first_row};
-use crate::{Fit, JobRequest, Matrix, Placement, Row, Slot};
+use crate::{Fit, JobRequest, Matrix, MatrixRow, Placement, Row};
 
 /// The fullest row that has room.
 #[derive(Debug, Clone, Copy)]
@@ -13,11 +13,11 @@ impl Scheme for BestFit {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
-        let mut order = slots.to_vec();
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
+        let mut order = rows.to_vec();
         // A row that is not live yet comes after all live rows.
-        order.sort_by_key(|&slot| (matrix.row(slot).map_or(u32::MAX, Row::free_pes), slot));
+        order.sort_by_key(|&row| (matrix.row(row).map_or(u32::MAX, MatrixRow::free_pes), row));
         first_row(matrix, request, order, Fit::Left)
     }
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
-use crate::{ColumnSet, Fit, JobRequest, Matrix, Pe, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Pe, Placement, Row};
 
 /// The least loaded block, in the first row that has it free.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,11 @@ impl Scheme for Buddy {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
-        least_loaded_block(matrix, request, slots)
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Block))
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Pieces))
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
+        least_loaded_block(matrix, request, rows)
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Block))
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Pieces))
     }
 
     fn most_columns(&self, procs: u32) -> u32 {
@@ -40,19 +40,19 @@ impl Scheme for Buddy {
 fn least_loaded_block(
     matrix: &mut Matrix,
     request: &JobRequest,
-    slots: &[Slot],
-) -> Option<(Slot, Placement)> {
+    rows: &[Row],
+) -> Option<(Row, Placement)> {
     let Shape::Pes(procs) = Shape::of(request) else { return None };
     let blocks = least_loaded(matrix, procs.checked_next_power_of_two()?);
-    let place = |slot: Slot| {
+    let place = |row: Row| {
         let free = |block: &&Range<u32>| {
-            matrix.row(slot).is_none_or(|row| row.is_block_free((*block).clone()))
+            matrix.row(row).is_none_or(|row| row.is_block_free((*block).clone()))
         };
         let block = blocks.iter().find(free)?;
         let columns = ColumnSet::from_ranges(vec![block.clone()]);
-        Some((slot, matrix.place_on(request, slot, &columns)?))
+        Some((row, matrix.place_on(request, row, &columns)?))
     };
-    slots.iter().copied().find_map(place)
+    rows.iter().copied().find_map(place)
 }
 
 /// The blocks of a size with the least load, among those whose nodes all take work. Load counts

@@ -1,7 +1,7 @@
 //! First fit: the first row with enough free columns, and in it the lowest free columns.
 
 use super::{Scheme, first_row};
-use crate::{Fit, JobRequest, Matrix, Placement, Slot};
+use crate::{Fit, JobRequest, Matrix, Placement, Row};
 
 /// The first row with enough free columns.
 #[derive(Debug, Clone, Copy)]
@@ -12,8 +12,8 @@ impl Scheme for FirstFit {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
-        first_row(matrix, request, slots.iter().copied(), Fit::Left)
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
+        first_row(matrix, request, rows.iter().copied(), Fit::Left)
     }
 }

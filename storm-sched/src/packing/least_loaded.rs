@@ -9,7 +9,7 @@
 
 use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
-use crate::{ColumnSet, Fit, JobRequest, Machine, Matrix, Pe, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Machine, Matrix, Pe, Placement, Row};
 
 /// The PEs with the fewest jobs.
 #[derive(Debug, Clone, Copy)]
@@ -20,19 +20,19 @@ impl Scheme for LeastLoaded {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
         let Shape::Pes(procs) = Shape::of(request) else {
-            return first_row(matrix, request, slots.iter().copied(), Fit::Left);
+            return first_row(matrix, request, rows.iter().copied(), Fit::Left);
         };
         let chosen = least_loaded(&loads(matrix), matrix.machine(), procs);
         let place = |columns: ColumnSet| {
-            let place = |slot| Some((slot, matrix.place_on(request, slot, &columns)?));
-            slots.iter().copied().find_map(place)
+            let place = |row| Some((row, matrix.place_on(request, row, &columns)?));
+            rows.iter().copied().find_map(place)
         };
         chosen
             .and_then(place)
-            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Left))
+            .or_else(|| first_row(matrix, request, rows.iter().copied(), Fit::Left))
     }
 }
 

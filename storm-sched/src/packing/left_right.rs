@@ -6,7 +6,7 @@
 //! parallel jobs spread evenly over the powers of two, so about half of the jobs are large.
 
 use super::{Scheme, first_row};
-use crate::{Fit, JobRequest, Matrix, Placement, Slot};
+use crate::{Fit, JobRequest, Matrix, Placement, Row};
 
 /// Large jobs from the left, small ones from the right.
 #[derive(Debug, Clone, Copy)]
@@ -17,11 +17,11 @@ impl Scheme for LeftRight {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)> {
+        rows: &[Row],
+    ) -> Option<(Row, Placement)> {
         let procs = u64::from(request.procs);
         let large = procs * procs > u64::from(matrix.machine().pes());
         let fit = if large { Fit::Left } else { Fit::Right };
-        first_row(matrix, request, slots.iter().copied(), fit)
+        first_row(matrix, request, rows.iter().copied(), fit)
     }
 }

@@ -20,7 +20,7 @@ pub use first_fit::FirstFit;
 pub use least_loaded::LeastLoaded;
 pub use left_right::LeftRight;
 
-use crate::{ColumnSet, Fit, JobRequest, Matrix, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Placement, Row};
 
 /// A way of packing jobs into the matrix.
 pub trait Scheme: Sync {
@@ -30,8 +30,8 @@ pub trait Scheme: Sync {
         &self,
         matrix: &mut Matrix,
         request: &JobRequest,
-        slots: &[Slot],
-    ) -> Option<(Slot, Placement)>;
+        rows: &[Row],
+    ) -> Option<(Row, Placement)>;
 
     /// The most columns that a job of `procs` processes may hold.
     fn most_columns(&self, procs: u32) -> u32 {
@@ -79,10 +79,10 @@ impl Packing {
 fn first_row(
     matrix: &mut Matrix,
     request: &JobRequest,
-    slots: impl IntoIterator<Item = Slot>,
+    rows: impl IntoIterator<Item = Row>,
     fit: Fit,
-) -> Option<(Slot, Placement)> {
-    slots.into_iter().find_map(|slot| Some((slot, matrix.place(request, slot, fit)?)))
+) -> Option<(Row, Placement)> {
+    rows.into_iter().find_map(|row| Some((row, matrix.place(request, row, fit)?)))
 }
 
 /// For each PE, the jobs of all rows that are mapped to it.

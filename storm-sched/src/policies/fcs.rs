@@ -5,8 +5,8 @@
 //! them.
 //!
 //! A node sees how often each process communicates and how long it waits, and gives it a class:
-//! - CS communicates often and hardly waits: it has its slot to itself.
-//! - F communicates often and still waits long: it goes first in its slot and gives up its
+//! - CS communicates often and hardly waits: it has its row to itself.
+//! - F communicates often and still waits long: it goes first in its row and gives up its
 //!   processor while it waits.
 //! - DC communicates seldom: it runs wherever no other process goes first.
 //!

@@ -1,5 +1,5 @@
 //! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2 for the idea, 2.2 for
-//! the buddy tree in any slot with room; A3 of the policy reference).
+//! the buddy tree in any row with room; A3 of the policy reference).
 //!
 //! A job goes to the row that the packing scheme chooses, or to a new row. If the matrix is at the
 //! multiprogramming limit, the job goes into the queue. At each slice edge, the next live row in
@@ -25,8 +25,8 @@ use crate::shape::Shape;
 use crate::space::{Order, nameable};
 use crate::{
     Action, Capability, Coscheduling, Event, InvariantViolation, JobId, JobRequest, Machine,
-    Matrix, MatrixQueue, Packing, PendingReason, Placement, Policy, PolicyParams, Quantum,
-    RowTurns, RowView, SchedTime, Shortage, Slot, SlotChange,
+    Matrix, MatrixQueue, Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, Row,
+    RowChange, RowTurns, RowView, SchedTime, Shortage,
 };
 
 mod decision;
@@ -144,15 +144,15 @@ impl Gang {
     /// precedes it.
     fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(head) = self.first_of_all().cloned() else { return false };
-        let Some((slot, placement)) = self.place(&head, actions) else { return false };
+        let Some((row, placement)) = self.place(&head, actions) else { return false };
         self.partition.queue.remove(head.id);
-        self.start(head.id, slot, placement, actions);
+        self.start(head.id, row, placement, actions);
         true
     }
 
-    fn start(&mut self, job: JobId, slot: Slot, placement: Placement, actions: &mut Vec<Action>) {
-        self.run_time.set_row(job, slot);
-        actions.push(Action::Start { job, placement, slot });
+    fn start(&mut self, job: JobId, row: Row, placement: Placement, actions: &mut Vec<Action>) {
+        self.run_time.set_row(job, row);
+        actions.push(Action::Start { job, placement, row });
     }
 
     /// Places a job in a live row, else in a new one. Before it opens a new row, it repacks the
@@ -161,21 +161,21 @@ impl Gang {
         &mut self,
         request: &JobRequest,
         actions: &mut Vec<Action>,
-    ) -> Option<(Slot, Placement)> {
+    ) -> Option<(Row, Placement)> {
         let repacks = self.may_repack();
         let (matrix, scheme) = (&mut self.partition.matrix, self.packing.scheme());
-        let live: Vec<Slot> = matrix.rows().map(crate::Row::slot).collect();
-        let vacant = matrix.vacant_slot();
+        let live: Vec<Row> = matrix.rows().map(crate::MatrixRow::number).collect();
+        let vacant = matrix.vacant_row();
         if repacks {
             let placed = scheme.place(matrix, request, &live);
             return placed
                 .or_else(|| self.repack_with(request, actions))
                 .or_else(|| scheme.place(&mut self.partition.matrix, request, vacant.as_slice()));
         }
-        let mut slots = live;
-        slots.extend(vacant);
-        slots.sort_unstable();
-        scheme.place(matrix, request, &slots)
+        let mut rows = live;
+        rows.extend(vacant);
+        rows.sort_unstable();
+        scheme.place(matrix, request, &rows)
     }
 
     /// Whether jobs may be repacked: only without reservations and without promised room.
@@ -187,17 +187,17 @@ impl Gang {
         &mut self,
         request: &JobRequest,
         actions: &mut Vec<Action>,
-    ) -> Option<(Slot, Placement)> {
+    ) -> Option<(Row, Placement)> {
         let mut moves = self.partition.matrix.repack(Some(request))?;
         let placed = moves.pop()?;
         self.announce(moves, actions);
-        Some((placed.slot, placed.placement))
+        Some((placed.row, placed.placement))
     }
 
     fn announce(&mut self, moves: Vec<crate::Move>, actions: &mut Vec<Action>) {
-        for crate::Move { job, placement, slot } in moves {
-            self.run_time.set_row(job, slot);
-            actions.push(Action::Migrate { job, placement, slot });
+        for crate::Move { job, placement, row } in moves {
+            self.run_time.set_row(job, row);
+            actions.push(Action::Migrate { job, placement, row });
         }
     }
 
@@ -250,27 +250,27 @@ impl Gang {
         let end = request.time_limit.map(|limit| latest_end(matrix, self.pace, now, limit));
         let in_time = end.is_some_and(|end| end <= shadow.at);
         let scheme = self.packing.scheme();
-        let may_have = |slot: &Slot| match shadow.room {
+        let may_have = |number: &Row| match shadow.room {
             _ if in_time => true,
-            Some((row, extra)) => *slot != row || scheme.most_columns(request.pes()) <= extra,
+            Some((row, extra)) => *number != row || scheme.most_columns(request.pes()) <= extra,
             None => false,
         };
-        let mut slots: Vec<Slot> =
-            matrix.rows().map(crate::Row::slot).chain(matrix.vacant_slot()).collect();
-        slots.sort_unstable();
-        slots.retain(may_have);
+        let mut rows: Vec<Row> =
+            matrix.rows().map(crate::MatrixRow::number).chain(matrix.vacant_row()).collect();
+        rows.sort_unstable();
+        rows.retain(may_have);
         // A job that asks for more than PEs may take whole nodes.
         let counted = request.is_plain() || in_time;
-        let placed = counted.then(|| scheme.place(matrix, &request, &slots)).flatten();
-        let Some((slot, placement)) = placed else { return };
+        let placed = counted.then(|| scheme.place(matrix, &request, &rows)).flatten();
+        let Some((number, placement)) = placed else { return };
         if let Some((row, extra)) = &mut shadow.room
             && !in_time
-            && *row == slot
+            && *row == number
         {
             *extra -= matrix.columns(job).map_or(0, crate::ColumnSet::len);
         }
         queue.remove(job);
-        self.start(job, slot, placement, actions);
+        self.start(job, number, placement, actions);
     }
 
     /// After a departure: merges rows that can be merged, or repacks all jobs.
@@ -289,9 +289,9 @@ impl Gang {
     fn run_somebody(&mut self, actions: &mut Vec<Action>) {
         match self.partition.matrix.active() {
             None => self.rotate(actions),
-            Some(slot) => {
-                self.fill(slot, false);
-                self.tell_slots(actions);
+            Some(row) => {
+                self.fill(row, false);
+                self.tell_rows(actions);
             }
         }
     }
@@ -301,24 +301,24 @@ impl Gang {
         let matrix = &mut self.partition.matrix;
         let before = matrix.active();
         let after = matrix.advance();
-        if let Some(slot) = after {
-            self.fill(slot, true);
+        if let Some(row) = after {
+            self.fill(row, true);
         }
-        self.tell_slots(actions);
-        let other = after.filter(|slot| before != Some(*slot));
-        actions.extend(other.map(|slot| Action::Activate { slot }));
+        self.tell_rows(actions);
+        let other = after.filter(|row| before != Some(*row));
+        actions.extend(other.map(|row| Action::Activate { row }));
     }
 
-    fn fill(&mut self, slot: Slot, turn: bool) {
+    fn fill(&mut self, row: Row, turn: bool) {
         if self.alternates {
-            self.partition.matrix.fill(slot, turn);
+            self.partition.matrix.fill(row, turn);
         }
     }
 
-    fn tell_slots(&mut self, actions: &mut Vec<Action>) {
-        for SlotChange { job, home, alternates } in self.partition.matrix.take_slot_changes() {
+    fn tell_rows(&mut self, actions: &mut Vec<Action>) {
+        for RowChange { job, home, alternates } in self.partition.matrix.take_row_changes() {
             self.run_time.set_row(job, home);
-            actions.push(Action::SetSlots { job, home, alternates });
+            actions.push(Action::SetRows { job, home, alternates });
         }
     }
 
@@ -334,17 +334,17 @@ fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
         return Some(unavailable);
     }
     let shape = Shape::of(request);
-    if matrix.vacant_slot().is_some() {
+    if matrix.vacant_row().is_some() {
         // Jobs of other rows may hold the memory.
         let shortfall = matrix.new_row_shortfall(shape)?;
         return Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() });
     }
     let mut closest = None;
     for row in matrix.rows() {
-        let shortfall = matrix.row_shortfall(row.slot(), shape)?;
+        let shortfall = matrix.row_shortfall(row.number(), shape)?;
         let missing = shortfall.needed - shortfall.have;
         if closest.is_none_or(|(_, _, least)| missing < least) {
-            closest = Some((row.slot(), shortfall, missing));
+            closest = Some((row.number(), shortfall, missing));
         }
     }
     closest.map(|(closest, shortfall, _)| Shortage::MatrixFull {
@@ -423,7 +423,7 @@ impl Policy for Gang {
         self.reasons_of_all(reasons)
     }
 
-    fn active_slot(&self) -> Option<Slot> {
+    fn active_row(&self) -> Option<Row> {
         self.partition.matrix.active()
     }
 
@@ -442,7 +442,7 @@ impl Policy for Gang {
         }
     }
 
-    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+    fn upcoming(&self, slices: usize) -> Vec<Row> {
         let matrix = &self.partition.matrix;
         if self.pace == Pace::AtOnce || (self.alternates && !matrix.is_settled()) {
             return Vec::new();
@@ -455,10 +455,10 @@ impl Policy for Gang {
     }
 
     fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
-        for &RowTurns { slot, ran, places_on } in rows {
-            self.run_time.pass(now, slot, ran);
+        for &RowTurns { row, ran, places_on } in rows {
+            self.run_time.pass(now, row, ran);
             // The next answer reports the jobs whose rows change.
-            (0..places_on).for_each(|_| self.fill(slot, true));
+            (0..places_on).for_each(|_| self.fill(row, true));
         }
     }
 

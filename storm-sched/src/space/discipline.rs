@@ -87,7 +87,7 @@ pub enum Passing {
 pub enum Verdict {
     /// Start it, if it fits.
     Start,
-    /// Leave it waiting and look at the next job.
+    /// Leave it waiting and consider the next job.
     Wait,
     /// Leave it and all later jobs waiting.
     Stop,

@@ -15,7 +15,7 @@ use crate::space::Candidate;
 use crate::space::ends::Ends;
 use crate::space::{ROW, Verdict, estimate};
 use crate::{
-    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, PendingQueue, Row, SchedTime,
+    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, MatrixRow, PendingQueue, SchedTime,
 };
 
 /// A job that is due.
@@ -100,7 +100,7 @@ impl Ledger {
     /// Like [`Ledger::free_pes`], without PEs that a job still holds.
     pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
         let usable = matrix.machine().usable_pes();
-        let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
+        let idle = matrix.row_or_vacant(ROW).map_or(usable, MatrixRow::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         idle.saturating_sub(due).saturating_sub(self.promised_pes)
     }
@@ -142,7 +142,7 @@ impl Ledger {
     /// Counts the free PEs again: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
-        let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
+        let free = matrix.row_or_vacant(ROW).map_or(usable, MatrixRow::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         self.free_pes = (free + self.ends.overdue_pes(self.now))
             .saturating_sub(due)
@@ -184,7 +184,7 @@ impl Ledger {
             let Some(placement) = matrix.place(request, ROW, Fit::Exact) else { break };
             self.due.pop_front();
             queue.remove(job);
-            self.actions.push(Action::Start { job, placement, slot: ROW });
+            self.actions.push(Action::Start { job, placement, row: ROW });
         }
     }
 
@@ -263,7 +263,7 @@ impl Ledger {
         let Some(placement) = placed else { return false };
         let end = self.now + self.estimate(request);
         self.ends.insert(job, end, usable_pes(matrix, job));
-        self.actions.push(Action::Start { job, placement, slot: ROW });
+        self.actions.push(Action::Start { job, placement, row: ROW });
         true
     }
 
@@ -312,7 +312,7 @@ impl Ledger {
                 let pes = if plain { request.procs } else { usable_pes(matrix, job) };
                 self.ends.insert(job, end, pes);
                 self.free_pes = self.free_pes.saturating_sub(pes);
-                self.actions.push(Action::Start { job, placement, slot: ROW });
+                self.actions.push(Action::Start { job, placement, row: ROW });
                 true
             }
             None if plain => {

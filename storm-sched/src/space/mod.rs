@@ -35,11 +35,11 @@ use crate::pending_queue::Gap;
 use crate::reservation::{Book, Pool};
 use crate::{
     Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixError,
-    MplLimit, Pe, PendingQueue, PolicyParams, SchedTime, Slot,
+    MplLimit, Pe, PendingQueue, PolicyParams, Row, SchedTime,
 };
 
 /// The one row of space sharing.
-pub(crate) const ROW: Slot = Slot(0);
+pub(crate) const ROW: Row = Row(0);
 
 /// The assumed run time of a job without a time limit, if the partition has no default: a hundred
 /// years, longer than any job. The time is finite, so such a job also counts as delaying others.
@@ -50,7 +50,7 @@ pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 36
 pub struct Space {
     partition: Partition,
     ledger: Ledger,
-    /// Whether jobs that were due wait again and no accepted event has said so yet.
+    /// Whether jobs that were due wait again and no accepted event has reported it yet.
     late: bool,
     preemption: Preemption,
     /// A buffer of [`Space::offer`].
@@ -327,10 +327,10 @@ impl Space {
             self.partition.queue.part(self.ledger.book().windows().map(|window| window.id));
         }
         taken?;
-        if let Event::Restore { request, slot, .. } = &event
-            && *slot != ROW
+        if let Event::Restore { request, row, .. } = &event
+            && *row != ROW
         {
-            let why = MatrixError::NoSuchSlot { slot: *slot, limit: 1 };
+            let why = MatrixError::NoSuchRow { row: *row, limit: 1 };
             return Err(EventError::NotRestored { job: request.id, why });
         }
         let subject = subject(&event);
@@ -393,7 +393,7 @@ impl Space {
         }
         let matrix = &mut self.partition.matrix;
         if matrix.active().is_none() && matrix.run_row(ROW) {
-            actions.push(Action::Activate { slot: ROW });
+            actions.push(Action::Activate { row: ROW });
         }
         actions
     }

@@ -20,7 +20,7 @@ use crate::reservation::Pool;
 use crate::space::ledger::fits_row;
 use crate::space::{News, ROW, Space};
 use crate::{
-    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Slot,
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Row,
 };
 
 /// The number of rows: the running one, and those of suspended jobs. The rows limit how many
@@ -84,8 +84,8 @@ impl Space {
     pub(super) fn restore_suspended(&mut self, job: JobId) -> Result<(), EventError> {
         let runs = self.partition.matrix.home(job) == Some(ROW);
         match self.parking_for(job).filter(|_| runs) {
-            Some(slot) => {
-                self.park(job, slot);
+            Some(row) => {
+                self.park(job, row);
                 Ok(())
             }
             None => Err(EventError::NotSuspended { job }),
@@ -249,7 +249,7 @@ impl Space {
         let mut awaited = BTreeSet::new();
         for Victim { job, mode, .. } in victims {
             match self.parking_for(job).filter(|_| mode == PreemptMode::Suspend) {
-                Some(slot) => self.park(job, slot),
+                Some(row) => self.park(job, row),
                 None => {
                     awaited.insert(job);
                     self.ledger.ends_now(job);
@@ -268,7 +268,7 @@ impl Space {
         self.count_promises();
     }
 
-    /// Whether counting PEs is enough to say whether a job fits. Among reservations, PEs are not
+    /// Whether counting PEs is enough to decide whether a job fits. Among reservations, PEs are not
     /// all alike.
     fn counts(&self, request: &JobRequest) -> bool {
         request.is_plain() && !self.has_reservations()
@@ -292,10 +292,10 @@ impl Space {
         enough(candidates, |chosen| {
             let mut trial = self.partition.matrix.clone();
             for Victim { job, mode, .. } in chosen {
-                let slot = parking(&trial, *job).filter(|_| *mode == PreemptMode::Suspend);
-                match slot {
-                    Some(slot) => {
-                        trial.shift(*job, slot);
+                let row = parking(&trial, *job).filter(|_| *mode == PreemptMode::Suspend);
+                match row {
+                    Some(row) => {
+                        trial.shift(*job, row);
                     }
                     None => {
                         trial.release(*job);
@@ -364,13 +364,13 @@ impl Space {
         self.ledger.idle_pes(&self.partition.matrix)
     }
 
-    fn parking_for(&self, job: JobId) -> Option<Slot> {
+    fn parking_for(&self, job: JobId) -> Option<Row> {
         parking(&self.partition.matrix, job)
     }
 
-    fn park(&mut self, job: JobId, slot: Slot) {
+    fn park(&mut self, job: JobId, row: Row) {
         let end = self.ledger.holding(job).map_or(self.now(), |(end, _)| end);
-        if self.partition.matrix.shift(job, slot) {
+        if self.partition.matrix.shift(job, row) {
             self.ledger.released(job);
             let left = end.since(self.now());
             self.preemption.suspended.push(Suspended { job, left });
@@ -478,6 +478,6 @@ fn requests_of<'a>(
 }
 
 /// The first row in which a suspended job can keep its columns.
-fn parking(matrix: &Matrix, job: JobId) -> Option<Slot> {
-    (1..PARKING_ROWS).map(Slot).find(|slot| matrix.could_shift(job, *slot))
+fn parking(matrix: &Matrix, job: JobId) -> Option<Row> {
+    (1..PARKING_ROWS).map(Row).find(|row| matrix.could_shift(job, *row))
 }

@@ -7,7 +7,7 @@ use crate::space::discipline::nameable;
 use crate::space::{Discipline, News, Order, ROW, Space};
 use crate::{
     Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PolicyParams,
-    PriorityUse, RowView, SchedTime, Slot,
+    PriorityUse, Row, RowView, SchedTime,
 };
 
 /// Space sharing under a discipline.
@@ -153,14 +153,14 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         self.space.explain_all(self.discipline.passing())
     }
 
-    fn active_slot(&self) -> Option<Slot> {
+    fn active_row(&self) -> Option<Row> {
         self.space.partition().matrix.active()
     }
 
     fn rows(&self) -> Vec<RowView> {
         // The row of suspended jobs never runs.
         let mut rows = self.space.partition().matrix.view();
-        rows.retain(|row| row.slot == ROW);
+        rows.retain(|row| row.number == ROW);
         rows
     }
 

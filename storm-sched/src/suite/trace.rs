@@ -21,7 +21,7 @@ pub struct Coverage {
     /// The number of rows activated.
     pub activations: usize,
     /// How often a job got other rows.
-    pub slot_changes: usize,
+    pub row_changes: usize,
     /// How often a job moved to other PEs.
     pub migrations: usize,
     /// The number of events refused.
@@ -58,7 +58,7 @@ impl Trace {
     pub(super) fn push(&mut self, event: Event, actions: Vec<Action>, world: &World) {
         self.steps.push((event, actions));
         self.longest_queue = self.longest_queue.max(world.queue.len());
-        self.most_rows = self.most_rows.max(world.live_slots().len());
+        self.most_rows = self.most_rows.max(world.live_rows().len());
     }
 }
 
@@ -69,7 +69,7 @@ impl Coverage {
             match action {
                 Action::Start { .. } => self.starts += 1,
                 Action::Activate { .. } => self.activations += 1,
-                Action::SetSlots { .. } => self.slot_changes += 1,
+                Action::SetRows { .. } => self.row_changes += 1,
                 Action::Migrate { .. } => self.migrations += 1,
                 Action::Preempt { .. } => self.preemptions += 1,
                 Action::Resume { .. } => self.resumptions += 1,

@@ -323,8 +323,8 @@ impl Workload {
     }
 }
 
-/// The preemption among jobs. Of six jobs, one has no quality, three can be preempted, each in
-/// another mode, one preempts these three, and one preempts all.
+/// The preemption among six jobs: one has no quality, three can be preempted, each in another mode,
+/// one preempts these three, and one preempts all.
 fn precedence(job: JobId) -> Option<Precedence> {
     let (number, modes) =
         (job.0 % 6, [PreemptMode::Suspend, PreemptMode::Requeue, PreemptMode::Cancel]);

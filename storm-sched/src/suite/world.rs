@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, PreemptMode,
-    Reservation, SchedTime, Slot, feasible,
+    Reservation, Row, SchedTime, feasible,
 };
 
 /// A job that was started and has not ended.
@@ -19,21 +19,21 @@ pub struct Running {
     /// Where the job runs.
     pub placement: Placement,
     /// The job's home row.
-    pub slot: Slot,
+    pub row: Row,
     /// The other rows in which the job runs.
-    pub alternates: BTreeSet<Slot>,
+    pub alternates: BTreeSet<Row>,
 }
 
 impl Running {
     /// Whether the job runs while this row is active.
     #[must_use]
-    pub fn runs_in(&self, slot: Slot) -> bool {
-        self.slot == slot || self.alternates.contains(&slot)
+    pub fn runs_in(&self, row: Row) -> bool {
+        self.row == row || self.alternates.contains(&row)
     }
 
     /// The job's rows, the home row first.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        std::iter::once(self.slot).chain(self.alternates.iter().copied())
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        std::iter::once(self.row).chain(self.alternates.iter().copied())
     }
 }
 
@@ -53,7 +53,7 @@ pub struct World {
     /// The jobs that hold PEs and are being ended for others.
     pub ending: BTreeSet<JobId>,
     /// The row that runs.
-    pub active: Option<Slot>,
+    pub active: Option<Row>,
     /// The reservations that were not taken back, ended or not.
     pub reservations: Vec<Reservation>,
 }
@@ -111,21 +111,21 @@ impl World {
         }
         for action in actions {
             match action {
-                Action::Start { job, placement, slot } => self.start(*job, placement, *slot),
-                Action::SetSlots { job, home, alternates } => {
+                Action::Start { job, placement, row } => self.start(*job, placement, *row),
+                Action::SetRows { job, home, alternates } => {
                     if let Some(running) = self.running.get_mut(job) {
-                        running.slot = *home;
+                        running.row = *home;
                         running.alternates = alternates.iter().copied().collect();
                     }
                 }
-                Action::Migrate { job, placement, slot } => {
+                Action::Migrate { job, placement, row } => {
                     if let Some(running) = self.running.get_mut(job) {
                         running.placement = placement.clone();
-                        running.slot = *slot;
+                        running.row = *row;
                         running.alternates.clear();
                     }
                 }
-                Action::Activate { slot } => self.active = Some(*slot),
+                Action::Activate { row } => self.active = Some(*row),
                 Action::Preempt { job, mode: PreemptMode::Suspend, .. } => {
                     self.stop(*job);
                 }
@@ -159,10 +159,10 @@ impl World {
         turns.filter(|turn| *turn > now).min()
     }
 
-    /// The slots that jobs live in.
+    /// The rows that jobs live in.
     #[must_use]
-    pub fn live_slots(&self) -> BTreeSet<Slot> {
-        self.running.values().map(|running| running.slot).collect()
+    pub fn live_rows(&self) -> BTreeSet<Row> {
+        self.running.values().map(|running| running.row).collect()
     }
 
     /// The jobs with ranks on a node.
@@ -192,10 +192,10 @@ impl World {
                 }
                 self.sort_queue();
             }
-            Event::Restore { request, placement, slot, .. } => {
+            Event::Restore { request, placement, row, .. } => {
                 let (request, placement) = (request.clone(), placement.clone());
                 let alternates = BTreeSet::new();
-                let running = Running { request, placement, slot: *slot, alternates };
+                let running = Running { request, placement, row: *row, alternates };
                 self.running.insert(running.request.id, running);
             }
             Event::Finished(job) => {
@@ -222,8 +222,8 @@ impl World {
     }
 
     fn active_if_live(&mut self) {
-        let live = self.live_slots();
-        self.active = self.active.filter(|slot| live.contains(slot));
+        let live = self.live_rows();
+        self.active = self.active.filter(|row| live.contains(row));
     }
 
     fn sort_queue(&mut self) {
@@ -239,10 +239,10 @@ impl World {
         self.machine.set_state(node, state);
     }
 
-    fn start(&mut self, job: JobId, placement: &Placement, slot: Slot) {
+    fn start(&mut self, job: JobId, placement: &Placement, row: Row) {
         let Some(at) = self.queue.iter().position(|request| request.id == job) else { return };
         let request = self.queue.remove(at);
         let (placement, alternates) = (placement.clone(), BTreeSet::new());
-        self.running.insert(job, Running { request, placement, slot, alternates });
+        self.running.insert(job, Running { request, placement, row, alternates });
     }
 }

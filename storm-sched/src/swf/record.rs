@@ -38,7 +38,7 @@ const NAMES: [&str; FIELDS] = [
 
 /// A job as the log has it. In every field, -1 means "unknown".
 ///
-/// Times are whole seconds, as the format says. If a log has a fraction there, it is cut off.
+/// Times are whole seconds, as in the format. If a log has a fraction there, it is cut off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwfRecord {
     /// 1: the job's number.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use storm_sched::policies::Gang;
 use storm_sched::{
     Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, Packing, Policy,
-    PolicyParams, Quantum, SchedTime, Slot,
+    PolicyParams, Quantum, Row, SchedTime,
 };
 
 /// Gang scheduling on 8 PEs with slices of a second.
@@ -31,7 +31,7 @@ fn submit(gang: &mut Gang, at_s: u64, request: JobRequest) -> Vec<(u64, u32)> {
     let actions = gang.handle(SchedTime::from_secs(at_s), Event::Submit(request));
     gang.check().unwrap();
     let start = |action: &Action| match action {
-        Action::Start { job, slot: Slot(slot), .. } => Some((job.0, *slot)),
+        Action::Start { job, row: Row(row), .. } => Some((job.0, *row)),
         _ => None,
     };
     actions.iter().filter_map(start).collect()

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use storm_sched::{
     Fit, JobId, JobRequest, Machine, Matrix, MatrixError, MplLimit, NodeIndex, NodeState, Pe,
-    Placement, Slot,
+    Placement, Row,
 };
 
 fn matrix(nodes: u32, pes: u32, rows: u32) -> Matrix {
@@ -15,8 +15,8 @@ fn request(job: u64, procs: u32) -> JobRequest {
     JobRequest::new(JobId(job), procs)
 }
 
-fn place(matrix: &mut Matrix, job: u64, procs: u32, slot: u32) -> Option<Vec<u32>> {
-    let placement = matrix.place(&request(job, procs), Slot(slot), Fit::Block)?;
+fn place(matrix: &mut Matrix, job: u64, procs: u32, row: u32) -> Option<Vec<u32>> {
+    let placement = matrix.place(&request(job, procs), Row(row), Fit::Block)?;
     matrix.check().unwrap();
     Some(placement.pes().iter().map(|pe| pe.0).collect())
 }
@@ -52,7 +52,7 @@ fn exact_nodes_get_blocks_that_differ_by_one_rank() {
     let machine = Machine::new([("a", 2), ("b", 4), ("c", 1), ("d", 4), ("e", 2)]).unwrap();
     let mut matrix = Matrix::new(machine, MplLimit::ONE);
     let request = request(1, 8).with_nodes(3);
-    let placement = matrix.place(&request, Slot(0), Fit::Block).unwrap();
+    let placement = matrix.place(&request, Row(0), Fit::Block).unwrap();
     let blocks: Vec<_> = placement.shares().iter().map(|s| (s.node.0, s.ranks)).collect();
     assert_eq!(blocks, [(0, 2), (1, 3), (3, 3)]);
     matrix.check().unwrap();
@@ -61,14 +61,14 @@ fn exact_nodes_get_blocks_that_differ_by_one_rank() {
 #[test]
 fn deleted_rows_are_opened_again_lowest_first() {
     let mut matrix = matrix(1, 2, 3);
-    for (job, slot) in [(1, 0), (2, 1), (3, 2)] {
-        place(&mut matrix, job, 2, slot).unwrap();
+    for (job, row) in [(1, 0), (2, 1), (3, 2)] {
+        place(&mut matrix, job, 2, row).unwrap();
     }
-    assert_eq!(matrix.vacant_slot(), None);
+    assert_eq!(matrix.vacant_row(), None);
     matrix.release(JobId(2)).unwrap();
-    assert_eq!(matrix.vacant_slot(), Some(Slot(1)));
+    assert_eq!(matrix.vacant_row(), Some(Row(1)));
     matrix.release(JobId(1)).unwrap();
-    assert_eq!(matrix.vacant_slot(), Some(Slot(0)));
+    assert_eq!(matrix.vacant_row(), Some(Row(0)));
     assert_eq!(place(&mut matrix, 4, 2, 3), None, "beyond the limit");
 }
 
@@ -81,20 +81,20 @@ fn a_running_job_is_taken_over_where_it_is_or_not_at_all() {
     };
     let odd = on(&matrix, &[1, 2]);
     matrix.set_node_state(NodeIndex(1), NodeState::Down);
-    matrix.restore(&first, &odd, Slot(1)).unwrap();
+    matrix.restore(&first, &odd, Row(1)).unwrap();
     matrix.check().unwrap();
-    let mut refused = |request: &JobRequest, placement: &Placement, slot| {
-        matrix.restore(request, placement, Slot(slot)).unwrap_err()
+    let mut refused = |request: &JobRequest, placement: &Placement, row| {
+        matrix.restore(request, placement, Row(row)).unwrap_err()
     };
     assert_eq!(refused(&first, &odd, 0), MatrixError::JobPresent(JobId(1)));
-    assert_eq!(refused(&second, &odd, 1), MatrixError::ColumnsTaken(Slot(1)));
-    let no_slot = MatrixError::NoSuchSlot { slot: Slot(2), limit: 2 };
-    assert_eq!(refused(&second, &odd, 2), no_slot);
+    assert_eq!(refused(&second, &odd, 1), MatrixError::ColumnsTaken(Row(1)));
+    let no_row = MatrixError::NoSuchRow { row: Row(2), limit: 2 };
+    assert_eq!(refused(&second, &odd, 2), no_row);
     let other_size = MatrixError::OtherSize { asked: 3, placed: 2 };
     assert_eq!(refused(&request(3, 3), &odd, 0), other_size);
     let larger = Machine::uniform(3, 2).unwrap();
     let beyond = Placement::new(&larger, vec![Pe(0), Pe(5)]).unwrap();
-    assert_eq!(refused(&second, &beyond, 0), MatrixError::ColumnsTaken(Slot(0)));
+    assert_eq!(refused(&second, &beyond, 0), MatrixError::ColumnsTaken(Row(0)));
     matrix.check().unwrap();
     matrix.release(JobId(1)).unwrap();
     matrix.check().unwrap();
@@ -104,8 +104,8 @@ fn a_running_job_is_taken_over_where_it_is_or_not_at_all() {
 /// One operation on a matrix.
 #[derive(Debug, Clone)]
 enum Op {
-    Place { procs: u32, slot: u32, fit: Fit },
-    Spread { procs: u32, nodes: u32, slot: u32 },
+    Place { procs: u32, row: u32, fit: Fit },
+    Spread { procs: u32, nodes: u32, row: u32 },
     Release(usize),
     Node { node: u32, state: NodeState },
     Advance,
@@ -117,9 +117,9 @@ fn ops() -> impl Strategy<Value = Op> {
     let up_or_not =
         prop_oneof![Just(NodeState::Up), Just(NodeState::Down), Just(NodeState::Drained)];
     prop_oneof![
-        3 => (1..30u32, 0..4u32, fit).prop_map(|(procs, slot, fit)| Op::Place { procs, slot, fit }),
+        3 => (1..30u32, 0..4u32, fit).prop_map(|(procs, row, fit)| Op::Place { procs, row, fit }),
         1 => (1..30u32, 1..8u32, 0..4u32)
-            .prop_map(|(procs, nodes, slot)| Op::Spread { procs, nodes, slot }),
+            .prop_map(|(procs, nodes, row)| Op::Spread { procs, nodes, row }),
         3 => any::<prop::sample::Index>().prop_map(|index| Op::Release(index.index(8))),
         2 => (0..8u32, up_or_not).prop_map(|(node, state)| Op::Node { node, state }),
         1 => Just(Op::Advance),
@@ -136,22 +136,22 @@ proptest! {
         let mut matrix = Matrix::new(machine, MplLimit::try_from(3).unwrap());
         let mut next_job = 0;
         // The rows in the order in which they last ran, or became live.
-        let mut waiting: Vec<Slot> = Vec::new();
+        let mut waiting: Vec<Row> = Vec::new();
         for op in ops {
             next_job += 1;
             let before: Vec<JobId> = matrix.jobs().collect();
             match op {
-                Op::Place { procs, slot, fit } => {
-                    let free = matrix.row(Slot(slot)).map(storm_sched::Row::free_pes);
+                Op::Place { procs, row, fit } => {
+                    let free = matrix.row(Row(row)).map(storm_sched::MatrixRow::free_pes);
                     let free = free.unwrap_or_else(|| matrix.machine().usable_pes());
-                    let placed = matrix.place(&request(next_job, procs), Slot(slot), fit);
-                    if fit != Fit::Block && slot < 3 {
+                    let placed = matrix.place(&request(next_job, procs), Row(row), fit);
+                    if fit != Fit::Block && row < 3 {
                         prop_assert_eq!(placed.is_some(), procs <= free);
                     }
                 }
-                Op::Spread { procs, nodes, slot } => {
+                Op::Spread { procs, nodes, row } => {
                     let request = request(next_job, procs.max(nodes)).with_nodes(nodes);
-                    let placed = matrix.place(&request, Slot(slot), Fit::Block);
+                    let placed = matrix.place(&request, Row(row), Fit::Block);
                     prop_assert!(placed.is_none_or(|placement| placement.node_count() == nodes));
                 }
                 Op::Release(index) => {
@@ -162,16 +162,16 @@ proptest! {
                     matrix.set_node_state(NodeIndex(node), state);
                 }
                 Op::Advance => {
-                    if let Some(slot) = matrix.active() {
-                        waiting.retain(|waits| *waits != slot);
-                        waiting.push(slot);
+                    if let Some(row) = matrix.active() {
+                        waiting.retain(|waits| *waits != row);
+                        waiting.push(row);
                     }
                     prop_assert_eq!(matrix.advance(), waiting.first().copied());
                 }
             }
-            let live: Vec<Slot> = matrix.rows().map(storm_sched::Row::slot).collect();
-            waiting.retain(|slot| live.contains(slot));
-            waiting.extend(live.into_iter().filter(|slot| !waiting.contains(slot)).collect::<Vec<_>>());
+            let live: Vec<Row> = matrix.rows().map(storm_sched::MatrixRow::number).collect();
+            waiting.retain(|row| live.contains(row));
+            waiting.extend(live.into_iter().filter(|row| !waiting.contains(row)).collect::<Vec<_>>());
             matrix.check().unwrap();
         }
     }

@@ -2,10 +2,10 @@
 
 use storm_sched::{
     Fit, JobId, JobRequest, Machine, Matrix, MatrixError, MplLimit, NodeMemory, NodeSpec, Pe,
-    Placement, Slot,
+    Placement, Row,
 };
 
-const ROW: Slot = Slot(0);
+const ROW: Row = Row(0);
 
 /// Nodes of 4, 2 and 4 PEs; the last has feature gpu.
 fn matrix(rows: u32) -> Matrix {
@@ -56,7 +56,7 @@ fn nodes_of_a_job_alone_are_held_whole() {
     assert_eq!(dealt(&placed), [(0, vec![0, 1, 2, 3]), (1, vec![4])]);
     assert_eq!(matrix.columns(JobId(2)).map(|columns| columns.len()), Some(6));
     assert_eq!(matrix.place(&request(3, 4), ROW, Fit::Exact), None, "3 PEs are left");
-    assert!(matrix.place(&request(3, 4), Slot(1), Fit::Exact).is_some(), "rows take turns");
+    assert!(matrix.place(&request(3, 4), Row(1), Fit::Exact).is_some(), "rows take turns");
     matrix.check().unwrap();
     // A restarted manager gives the job its whole nodes back.
     matrix.release(JobId(2));
@@ -75,13 +75,13 @@ fn memory_is_held_over_all_rows_until_the_job_is_gone() {
     let per_node = |job, bytes| request(job, 1).with_node_memory(NodeMemory::Bytes(bytes));
     let node_of = |placed: Option<Placement>| placed.map(|placed| dealt(&placed)[0].0);
     assert_eq!(node_of(matrix.place(&per_node(1, 8), ROW, Fit::Block)), Some(0));
-    assert_eq!(node_of(matrix.place(&per_node(2, 8), Slot(1), Fit::Block)), Some(1));
-    assert_eq!(node_of(matrix.place(&per_node(3, 15), Slot(1), Fit::Block)), Some(2));
-    assert_eq!(node_of(matrix.place(&per_node(4, 6), Slot(2), Fit::Block)), None);
+    assert_eq!(node_of(matrix.place(&per_node(2, 8), Row(1), Fit::Block)), Some(1));
+    assert_eq!(node_of(matrix.place(&per_node(3, 15), Row(1), Fit::Block)), Some(2));
+    assert_eq!(node_of(matrix.place(&per_node(4, 6), Row(2), Fit::Block)), None);
     let all = request(5, 1).with_node_memory(NodeMemory::Whole);
-    assert_eq!(matrix.place(&all, Slot(2), Fit::Block), None);
+    assert_eq!(matrix.place(&all, Row(2), Fit::Block), None);
     matrix.release(JobId(2));
-    assert_eq!(node_of(matrix.place(&all, Slot(2), Fit::Block)), Some(1));
+    assert_eq!(node_of(matrix.place(&all, Row(2), Fit::Block)), Some(1));
     // Two processes have two PEs each at 2 bytes a PE: 4 bytes a process, and 5 are free on c.
     let per_pe = request(6, 1).with_pes_per_proc(2).with_memory(2);
     assert_eq!(node_of(matrix.place(&per_pe, ROW, Fit::Block)), Some(2));

@@ -9,7 +9,7 @@ use storm_sched::suite::{self, Coverage, Invariant, Workload};
 use storm_sched::{
     Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, NodeIndex, Packing, Pe,
     PendingReason, Placement, PolicyParams, Precedence, PreemptMode, QosId, Reservation,
-    ReservationId, SchedTime, Slot, registry,
+    ReservationId, Row, SchedTime, registry,
 };
 
 /// The number of runs of each policy, without reservations and with them.
@@ -121,7 +121,7 @@ fn a_suspended_job_is_taken_over_as_suspended() {
         let mode = Some(PreemptMode::Suspend);
         let precedence = Arc::new(Precedence { qos: QosId(qos), preempts, mode });
         let request = JobRequest::new(JobId(job), 4).with_precedence(precedence);
-        Event::Restore { request, placement: all.clone(), slot: Slot(0), ran: Duration::ZERO }
+        Event::Restore { request, placement: all.clone(), row: Row(0), ran: Duration::ZERO }
     };
     for name in POLICIES {
         let params = PolicyParams::default();
@@ -129,9 +129,9 @@ fn a_suspended_job_is_taken_over_as_suspended() {
         let events =
             vec![restore(1, 1, vec![]), Event::Suspended(JobId(1)), restore(2, 2, vec![QosId(1)])];
         let taken = policy.handle_together(SchedTime::ZERO, events);
-        assert_eq!(taken, [Action::Activate { slot: Slot(0) }], "{name}");
+        assert_eq!(taken, [Action::Activate { row: Row(0) }], "{name}");
         let ended = policy.handle(SchedTime::from_secs(1), Event::Finished(JobId(2)));
-        let expected = [Action::Resume { job: JobId(1) }, Action::Activate { slot: Slot(0) }];
+        let expected = [Action::Resume { job: JobId(1) }, Action::Activate { row: Row(0) }];
         assert_eq!(ended, expected, "{name}");
         policy.check().unwrap();
     }

@@ -11,7 +11,7 @@ use storm_sched::suite::invariants::{
 use storm_sched::suite::{self, Workload};
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, JobRequest, Machine, MplLimit, PendingReason, Policy,
-    PolicyParams, PreemptMode, RowView, SchedTime, Slot,
+    PolicyParams, PreemptMode, Row, RowView, SchedTime,
 };
 
 /// The seeds among which a broken invariant must appear.
@@ -177,8 +177,8 @@ impl Policy for Mutant {
         self.inner.explain_all(now)
     }
 
-    fn active_slot(&self) -> Option<Slot> {
-        self.inner.active_slot()
+    fn active_row(&self) -> Option<Row> {
+        self.inner.active_row()
     }
 
     fn rows(&self) -> Vec<RowView> {

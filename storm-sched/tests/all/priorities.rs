@@ -117,8 +117,9 @@ proptest! {
                 .map(|&job| (job, policy.estimate(now, job).expect("every job has a promise")))
                 .collect();
             if running.values().any(|(end_s, _)| *end_s == now_s) {
-                // By the estimates a job ends in this instant, but the policy has not been told. A
-                // job whose promised start is this instant is due on its PEs, and keeps its place.
+                // By the estimates a job ends in this instant, but the policy has not got the
+                // event. A job whose promised start is this instant is due on its PEs, and keeps
+                // its place.
                 promised.sort_by_key(|&(_, start)| start != now);
             }
             let order: Vec<JobId> = promised.iter().map(|&(job, _)| job).collect();

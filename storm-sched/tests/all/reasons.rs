@@ -1,6 +1,6 @@
 //! The texts that users get when they ask why a job does not run.
 
-use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::policies::{Fcfs, Gang, Sjf};
 use storm_sched::{
     Event, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeMemory, NodeSpec, Policy,
     PolicyParams, SchedTime,
@@ -78,7 +78,7 @@ fn the_reason_of_a_job_for_exact_nodes_counts_nodes() {
     submit_nodes(&mut policy, 2, 12, 3);
     assert_eq!(
         why(&policy, 2).1,
-        "the matrix is full at 1 row (multiprogramming limit), and the roomiest, slot 0, has \
+        "the matrix is full at 1 row (multiprogramming limit), and the roomiest, row 0, has \
          2 of the 3 nodes with 4 free PEs needed"
     );
 }
@@ -93,7 +93,7 @@ fn a_full_matrix_is_named_with_its_roomiest_row() {
         why(&policy, 3),
         (
             "Resources",
-            "the matrix is full at 2 rows (multiprogramming limit), and the roomiest, slot 1, \
+            "the matrix is full at 2 rows (multiprogramming limit), and the roomiest, row 1, \
              has 4 of the 8 free PEs needed"
                 .to_owned()
         )
@@ -124,6 +124,23 @@ fn nodes_that_are_down_are_named() {
         policy.handle(NOW, Event::NodeUp(NodeIndex(8)));
         assert_eq!(policy.running(), [JobId(1)]);
     }
+}
+
+#[test]
+fn a_refused_node_is_named_as_refused_also_behind_a_shorter_job() {
+    let machine = Machine::uniform(2, 4).unwrap();
+    let mut policy = Sjf::new(machine, &PolicyParams::default());
+    policy.handle(NOW, Event::NodeDrained(NodeIndex(1)));
+    for job in [1, 2] {
+        submit(&mut policy, job, 8);
+    }
+    let mut reason = policy.explain(NOW, JobId(2)).expect("the job waits");
+    reason.mark_refused(|node| node == "n2");
+    assert_eq!(
+        reason.to_string(),
+        "n2 is refused: 4 of the 8 PEs asked for are up; job 1 is ahead in the queue by shorter \
+         time limits"
+    );
 }
 
 #[test]

@@ -7,11 +7,11 @@ use storm_sched::policies::Fcfs;
 use storm_sched::suite::Workload;
 use storm_sched::suite::invariants::{Invariant, NothingStarves, ReasonsTrue, ReservationsKept};
 use storm_sched::{
-    Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, RowView, SchedTime,
-    Slot, suite,
+    Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, Row, RowView,
+    SchedTime, suite,
 };
 
-/// Seeds to look for a broken invariant in.
+/// Seeds in which to search for a broken invariant.
 const SEEDS: std::ops::Range<u64> = 0..40;
 
 /// A mistake that a policy could make.
@@ -87,8 +87,8 @@ impl Policy for Mutant {
         jobs.filter_map(|job| Some((job, self.explain(now, job)?))).collect()
     }
 
-    fn active_slot(&self) -> Option<Slot> {
-        self.inner.active_slot()
+    fn active_row(&self) -> Option<Row> {
+        self.inner.active_row()
     }
 
     fn rows(&self) -> Vec<RowView> {

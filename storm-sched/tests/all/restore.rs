@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use storm_sched::suite::{self, Workload, World};
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, MplLimit, Policy, PolicyParams, SchedTime, Slot,
+    Action, Event, JobId, JobRequest, Machine, MplLimit, Policy, PolicyParams, Row, SchedTime,
     registry,
 };
 
@@ -38,12 +38,12 @@ fn running_jobs_keep_their_places_and_waiting_jobs_their_order() {
                 let restore = Event::Restore {
                     request: running.request.clone(),
                     placement: running.placement.clone(),
-                    slot: running.slot,
+                    row: running.row,
                     ran: Duration::ZERO,
                 };
                 let actions = new.handle(SchedTime::ZERO, restore);
                 let moves = |action: &Action| match action {
-                    Action::Activate { .. } | Action::SetSlots { .. } => false,
+                    Action::Activate { .. } | Action::SetRows { .. } => false,
                     Action::Start { .. }
                     | Action::Preempt { .. }
                     | Action::Resume { .. }
@@ -82,10 +82,10 @@ fn a_job_that_cannot_be_taken_over_is_refused_and_nothing_changes() {
     let Some(Action::Start { placement, .. }) = started.into_iter().next() else {
         panic!("the machine is empty");
     };
-    for (job, slot) in [(1, Slot(0)), (2, Slot(0)), (3, Slot(1))] {
+    for (job, row) in [(1, Row(0)), (2, Row(0)), (3, Row(1))] {
         let request = JobRequest::new(JobId(job), 4);
         let ran = Duration::ZERO;
-        let restore = Event::Restore { request, placement: placement.clone(), slot, ran };
+        let restore = Event::Restore { request, placement: placement.clone(), row, ran };
         let actions = policy.handle(SchedTime::ZERO, restore);
         assert!(matches!(actions[..], [Action::Refused(_)]), "{actions:?}");
     }
@@ -104,12 +104,12 @@ fn the_time_already_run_counts_in_the_estimate() {
         let params = PolicyParams { mpl_limit: MplLimit::ONE, ..PolicyParams::default() };
         let mut old = registry::by_name(name, machine.clone(), &params).unwrap();
         let started = old.handle(SchedTime::ZERO, Event::Submit(limited(1, 4, 600)));
-        let Some(Action::Start { placement, slot, .. }) = started.into_iter().next() else {
+        let Some(Action::Start { placement, row, .. }) = started.into_iter().next() else {
             panic!("{name} does not start it");
         };
         let mut new = registry::by_name(name, machine, &params).unwrap();
         let (request, ran) = (limited(1, 4, 600), Duration::from_secs(500));
-        new.handle(now, Event::Restore { request, placement, slot, ran });
+        new.handle(now, Event::Restore { request, placement, row, ran });
         new.handle(now, Event::Submit(limited(2, 4, 600)));
         let start = new.estimate(now, JobId(2)).expect("its start is known");
         // Shared time is rounded up to slices.

@@ -12,7 +12,7 @@ use storm_sched::suite::invariants::{
 };
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, MplLimit, Pe, PendingReason, Placement,
-    Policy, PolicyParams, RowView, SchedTime, Slot, suite,
+    Policy, PolicyParams, Row, RowView, SchedTime, suite,
 };
 
 /// A mistake that a policy could make.
@@ -45,7 +45,7 @@ enum Bug {
     /// The policy names another row as active.
     LiesAboutActiveRow,
     /// Guests are neither added nor removed.
-    ForgetsSlots,
+    ForgetsRows,
     /// Jobs run in all rows.
     RunsEverywhere,
     /// Memory is ignored.
@@ -95,13 +95,13 @@ impl Mutant {
                 }
             }
             Bug::SwallowsErrors => actions.retain(|action| !matches!(action, Action::Refused(_))),
-            Bug::ForgetsSlots => {
-                actions.retain(|action| !matches!(action, Action::SetSlots { .. }));
+            Bug::ForgetsRows => {
+                actions.retain(|action| !matches!(action, Action::SetRows { .. }));
             }
             Bug::RunsEverywhere => {
                 for action in &mut actions {
-                    if let Action::SetSlots { home, alternates, .. } = action {
-                        *alternates = (0..3).map(Slot).filter(|slot| slot != home).collect();
+                    if let Action::SetRows { home, alternates, .. } = action {
+                        *alternates = (0..3).map(Row).filter(|row| row != home).collect();
                     }
                 }
             }
@@ -155,9 +155,9 @@ impl Policy for Mutant {
         self.inner.explain_all(now)
     }
 
-    fn active_slot(&self) -> Option<Slot> {
-        let slot = self.inner.active_slot();
-        if self.bug == Bug::LiesAboutActiveRow { slot.map(|slot| Slot(slot.0 + 1)) } else { slot }
+    fn active_row(&self) -> Option<Row> {
+        let row = self.inner.active_row();
+        if self.bug == Bug::LiesAboutActiveRow { row.map(|row| Row(row.0 + 1)) } else { row }
     }
 
     fn rows(&self) -> Vec<RowView> {
@@ -267,8 +267,8 @@ fn every_job_runs_catches_rows_that_take_turns() {
 }
 
 #[test]
-fn same_state_catches_forgotten_slots() {
-    catches(Bug::ForgetsSlots, || SameState);
+fn same_state_catches_forgotten_rows() {
+    catches(Bug::ForgetsRows, || SameState);
 }
 
 #[test]

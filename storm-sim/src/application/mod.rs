@@ -12,7 +12,7 @@ use wavefront::Grid;
 /// The default number of blocks of cells that a wavefront sends one after the other. It is the same
 /// as sweep3d's `mk` and angle blocks in this repository.
 const DEFAULT_BLOCKS: u32 = 10;
-/// Length of a wavefront's boundary message in bytes, unless said otherwise.
+/// Default length of a wavefront's boundary message in bytes.
 const DEFAULT_MESSAGE_BYTES: u64 = 4096;
 
 fn default_blocks() -> u32 {
@@ -118,7 +118,7 @@ impl Application {
         }
     }
 
-    /// The life of one rank.
+    /// The script of one rank.
     pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
         match self {
             Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),

@@ -270,7 +270,7 @@ mod tests {
 
     const PES: u32 = 4;
 
-    /// Job 1 with two ranks on each of the first two nodes; `requeue` says whether it may be queued
+    /// Job 1 with two ranks on each of the first two nodes; `requeue` is true if it may be queued
     /// again.
     fn running(requeue: bool) -> Untouched {
         let mut invariant = Untouched::default();
@@ -309,7 +309,7 @@ mod tests {
         let mut edited = Configuration::even(3, PES, 1);
         edited.nodes.remove(0);
         invariant.note(&Fact::Configured(&edited)).unwrap();
-        // The node's return says nothing about its ranks.
+        // The node's return has no information about its ranks.
         invariant.note(&Fact::Configured(&Configuration::even(3, PES, 1))).unwrap();
         invariant.note(&Fact::Journal(JobId(1), &lost())).unwrap();
     }

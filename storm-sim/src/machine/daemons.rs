@@ -29,7 +29,7 @@ pub(super) struct Life {
     pub(super) nodes: RefCell<BTreeMap<NodeId, NodeLife>>,
 }
 
-/// The present life of a node.
+/// The present incarnation of a node.
 pub(super) struct NodeLife {
     pub(super) host: ModelledHost<SimRuntime>,
     /// The node's manager, while it runs.

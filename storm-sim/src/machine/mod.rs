@@ -415,7 +415,7 @@ impl Machine {
         }
     }
 
-    /// Kills the Machine Manager. The nodes keep their jobs and look for the next one.
+    /// Kills the Machine Manager. The nodes keep their jobs and try to find the next one.
     pub fn kill_manager(&self) {
         self.inner.manager_up.set(false);
         if let Some(life) = &*self.inner.life.borrow() {

@@ -119,9 +119,10 @@ impl NodeDaemon {
 pub(super) enum Entry {
     /// The node manager has joined.
     Joined(SimPrimitives),
-    /// It looks for a manager. The node has nothing of an earlier incarnation.
+    /// The node manager tries to find a manager. The node has nothing of an earlier incarnation.
     New,
-    /// It looks for a manager, with the ranks that the previous node manager left.
+    /// The node manager tries to find a manager, with the ranks that the previous node manager
+    /// left.
     Again,
 }
 

@@ -1,5 +1,5 @@
-//! The node managers of a machine. They outlive the manager and look for the next one. They can end
-//! and start again while their node continues.
+//! The node managers of a machine. They outlive the manager and try to find the next one. They can
+//! end and start again while their node continues.
 
 use super::Machine;
 use super::daemons::{Life, NodeLife};
@@ -22,13 +22,13 @@ pub enum NodeManagerEnd {
     /// The node manager is killed with unread bytes, so its host resets its link.
     Reset,
     /// The node manager is asked to end (SIGTERM). It is killed instead in three cases: it is
-    /// frozen, it still looks for its first manager, or its jobs end with it.
+    /// frozen, it still tries to find its first manager, or its jobs end with it.
     Asked,
 }
 
 impl Machine {
     /// Starts a node and its node manager. Given its end of the network, the node manager has
-    /// joined the cluster; otherwise it looks for a manager that knows it.
+    /// joined the cluster; otherwise it tries to find a manager that knows it.
     pub(super) fn start_node(&self, life: &Life, node: NodeId, joined: Option<SimPrimitives>) {
         self.inner.refused.borrow_mut().remove(&node);
         self.inner.absences.joined(node);
@@ -111,8 +111,8 @@ impl Machine {
         life.as_ref().and_then(|life| life.host(node)).is_some_and(|host| host.has_manager())
     }
 
-    /// Starts a node manager on a node whose last one has ended. The new one looks for a manager
-    /// that knows the node.
+    /// Starts a node manager on a node whose last one has ended. The new one tries to find a
+    /// manager that knows the node.
     pub fn start_node_manager(&self, node: NodeId) {
         let life = self.inner.life.borrow();
         let Some(life) = &*life else { return };

@@ -195,7 +195,7 @@ impl Scenario {
     /// Whether it can be run.
     ///
     /// # Errors
-    /// [`ScenarioError`] says why not.
+    /// [`ScenarioError`], with the reason.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.check_bounds()?;
         let config = self.config(self.seed)?;

@@ -8,7 +8,8 @@ use storm_primitives::{NodeId, Runtime};
 /// The pause between two checks whether the last node manager has ended. When it has, the next one
 /// starts, as under systemd.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
-/// The most checks. Even a node manager that looks for a manager ends sooner when it is asked to.
+/// The most checks. Even a node manager that tries to find a manager ends sooner after the request
+/// to end.
 const LOOKS_MAX: u32 = 20;
 
 /// Ends the node manager of a random node, in one of the three ways. The next one starts within

@@ -1,8 +1,8 @@
-//! Reads our standard input for the job, on a thread of its own: a read from a terminal cannot be
-//! cancelled, and must not delay the end.
+//! Reads our standard input for the job, on a thread of its own, because a read from a terminal
+//! cannot be cancelled and must not delay the end.
 //!
-//! Only the real end of the input is passed on as its end. A job that mistook a part of its input
-//! for the whole would end COMPLETED, with a wrong result.
+//! Only the real end of the input is passed on as its end. A job that takes a part of its input for
+//! the whole would end COMPLETED with a wrong result.
 
 use super::signals::is_ignored;
 use crate::standard_streams::StandardInput;
@@ -22,8 +22,8 @@ use storm_rm::InputSpec;
 
 /// Bytes sent at a time: as much as an event of output holds.
 const BLOCK_BYTES: usize = 32 << 10;
-/// How often to check whether our terminal has put us into its foreground. `fg` sends a signal only
-/// to stopped processes.
+/// How often to check whether the terminal has put this process into its foreground. `fg` sends a
+/// signal only to stopped processes.
 const FOREGROUND_LOOK: Duration = Duration::from_millis(100);
 
 /// The input of a job.
@@ -61,7 +61,7 @@ impl Input {
                 let (complain, trouble) = async_channel::bounded(1);
                 thread::spawn(move || {
                     if let Err(trouble) = read_all(&sender) {
-                        // Nobody listens if the job is over.
+                        // If the job is over, no receiver is left.
                         let _ = complain.send_blocking(trouble);
                     }
                 });
@@ -135,7 +135,7 @@ enum Source {
 
 impl Source {
     fn terminal() -> Source {
-        // Ctrl-Z and `bg` may come between a look at the foreground and the end of a read. With
+        // Ctrl-Z and `bg` may come between a check of the foreground and the end of a read. With
         // SIGTTIN blocked, the read then fails with EIO (tty_ioctl(4)) instead of stopping us.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTIN);
@@ -167,7 +167,7 @@ fn read_terminal(buffer: &mut [u8]) -> Result<usize, Trouble> {
             }
             Err(_) if is_in_background() => {}
             Err(_) if has_hung_up() || failed_in_foreground => return hang_up(),
-            // `fg` came between the read and the look.
+            // `fg` came between the read and the check.
             Err(_) => failed_in_foreground = true,
         }
     }
@@ -183,7 +183,8 @@ fn hang_up() -> Result<usize, Trouble> {
     if is_ignored(Signal::SIGHUP) { Ok(0) } else { Err(Trouble::HungUp) }
 }
 
-/// Whether we are in the background. False for a terminal that is not ours, which may be read.
+/// Whether this process is in the background. False for a terminal that is not ours, which may be
+/// read.
 fn is_in_background() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
 }

@@ -43,7 +43,7 @@ pub(crate) struct Follow {
     pub(crate) form: OutputForm,
     /// Whether a manager that goes away may return at the same address, with the job.
     pub(crate) may_return: bool,
-    /// Whether to say why the job waits, if it waits for more than a moment.
+    /// Whether to report why the job waits, if it waits for more than a moment.
     pub(crate) tell_waiting: bool,
 }
 
@@ -53,8 +53,8 @@ const SAME_INTERRUPTION: Duration = Duration::from_secs(1);
 
 /// Follows a job until it has ended. The first interruption cancels it; after the second, the
 /// caller is to clean up and leave. The job is cancelled as well when its output has no reader any
-/// more, as in `storm run ... | head`. If the manager goes away and `may_return`, its next life is
-/// waited for.
+/// more, as in `storm run ... | head`. If the manager goes away and `may_return`, waits for its
+/// next incarnation.
 pub(crate) async fn follow(
     client: Client,
     what: Follow,
@@ -109,7 +109,7 @@ struct Follower {
     awaiting_ok: Option<u64>,
     /// Whether the job runs. Input that is sent earlier would be lost.
     running: bool,
-    /// Whether the user was told that the job is suspended.
+    /// Whether the user knows that the job is suspended.
     suspended: bool,
     queue_notes: QueueNotes,
     terminal: Terminal,
@@ -168,7 +168,7 @@ impl Follower {
         }
     }
 
-    /// Cancels the job if its output has no reader any more, or cannot be written.
+    /// Cancels the job if its output has no reader left, or cannot be written.
     async fn look_at_reader(&mut self) -> Result<(), Failure> {
         let status = if self.terminal.has_failed() { EXIT_STORM_FAILED } else { EXIT_BROKEN_PIPE };
         if self.terminal.reader_has_left() && self.interrupted.is_none() {
@@ -244,7 +244,7 @@ impl Follower {
         }
     }
 
-    /// Tells the user that the job is suspended, or that it goes on.
+    /// Reports to the user that the job is suspended, or that it continues.
     async fn note_suspension(&mut self, state: JobState, reason: Option<String>) {
         let (job, suspended) = (self.what.job, state == JobState::Suspended);
         match (std::mem::replace(&mut self.suspended, suspended), suspended) {
@@ -277,7 +277,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Cancels a job whose input breaks off: it would take the part for the whole.
+    /// Cancels a job whose input breaks off: the job would take the part for the whole.
     async fn take_trouble(&mut self, trouble: Trouble) -> Result<(), Failure> {
         let status = match trouble {
             Trouble::HungUp => EXIT_HUNG_UP,

@@ -1,4 +1,4 @@
-//! Tells a waiting user why the job waits. The manager is asked after a moment, and now and then
+//! Reports to a waiting user why the job waits. Asks the manager after a moment, and regularly
 //! later.
 
 use crate::output;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use storm_mm::api::{Explanation, JobState};
 use tokio::time::{Instant, sleep_until};
 
-/// Most jobs start within this time, and nothing is said about them.
+/// Most jobs start within this time, and no reason is shown for them.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two questions. A manager may have thousands of waiting clients, and a person reads
 /// only a line.
@@ -16,7 +16,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Decides when to ask the manager, and which answers to show.
 #[derive(Debug)]
 pub(crate) struct QueueNotes {
-    /// Whether anybody is to be told.
+    /// Whether reasons are shown.
     wanted: bool,
     /// Time of the next question; `None` while the job does not wait.
     next: Option<Instant>,
@@ -41,7 +41,7 @@ impl QueueNotes {
         }
     }
 
-    /// Completes when an explanation should be asked for; never if there is nothing to tell. May be
+    /// Completes when an explanation should be asked for; never if no reason is to be shown. May be
     /// dropped and called again.
     pub(crate) async fn due(&self) {
         match self.next {
@@ -50,7 +50,7 @@ impl QueueNotes {
         }
     }
 
-    /// Takes note that an explanation was asked for.
+    /// Records that an explanation was requested.
     pub(crate) fn asked(&mut self) {
         self.next = Some(Instant::now() + AGAIN);
     }

@@ -8,7 +8,7 @@ use crate::manager::Manager;
 use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
 
-/// How long to wait for its return. A restart takes a second, and a user at a terminal should hear
+/// How long to wait for its return. A restart takes a second, and a user at a terminal should learn
 /// soon.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
 /// Pause between two attempts to connect.
@@ -68,7 +68,7 @@ impl Follower {
         let job = self.what.job;
         self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;
         if self.interrupted.is_some() {
-            // The former manager may not have heard of the cancellation.
+            // The former manager may not have received the cancellation.
             let cancel =
                 ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             self.requests.send(cancel).await?;

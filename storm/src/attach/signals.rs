@@ -49,7 +49,7 @@ impl Interrupts {
 /// 128 + SIGHUP.
 pub(super) const EXIT_HUNG_UP: u8 = 129;
 
-/// Whether this process ignores a signal, as its parent wanted (proc_pid_status(5)).
+/// Whether this process ignores a signal, as its parent requested (proc_pid_status(5)).
 pub(super) fn is_ignored(signal: Number) -> bool {
     let status = Process::myself().and_then(|own| own.status());
     status.is_ok_and(|status| status.sigign & (1 << (signal as i32 - 1)) != 0)

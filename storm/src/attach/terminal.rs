@@ -1,7 +1,7 @@
 //! Writes the job's output and errors to ours.
 //!
-//! Output that arrives together is written together: programs write to pipes in pieces of 4 KiB,
-//! and each write here goes through another thread.
+//! Output that arrives together is written together, because programs write to pipes in pieces of 4
+//! KiB, and each write here goes through another thread.
 
 use super::labeller::Labeller;
 use super::whole_lines::WholeLines;
@@ -19,7 +19,7 @@ const HELD_MAX_BYTES: usize = 128 << 10;
 /// How output is changed before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputForm {
-    /// Not at all, as there is only one rank.
+    /// Unchanged, as there is only one rank.
     AsItComes,
     /// Lines are held until they are complete.
     WholeLines,
@@ -43,7 +43,7 @@ impl OutputForm {
 pub(super) struct Terminal {
     labeller: Option<Labeller>,
     lines: Option<WholeLines>,
-    /// `None` once nobody reads it.
+    /// `None` once its reader has left.
     stdout: Option<StandardOutput>,
     stderr: Option<StandardOutput>,
     /// Output that is not written yet, all for the same stream.
@@ -135,7 +135,7 @@ impl Terminal {
         }
     }
 
-    /// Whether nobody reads the job's standard output any more, or writing it failed.
+    /// Whether the reader of the job's standard output has left, or writing to it failed.
     pub(super) fn reader_has_left(&self) -> bool {
         self.stdout.is_none() || self.has_failed()
     }

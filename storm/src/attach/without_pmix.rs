@@ -1,4 +1,4 @@
-//! Detects that a program of Open MPI reports a missing PMIx server. No other sign tells that a
+//! Detects that a program of Open MPI reports a missing PMIx server. No other sign shows that a
 //! script or an interpreter has loaded Open MPI.
 
 use storm_rm::message::Stream;
@@ -8,7 +8,7 @@ use storm_rm::message::Stream;
 /// `pmix3x_client.c`).
 const UNREACHABLE: &[u8] = b"OPAL ERROR: Unreachable";
 
-/// Looks for the message in the output of ranks.
+/// Searches for the message in the output of ranks.
 #[derive(Debug, Default)]
 pub(super) struct WithoutPmix {
     said: bool,

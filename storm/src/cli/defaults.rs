@@ -1,4 +1,4 @@
-//! Defaults of options. A default that another part of STORM has as well comes from there.
+//! Defaults of options. A default that another part of STORM also has is taken from that part.
 
 use std::sync::LazyLock;
 use std::time::Duration;

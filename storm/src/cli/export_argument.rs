@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use thiserror::Error;
 
-/// Variables with this prefix always go along: they tell a `storm` inside the job which cluster
+/// Variables with this prefix are always passed: they tell a `storm` inside the job which cluster
 /// to address.
 const OURS: &[u8] = b"STORM_";
 
 /// The argument of `--export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExportArgument {
-    /// Whether the whole environment goes along, besides the named variables.
+    /// Whether the whole environment is passed, in addition to the named variables.
     all: bool,
     /// Names in order, each with the value to set, or `None` to take the submitter's value.
     named: Vec<(OsString, Option<OsString>)>,

@@ -167,7 +167,7 @@ pub(crate) struct JobOptions {
 impl JobOptions {
     /// Takes a `--sched NAME` at the end of the command line as an option of ours. Applies only if
     /// NAME is a policy and no `--` separates the program's arguments. People write the option
-    /// there, and no known program has one like it. The second value says whether it was taken.
+    /// there, and no known program has one like it. The second value tells whether it was taken.
     pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
         let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
         let known = |name: &&str| crate::config::policies().canonical(name).is_some();

@@ -1,7 +1,7 @@
 //! The command line: every verb and option, and their help.
 //!
-//! This module does not look at the system. Its values are what the user typed;
-//! [`crate::command`] gives them their meaning.
+//! This module does not access the system. Its values are what the user typed; [`crate::command`]
+//! interprets them.
 
 mod backend_options;
 mod cluster_options;

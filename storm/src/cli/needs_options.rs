@@ -45,7 +45,7 @@ pub(crate) enum YesNo {
     No,
 }
 
-/// A dependency as typed, in which jobs of arrays still go by name.
+/// A dependency as typed. Jobs of arrays are still named, not numbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DependencyArgument {
     /// Whether one condition is enough.

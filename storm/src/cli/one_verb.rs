@@ -1,8 +1,8 @@
 //! Parses the command line with only the options of its verb.
 //!
-//! The parser takes longer to be told about all verbs than to parse the options of a single verb.
-//! This module reports no errors and prints no help. If anything is not plainly right, the full
-//! definition parses the words again, so that all messages come from it.
+//! Describing all verbs to the parser takes longer than parsing the options of one verb. This
+//! module reports no errors and prints no help. If anything is unclear, the full definition parses
+//! the words again, so that all messages come from it.
 
 use super::{
     CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions, HoldOptions,
@@ -40,7 +40,8 @@ fn of_one_verb(words: &[OsString]) -> Option<Cli> {
 
 /// The command with this verb and no other.
 fn definition(verb: &str) -> Option<Command> {
-    // The names come from the table because the parser wants them to live as long as the program.
+    // The names come from the table because the parser requires names that live as long as the
+    // program.
     let (name, arguments) = VERBS.iter().find(|(name, _)| *name == verb)?;
     let command = DisplayOptions::augment_args(Command::new("storm"));
     Some(command.subcommand_required(true).subcommand(arguments(Command::new(*name))))

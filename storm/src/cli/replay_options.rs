@@ -121,7 +121,7 @@ impl EventOrderArgument {
 }
 
 impl ReplayOptions {
-    /// Whether nothing but the starts is printed.
+    /// Whether only the starts are printed.
     pub(crate) fn csv_to_stdout(&self) -> bool {
         self.csv.as_deref() == Some(Path::new("-"))
     }

@@ -1,5 +1,5 @@
 //! Options of Slurm and `mpiexec` that storm lacks, each with what to use instead. Without this
-//! table the parser would propose whichever option is spelt alike.
+//! table, the parser would propose the option with the most similar spelling.
 
 use super::Cli;
 use clap::CommandFactory;
@@ -155,8 +155,8 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
 /// Parts of names as short as this occur in too many options.
 const SHORT_PART: usize = 3;
 
-/// The options that share a part of their names with the typed one, and those that the parser
-/// finds similar. The parser compares letters, to which `--quantum-cost` is far from `--cost`.
+/// The options that share a part of their names with the typed one, and those that the parser finds
+/// similar. The parser compares letters. By letters, `--quantum-cost` is far from `--cost`.
 fn akin(error: &clap::Error, typed: &str, words: &[String]) -> Option<String> {
     let parts: Vec<&str> = typed.strip_prefix("--")?.split('-').collect();
     let mut command = Cli::command();

@@ -236,7 +236,7 @@ fn options_of_slurm_have_tips_of_their_own() {
     }
 }
 
-/// Regression: a Node Manager with such a name told of a keeper that could not be started.
+/// Regression: a Node Manager with such a name reported a keeper that could not be started.
 #[test]
 fn a_name_that_no_node_can_have_is_refused_with_the_rule() {
     for (option, value) in

@@ -22,12 +22,12 @@ const FREE_BYTES: u64 = 1 << 30;
 
 /// How long each way to end a cluster may take: a request, then SIGTERM, then SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a manager may take to end if some of its nodes stand still. The manager waits until
+/// How long a manager may take to end if some of its nodes are stopped. The manager waits until
 /// they count as dead (`node-hung`), and then for the time that nodes have to leave before it kills
 /// them.
 const END_WITHOUT_NODES: Duration = Duration::from_secs(20);
 
-/// Pause between two looks at whether it has ended.
+/// Pause between two checks whether it has ended.
 const END_POLL: Duration = Duration::from_millis(10);
 
 /// `up`.

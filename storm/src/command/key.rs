@@ -51,8 +51,8 @@ fn told_of(file: &Path, key: &ClientKey, output: &dyn Output) -> String {
     output.key(file, &key.serial().to_string(), Some(key.user().as_str()))
 }
 
-/// Refuses root unless it is allowed explicitly. Warns of a user who is unknown here, as the
-/// manager may know the user.
+/// Refuses root unless it is allowed explicitly. Only warns of an unknown user, because the manager
+/// may know the user.
 fn check_user(user: &UserName, allow_root: bool, output: &dyn Output) -> Result<(), Failure> {
     let found = User::from_name(user.as_str()).map_err(|error| Failure::of("user", &error))?;
     let is_root = user.as_str() == "root" || found.as_ref().is_some_and(|user| user.uid.is_root());

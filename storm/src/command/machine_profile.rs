@@ -8,8 +8,8 @@ use storm_sim::profile::NamedProfileError;
 /// The failure's word for programs: the profile does not exist or is not sound.
 const CODE: &str = "profile";
 
-/// The profile that the user named, built in or from a file. All of it is checked, even if only a
-/// part is used.
+/// The profile that the user named, built in or from a file. The whole profile is checked, even if
+/// only a part is used.
 pub(super) fn named(name: &str) -> Result<Profile, Failure> {
     Ok(storm_sim::profile::named(name)?)
 }

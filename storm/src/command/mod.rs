@@ -147,8 +147,8 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
             "storm: --sched at the end is taken as storm's option; `--` keeps it for the program\n",
         );
     }
-    // The first unknown word and all that follow are the program, so a misspelt option of ours
-    // would be taken for it.
+    // The first unknown word and all later words are the program, so a misspelt option of ours
+    // would be taken for the program.
     let program = options.program.first().map(|name| name.to_string_lossy().into_owned());
     match program.filter(|name| name.starts_with('-') && name != STANDARD_INPUT) {
         Some(name) => Err(Failure::new("usage", format!("there is no option {name}"))
@@ -188,7 +188,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a note. Ignores errors, as there is nobody to tell.
+/// Prints a note. Ignores errors: no other output is left.
 fn note(text: &str) {
     let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }

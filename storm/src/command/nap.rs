@@ -1,7 +1,7 @@
-//! `nap`: the job of a live replay. A nap does nothing for the given time, not counting time in
-//! which it was stopped: under gang scheduling other jobs ran then. To make up for the delay of its
-//! launch, a nap ends as if it had started as planned, so that delays don't add up along chains of
-//! jobs.
+//! `nap`: the job of a live replay. A nap does nothing for the given time. Time in which it was
+//! stopped does not count, because under gang scheduling other jobs ran then. To make up for the
+//! delay of its launch, a nap ends as if it had started as planned, so that delays don't add up
+//! along chains of jobs.
 
 use crate::cli::NapOptions;
 use crate::failure::Failure;
@@ -9,9 +9,9 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Pause between two looks at the clock. A stop counts for at most twice this time.
+/// Pause between two readings of the clock. A stop counts for at most twice this time.
 const TICK: Duration = Duration::from_millis(2);
-/// Longest delay of a launch and of the news of an end. A job that starts later than this was
+/// Longest delay of a launch and of the report of an end. A job that starts later than this was
 /// rescheduled, and runs for its whole time.
 const LAUNCH_MAX: Duration = Duration::from_millis(250);
 

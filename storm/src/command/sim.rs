@@ -125,10 +125,10 @@ async fn many(
     let counter = Counter::new(silent, "seeds", seeds.end - seeds.start);
     let (over, mut results) = mpsc::channel(RESULTS);
     let range = seeds.clone();
-    // The thread ends with this process, in the middle of a seed if need be.
+    // The thread ends with this process, if necessary in the middle of a seed.
     std::thread::spawn(move || {
         scenario::run_seeds(&scenario, range, &|seed, result| {
-            // Nobody listens after an interruption.
+            // After an interruption, no receiver is left.
             let _ = over.blocking_send((seed, result));
         });
     });

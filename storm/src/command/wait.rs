@@ -47,7 +47,7 @@ pub(super) async fn wait(
     }
     let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
     print(&output.jobs(&worth_listing(&ended, silent)))?;
-    // A script learns of forgotten jobs only from the exit status: the listing has nothing on them.
+    // A script learns of forgotten jobs only from the exit status, as they are not in the listing.
     if !quiet {
         waiting.note_forgotten();
     }
@@ -168,7 +168,7 @@ impl Waiting {
             let of_array =
                 |view: &&JobView| view.array.is_some_and(|task| task.array == some.array);
             let told = self.ended.values().filter(of_array).count();
-            // Some of them may have been reported before they were forgotten.
+            // Some of the forgotten jobs may have been reported before.
             if told < some.size as usize {
                 let ForgottenJobs { array, size, jobs, failed, exit_code } = some;
                 note(&format!(
@@ -196,7 +196,7 @@ impl Waiting {
             if let Some(kept) = kept.filter(|_| self.accepted) {
                 return Err(Failure::from(kept.died()).exit(EXIT_STORM_FAILED));
             }
-            // A manager that was never there is not waited for.
+            // If there was no manager from the start, does not wait for it.
             if !self.accepted || !error.may_pass() || since.elapsed() > RETURN_LIMIT {
                 let failure = Failure::from(error);
                 let status = if self.accepted { EXIT_STORM_FAILED } else { failure.exit };
@@ -245,7 +245,7 @@ impl Waiting {
                 Reply::Error { error } if line.id == asked || line.id == 0 => {
                     return Err(error.into());
                 }
-                // Nothing explains the job any more, so its end is on its way.
+                // The manager no longer explains the job, so the report of its end is on the way.
                 Reply::Error { .. } => {}
                 other => return Ok(Err(misunderstood(&other))),
             }

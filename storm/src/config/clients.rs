@@ -10,7 +10,7 @@ use storm_session::{ClientSerial, UserName};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct ClientsConfig {
-    /// Where users on other hosts connect. Nothing listens for them without it.
+    /// Where users on other hosts connect. Without it, the manager does not listen for them.
     #[serde(deserialize_with = "written_address::some")]
     pub(crate) listen: Option<SocketAddr>,
     /// Users who may no longer connect from other hosts, with any key.

@@ -34,8 +34,8 @@ pub(crate) struct MmConfig {
     /// Name of the cluster.
     #[serde(default = "default_cluster")]
     pub(crate) cluster: String,
-    /// The address where nodes connect. Loopback by default, so that nothing listens on a public
-    /// address unless told to.
+    /// The address where nodes connect. Loopback by default, so that the manager listens on a
+    /// public address only if configured.
     #[serde(default = "default_listen", deserialize_with = "written_address::one")]
     pub(crate) listen: SocketAddr,
     /// Socket of the client API.
@@ -47,8 +47,8 @@ pub(crate) struct MmConfig {
     /// Most bytes in the spool. Jobs that are not over may take more if they need it.
     #[serde(default = "default_spool_bytes")]
     pub(crate) spool_bytes: u64,
-    /// Most bytes of jobs' files that each node keeps for the next job. Nodes read this setting;
-    /// without it they decide by the room in their file system.
+    /// Most bytes of jobs' files that each node keeps for the next job. Nodes read this setting.
+    /// Without it, they decide by the room in their file system.
     pub(crate) cache_bytes: Option<u64>,
     /// Number of ended jobs that are remembered in memory and in the journal, which has room for
     /// no more of them.
@@ -183,7 +183,7 @@ pub(crate) struct TimeoutConfig {
     pub(super) node_hung: WrittenTime,
     /// Time between the request to end and the kill.
     pub(super) kill_grace: WrittenTime,
-    /// How long a node keeps its jobs without a manager, and looks for one.
+    /// How long a node keeps its jobs without a manager, and tries to find one.
     pub(super) manager_lost: WrittenTime,
     /// How long a node without a manager keeps its jobs that asked to be queued again.
     pub(super) requeue_fence: WrittenTime,
@@ -249,8 +249,9 @@ impl TimeoutConfig {
         self.requeue_fence.0
     }
 
-    /// How long jobs that asked to be queued again continue after the last word of a Node Manager
-    /// that stands still. By then the manager, which asks each second, has found that node dead.
+    /// How long jobs that asked to be queued again continue after the last message of a Node
+    /// Manager that is stopped. By then the manager, which asks each second, has found that node
+    /// dead.
     pub(crate) fn lease(&self) -> Duration {
         self.node_hung.0.saturating_add(LEASE_BEYOND_HUNG)
     }

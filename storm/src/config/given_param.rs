@@ -114,7 +114,7 @@ pub(crate) fn refuse_both(
     }
 }
 
-/// The value as in a configuration file, where a text needs no quotes here.
+/// The value as in a configuration file, except that text needs no quotes on the command line.
 fn value_of(text: &str) -> toml::Value {
     let number = text.parse().ok().map(toml::Value::Integer);
     let either = || text.parse().ok().map(toml::Value::Boolean);

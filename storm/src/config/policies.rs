@@ -9,7 +9,7 @@ static POLICIES: OnceLock<Registry> = OnceLock::new();
 
 /// Sets the policies. Does nothing if they were set or asked for before.
 pub(crate) fn offer(policies: Registry) {
-    // A second call must not change what callers of `policies()` already saw.
+    // A second call must not change the value that callers of `policies()` already have.
     let _ = POLICIES.set(policies);
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn policies() -> &'static Registry {
     POLICIES.get_or_init(Registry::standard)
 }
 
-/// Which settings a policy has no use for.
+/// The settings that a policy does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle {
     /// The length of a slice, as the policy has no slices.
@@ -40,7 +40,7 @@ impl Idle {
         Some(Idle { quantum, mpl_limit: !shares_time, slice })
     }
 
-    /// Whether the policy has no use for the setting of this name.
+    /// Whether the policy does not use the setting of this name.
     pub(crate) fn means_nothing(self, name: &str) -> bool {
         match name {
             "quantum-us" => self.quantum,

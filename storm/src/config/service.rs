@@ -18,7 +18,8 @@
 //! accounts = ["physics"]
 //! ```
 //!
-//! This module asks no host who a user is. A user whom the host does not know yet is skipped.
+//! This module does not ask the host about users. A user that the host does not know yet is
+//! skipped.
 
 use super::user_name::UserName;
 use super::users::{KnownUsers, NamedUser};
@@ -104,7 +105,7 @@ pub(crate) struct QosEntry {
     /// Names of the qualities of service whose jobs this one's jobs may preempt.
     #[serde(default)]
     preempts: Vec<String>,
-    /// What happens to its own jobs when they are preempted.
+    /// The fate of its own jobs when they are preempted.
     preempt_mode: Option<PreemptMode>,
 }
 

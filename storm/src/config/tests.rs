@@ -186,7 +186,7 @@ fn a_manager_remembers_a_job_at_least() {
     assert!(error.starts_with("history: it must be at least 1"), "{error}");
 }
 
-/// Configurations that are refused, with what is wrong.
+/// Configurations that are refused, with the mistake in each.
 fn mistakes() -> Vec<(&'static str, String)> {
     vec![
         ("an unknown key", GOOD.replace("cluster =", "clutser =")),

@@ -1,7 +1,7 @@
 //! The users whom a configuration names, and their uids on this host.
 //!
-//! This module does not ask the host: a name service may take arbitrarily long. A name that is not
-//! known is treated as absent (`docs/decisions/0132`).
+//! This module does not ask the host, because a name service may take arbitrarily long. A name that
+//! is not known is treated as absent (`docs/decisions/0132`).
 
 use super::user_name::UserName;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Lines of a script that are meant for another resource manager, such as `#SBATCH -n 64`.
 //!
 //! storm treats them as comments. A user of that manager would get a single process where the
-//! script asks for 64, so `storm` says that it ignores them, and what to type instead. A script may
-//! have lines for several managers, because a site moved from one to another.
+//! script asks for 64, so `storm` reports that it ignores them, and what to type instead. A script
+//! may have lines for several managers, because a site moved from one to another.
 
 use super::asked::{Asked, quoted};
 use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};
@@ -158,7 +158,7 @@ mod tests {
         };
         let script =
             "#!/bin/sh\n\n# a job\n  #SBATCH -n 4\n#PBS -x\n#SBATCH\t-t 5 \necho\n#SBATCH -N 2\n";
-        // Regression: only the lines of the first manager were told of.
+        // Regression: only the lines of the first manager were reported.
         let both = [lines(Dialect::Slurm, &["-n 4", "-t 5"]), lines(Dialect::Pbs, &["-x"])];
         assert_eq!(found(script), both);
         let pbs = "#!/bin/bash\r\n#PBS -l nodes=2\r\n";

@@ -31,8 +31,8 @@ fn set_id(spec: &JobSpec) -> Option<String> {
     })
 }
 
-/// A note if copies lose the capabilities of the original. A node gives none to a file that a user
-/// sends, for the same reason.
+/// A note if copies lose the capabilities of the original. A node gives no capabilities to a file
+/// that a user sends, for the same reason.
 fn capabilities(submission: &Submission) -> Option<String> {
     let spec = &submission.spec;
     let program = match &spec.program {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(told("1-20", files("/dev/null", None)), None);
         assert_eq!(told("1-20", OutputSpec::Client), None);
     }
-    /// Regression: a copy lost them without a word.
+    /// Regression: a copy lost the capabilities without a note.
     #[test]
     fn capabilities_of_a_file_are_seen() {
         // Version 2 with CAP_NET_RAW, permitted and effective.

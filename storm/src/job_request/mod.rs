@@ -123,7 +123,7 @@ fn resources(options: &JobOptions) -> Resources {
 }
 
 fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
-    // This process may be a rank of another job, whose own variables do not concern the new job.
+    // This process may be a rank of another job, whose variables do not concern the new job.
     let own = environment_to_submit(std::env::vars_os());
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
@@ -132,7 +132,7 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// The working directory of the options, if this host has none such; the nodes may have it.
+/// The working directory of the options, if this host has no such directory; the nodes may have it.
 pub(crate) fn absent_directory(options: &JobOptions) -> Option<PathBuf> {
     let chosen = working_directory(Some(options.chdir.as_deref()?)).ok()?;
     (!chosen.is_dir()).then_some(chosen)

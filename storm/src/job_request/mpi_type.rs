@@ -17,9 +17,9 @@ const WRAPPERS: [&str; 24] = [
     "time", "timeout", "unshare", "valgrind", "x86_64",
 ];
 
-/// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` if PMI-1 will do. `linkage`
-/// is known if the program was read here. A program that is only on the nodes counts as PMI-1.
-/// `arguments` are those of the program.
+/// The value of [`storm_nm::MPI_TYPE_VARIABLE`] for the nodes; `None` for PMI-1. `linkage` is known
+/// if the program was read here. A program that is only on the nodes counts as PMI-1. `arguments`
+/// are those of the program.
 pub(super) fn chosen(
     asked: MpiArgument,
     linkage: Option<Linkage>,
@@ -40,7 +40,7 @@ pub(super) fn chosen(
 }
 
 /// A note if the user asks for PMIx but the program is linked with MPICH or `storm-mpi`. The ranks
-/// then find no server that they can talk to, and each takes itself for the whole job.
+/// then find no server that they can use, and each takes itself for the whole job.
 pub(crate) fn doubt(asked: MpiArgument, typed: &[OsString]) -> Option<String> {
     let (MpiArgument::Pmix, [name, arguments @ ..]) = (asked, typed) else { return None };
     let named = find_program(name).ok()?;

@@ -1,5 +1,5 @@
-//! Programs that look for other files beside themselves. Nodes that have the same file at the same
-//! path execute it there; the others get a copy.
+//! Programs that look for other files in their own directory. Nodes that have the same file at the
+//! same path execute it there; the others get a copy.
 //!
 //! Shell scripts are not among them. A shell reads a script while it runs it, so an edit after the
 //! submission would change the running job. A copy does not change.
@@ -20,8 +20,8 @@ const SHELLS: [&str; 18] = [
 const WITH_WORD: [&str; 4] = ["-u", "--unset", "-C", "--chdir"];
 
 /// Whether a program may find its files only at its own path. True for an ELF file with libraries
-/// relative to its path, and for a script that its interpreter reads before it runs: Python, for
-/// example, looks for modules beside the script.
+/// relative to its path. True also for a script that its interpreter reads before it runs: Python,
+/// for example, looks for modules in the script's directory.
 pub(super) fn needs_its_own_path(head: &[u8], linkage: Linkage) -> bool {
     linkage.origin || interpreter(head).is_some_and(|name| !is_shell(name))
 }

@@ -1,4 +1,4 @@
-//! Names of a process's own streams, such as `/dev/stdout`. As a job's output they lead nowhere.
+//! Names of a process's own streams, such as `/dev/stdout`. They are of no use as a job's output.
 
 use crate::failure::{EXIT_USAGE, Failure};
 use std::ffi::OsStr;

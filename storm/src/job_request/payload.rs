@@ -78,7 +78,8 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     let typed = quoted(&shown);
     refuse_crlf(head, &shown, &format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}"))?;
     let linkage = files.first().map(|file| Linkage::of(file, &path)).unwrap_or_default();
-    // Files that the user copies into the job's directory must lie beside the program's copy.
+    // Files that the user copies into the job's directory must be in the directory of the program's
+    // copy.
     let alone = options.bcast.iter().all(|bcast| bcast.destination.is_some());
     if alone
         && needs_its_own_path(head, linkage)

@@ -1,4 +1,4 @@
-//! Finding the program that the user named.
+//! Finds the program that the user named.
 
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure};
 use nix::unistd::{AccessFlags, access, geteuid};
@@ -133,7 +133,7 @@ fn check(path: &Path) -> Result<(), ProgramError> {
     } else if found.len() == 0 {
         Err(ProgramError::Empty(path_buf()))
     } else if access(path, AccessFlags::X_OK).is_err() {
-        // The owner may add the missing bit. Root may too, and can execute a file if anybody can.
+        // The owner may add the missing bit. Root may too, and can execute a file if any user can.
         let us = geteuid();
         let lacks = if us.is_root() { 0o111 } else { 0o100 };
         let ours = us.is_root() || us.as_raw() == found.uid();

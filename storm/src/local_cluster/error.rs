@@ -1,4 +1,4 @@
-//! Why a local cluster could not be started, found or ended.
+//! The reasons why a local cluster could not be started, found or ended.
 
 use super::dimensions;
 use crate::daemon::too_small_bytes;

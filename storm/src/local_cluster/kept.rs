@@ -34,8 +34,8 @@ pub(crate) struct KeptCluster {
 }
 
 impl KeptCluster {
-    /// Removes its files. Whatever the record says, only a directory that is ours and looks like
-    /// one of our making is removed.
+    /// Removes its files. Whatever the record contains, only a directory that belongs to this user
+    /// and looks like a cluster's is removed.
     pub(crate) fn remove_files(&self) -> io::Result<()> {
         let name = self.runtime_dir.file_name().and_then(|name| name.to_str()).unwrap_or("");
         let Ok(found) = fs::symlink_metadata(&self.runtime_dir) else { return Ok(()) };
@@ -56,7 +56,7 @@ impl KeptCluster {
     }
 }
 
-/// The directory of a user's record, to which nobody else can write.
+/// The directory of a user's record. No other user can write to it.
 #[derive(Clone, Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
@@ -120,8 +120,8 @@ impl StateDir {
     }
 
     /// Removes the directory if no cluster is recorded and it is otherwise empty. As
-    /// [`lock`](Self::lock) has checked, it is a real directory of ours that nobody else can write
-    /// to. If it cannot be removed it stays.
+    /// [`lock`](Self::lock) has checked, it is a real directory of this user, and no other user can
+    /// write to it. If it cannot be removed, it stays.
     pub(crate) fn leave(&self, lock: Flock<File>) {
         if self.is_ours() && !self.path.join(RECORD).exists() {
             let _ = fs::remove_file(self.path.join(LOCK));
@@ -153,7 +153,7 @@ impl StateDir {
         }
     }
 
-    /// The kept cluster, if this is its socket. Once it has died it does not come back.
+    /// The kept cluster, if this is its socket. Once it has died, it does not return.
     pub(crate) fn keeps(&self, socket: &Path) -> Option<KeptCluster> {
         self.read().filter(|kept| kept.socket == socket)
     }
@@ -264,7 +264,7 @@ mod tests {
         assert!(!state.path.exists());
     }
 
-    /// A lock on a file that was removed excludes nobody.
+    /// A lock on a file that was removed excludes no other process.
     #[test]
     fn a_waiter_for_a_removed_lock_does_not_get_it() {
         let scratch = tempfile::tempdir().expect("a directory");

@@ -27,7 +27,7 @@ pub(crate) fn path_in(runtime_dir: &Path) -> PathBuf {
 /// Makes the directory, with large pages if possible. Small pages work as well, only slower.
 ///
 /// # Errors
-/// Those of making a directory. The directory must not exist, as
+/// The errors of making a directory. The directory must not exist, as
 /// [`check_unused`](super::check_unused) checks.
 pub(crate) fn make(runtime_dir: &Path) -> io::Result<()> {
     let path = path_in(runtime_dir);
@@ -67,7 +67,7 @@ fn mount_large_pages(path: &Path) -> nix::Result<bool> {
 /// Removes a cluster's directory with all its contents.
 ///
 /// # Errors
-/// Those of [`storm_pl::remove_tree`].
+/// The errors of [`storm_pl::remove_tree`].
 pub(crate) fn remove(runtime_dir: &Path) -> io::Result<()> {
     clear(runtime_dir);
     storm_pl::remove_tree(runtime_dir)

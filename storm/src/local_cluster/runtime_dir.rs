@@ -98,8 +98,8 @@ pub(crate) fn check_unused(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes directories of this user's clusters that were killed together with their owners: nobody
-/// listens on their sockets. `recorded` is skipped, as `storm down` reports on it.
+/// Removes directories of this user's clusters that were killed together with their owners: no
+/// process listens on their sockets. `recorded` is skipped, as `storm down` reports on it.
 fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -114,8 +114,9 @@ fn remove_abandoned(base: &Path, recorded: Option<&Path>) {
     }
 }
 
-/// Whether nobody has listened on the socket for a while. Without a socket: whether the directory
-/// is old and has nothing but the log and the nodes' directory, as its manager never began.
+/// Whether no process has listened on the socket for a while. Without a socket: whether the
+/// directory is old and has nothing but the log and the nodes' directory, as its manager never
+/// began.
 fn is_abandoned(directory: &Path) -> bool {
     let socket = directory.join(SOCKET_NAME);
     match age(&socket) {

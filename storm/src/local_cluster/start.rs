@@ -27,7 +27,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the cluster may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause between two looks at whether a process has ended.
+/// Pause between two checks whether a process has ended.
 const END_POLL: Duration = Duration::from_millis(5);
 
 /// How much of the log a message quotes.
@@ -36,7 +36,7 @@ const LOG_TAIL_BYTES: u64 = 2 << 10;
 /// Room for the daemons' own files.
 const BASE_BYTES: u64 = 64 << 20;
 
-/// Tells a cluster that it outlives the process that started it.
+/// The message by which a cluster learns that it outlives the process that started it.
 const LET_GO: &[u8] = &[1];
 
 /// The kind of cluster to start.
@@ -126,7 +126,7 @@ impl Drop for EmbeddedCluster {
 }
 
 /// Starts the cluster that `storm up` keeps, and records it. If this process ends before the record
-/// is written, the cluster ends too, as nobody would find it.
+/// is written, the cluster ends too, because no command would find it.
 pub(crate) async fn start_kept(
     shape: &LocalClusterShape,
     state: &StateDir,

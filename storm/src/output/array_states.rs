@@ -24,7 +24,7 @@ impl ArrayStates {
         ArrayStates { array, states }
     }
 
-    /// For people; `told` is the job that is described.
+    /// For people; `told` is the name of the job that is described.
     pub(super) fn text(&self, told: &str) -> String {
         let ArrayStates { array, states } = self;
         let jobs: usize = states.values().sum();

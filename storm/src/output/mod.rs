@@ -40,7 +40,7 @@ pub(crate) trait Output {
     fn jobs(&self, jobs: &[JobView]) -> String;
     /// Everything about a job. `array` has the states of its array, if the user named the array.
     fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String;
-    /// Why a job does not run; `array` is as for [`job`](Self::job).
+    /// The reason why a job does not run; `array` is as for [`job`](Self::job).
     fn explanation(&self, explanation: &Explanation, array: Option<&ArrayStates>) -> String;
     /// The nodes: each of them, or grouped if they are equal.
     fn nodes(&self, nodes: &[NodeView], each: bool) -> String;
@@ -56,7 +56,8 @@ pub(crate) trait Output {
     fn unreserved(&self, name: &str) -> String;
     /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
-    /// The jobs that were changed; `done` says how. Programs also get the errors of the others.
+    /// The jobs that were changed; `done` names the change. Programs also get the errors of the
+    /// others.
     fn changed(&self, outcomes: &[Changed], done: &str) -> String;
     /// The jobs that were not changed, and why: for standard error.
     fn unchanged(&self, outcomes: &[Changed]) -> String;

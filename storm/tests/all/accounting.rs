@@ -1,4 +1,4 @@
-//! A job's record has all resources that it used, however it ended.
+//! A job's record has all resources that the job used, however it ended.
 
 use crate::scratch::{Scratch, told};
 use serde_json::Value;
@@ -77,7 +77,7 @@ fn children_that_nobody_waits_for_count() {
     let scratch = cluster();
     let until_worked = "while ! test -e worked; do :; done";
     for child in ["setsid ./work &", "./work &", "(./brief &);"] {
-        // The rank looks at the file in a child process, which it waits for and which counts too.
+        // The rank checks the file in a child process, which it waits for and which counts too.
         let job = submit(&scratch, "", &format!("{child} sh -c '{until_worked}' > /dev/null"));
         let shown = ended(&scratch, &job, "COMPLETED");
         assert_used(&shown, child);

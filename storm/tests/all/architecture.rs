@@ -1,7 +1,7 @@
 //! The pages for those who change STORM are true: the table of crates has exactly the
 //! dependencies that cargo knows, and every `file.rs:function` is a function that exists.
 //!
-//! What it does not do: check that a hop of a trace calls the next one.
+//! The test does not check that a hop of a trace calls the next one.
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ const PARTITION: &str =
 /// Waits until the file `go` is there.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// All ranks but the last wait for its message, for as long as the program is told.
+/// All ranks but the last wait for its message. The argument chooses how the last rank ends.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <signal.h>
@@ -129,7 +129,7 @@ fn a_node_that_dies_ends_its_jobs_and_the_others_go_on_in_slices() {
     let done = next.arg(&rust).args(["stencil", "9", "5"]).output().expect("storm starts");
     assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
     assert!(partition(&cluster)["checkpoint"].as_u64() > before);
-    // A node that comes back takes part again.
+    // A node that returns takes part again.
     cluster.start_node(3);
     cluster.caller().until_idle(3);
     let mut all = cluster.caller().storm("run -N 3 -n 6");

@@ -1,5 +1,5 @@
-//! The packages of the project: each comes from crates.io or from this repository, under a licence
-//! that `deny.toml` allows. cargo-deny checks more where it is installed; this test runs
+//! The packages of the project. Each comes from crates.io or from this repository, under a licence
+//! that `deny.toml` allows. cargo-deny, where it is installed, checks more; this test runs
 //! everywhere.
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};

@@ -171,7 +171,7 @@ fn clients_beyond_the_limit_are_turned_away_and_the_manager_goes_on() {
     let socket = few.socket();
     let clients: Vec<UnixStream> =
         (0..120).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
-    // The last client is told.
+    // The last client gets the error.
     let mut last = clients.last().expect("some");
     let mut said = [0; 4096];
     let length = last.read(&mut said).expect("an answer");

@@ -1,5 +1,5 @@
 //! A manager that restarts with an edited configuration, or with a missing part of its environment:
-//! the waiting jobs are there, and say why they wait.
+//! the waiting jobs are there, with the reason why they wait.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{Scratch, stderr, stdout, told};
@@ -19,7 +19,7 @@ fn restart(cluster: &mut RealCluster) {
     cluster.start_manager();
 }
 
-/// How often all lives of the manager together have logged a text.
+/// How often all incarnations of the manager together have logged a text.
 fn logged(cluster: &RealCluster, text: &str) -> usize {
     cluster.log("mm").lines().filter(|line| line.contains(text)).count()
 }

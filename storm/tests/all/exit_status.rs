@@ -1,5 +1,5 @@
-//! What a job gets and returns: environment, input and files, output and exit status, and its end
-//! by an interruption.
+//! The input and the results of a job: environment, input and files, output and exit status, and
+//! its end by an interruption.
 
 use crate::scratch::{Scratch, stderr, stdout, told};
 use nix::sys::signal::{Signal, kill};

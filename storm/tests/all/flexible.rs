@@ -1,6 +1,6 @@
 //! Flexible coscheduling with real daemons and processes. The synthetic applications get the
-//! classes of the policy reference (A5), users are told why, and programs without reports are
-//! judged by their use of processors.
+//! classes of the policy reference (A5), users can see why, and programs without reports are judged
+//! by their use of processors.
 
 use crate::scratch::{STORM, Scratch, stdout, told};
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn ranks_have_the_classes_of_what_they_do_and_people_are_told_why() {
     let coarse = bsp(&["--granularity=500000"]);
     let shown = until_classes(&scratch, coarse, ["DC", "DC"], "library");
     assert!(shown["classes"].as_str().is_some_and(|said| said.contains("2 DC")), "{shown}");
-    // A program without reports, which may be looking for messages all the time.
+    // A program without reports. It may be polling for messages all the time.
     let silent = submit(&scratch, &["/bin/sh", "-c", "while :; do :; done"]);
     scratch.prints(&format!("cancel {coarse}"));
     until_classes(&scratch, silent, ["CS", "CS"], "system");

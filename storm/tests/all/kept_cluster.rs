@@ -16,7 +16,7 @@ const STEPS: &str = "8";
 
 /// Most attempts to be faster than a command.
 const MAX_TRIES: usize = 100;
-/// Most looks for processes that are ending; each takes milliseconds.
+/// Most searches for processes that are ending; each takes milliseconds.
 const MAX_LOOKS: usize = 10_000;
 
 fn submit(scratch: &Scratch, words: &str) -> u64 {
@@ -156,7 +156,7 @@ fn a_cluster_that_died_is_not_taken_for_none() {
         let said = stderr(&ended);
         assert!(ended.status.code() == Some(125) && said.contains("has died"), "{}", told(&ended));
     }
-    // While it is ending, it only does not answer.
+    // While the manager is ending, it does not answer.
     let said = std::iter::repeat_with(|| stderr(&scratch.does("queue"))).take(1000);
     let said = said.into_iter().find(|said| said.contains("has died")).expect("it is said");
     assert!(said.contains(&pid.to_string()) && said.contains("mm.log"), "{said}");
@@ -184,7 +184,7 @@ fn has_child(parent: u32, argument: &str) -> bool {
 /// Ends an `up` whose manager has started. Returns whether it was in time; if not, there is a
 /// record, and the cluster is ended.
 fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
-    // So many nodes take longer to start than noticing the first process does, even on a busy
+    // Starting this many nodes takes longer than noticing the first process, even on a busy
     // machine.
     let mut up = scratch.storm(["up", "--nodes", "128"]).spawn().expect("storm starts");
     let up_pid = Pid::from_raw(up.id().cast_signed());
@@ -196,7 +196,7 @@ fn ended_by(signal: Signal, scratch: &Scratch) -> bool {
 }
 
 /// Regression: a cluster whose `up` was killed or interrupted before it was recorded ran for ever,
-/// as nothing named it.
+/// because no record named it.
 #[test]
 fn an_up_that_is_killed_leaves_no_cluster() {
     let scratch = Scratch::make();

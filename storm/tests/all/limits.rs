@@ -76,7 +76,7 @@ fn a_shell_that_allows_small_files_only_has_a_cluster_or_is_told_why_not() {
     }
 }
 
-/// Regression: the job was accepted, and killed for "more than the 0 MiB".
+/// Regression: the job was accepted, and killed because it used "more than the 0 MiB".
 #[test]
 fn memory_in_which_nothing_can_start_is_refused() {
     let scratch = Scratch::make();

@@ -73,7 +73,7 @@ fn a_manager_that_is_asked_to_end_leaves_the_jobs_and_storm_down_ends_them() {
         cluster.start_manager();
         let found = cluster.caller().until(long, "RUNNING");
         assert_eq!(found["runs"], 1, "{found}");
-        // Only a client that follows again hears of the end.
+        // Only a client that follows again learns of the end.
         let mut lines = told.by_ref().map(|line| line.expect("readable"));
         assert!(lines.any(|line| line.contains("the manager is back")));
     }

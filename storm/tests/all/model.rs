@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Most looks at the system's processes while a cluster starts: many seconds.
+/// Most searches of the system's processes while a cluster starts: many seconds.
 const MAX_LOOKS: usize = 100_000;
 
 fn model(words: &str) -> Output {

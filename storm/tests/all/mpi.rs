@@ -115,7 +115,7 @@ fn a_rank_that_exits_without_finalizing_ends_the_job() {
     let scratch = Scratch::make();
     let program = compiled(&scratch);
     for (how, code, own) in [("leave", 1, 0), ("fail", 5, 5)] {
-        // If all peers are on its node, nobody else would notice.
+        // If all peers are on its node, no other node notices.
         let mut command = scratch.storm(["submit", "-n", "3", "--nodes", "1", "--pes", "3"]);
         let done = command.arg(&program).arg(how).output().expect("storm starts");
         assert_eq!(done.status.code(), Some(code), "{how}: {}", told(&done));

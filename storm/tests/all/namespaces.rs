@@ -1,6 +1,6 @@
 //! A real cluster of five hosts, each a network namespace of this machine. The main job runs, every
 //! rank is in its place, and no part of a program is readable on the wire. If the hosts cannot be
-//! made, the test says so.
+//! made, the test reports it.
 
 use crate::scratch::hosts::{Hosts, USERS_CONNECT};
 use crate::scratch::{Scratch, stdout, sweep3d, told};

@@ -53,8 +53,8 @@ fn assert_whole(text: &str, ranks: usize, lines: usize, what: &str) {
     assert!(seen.values().all(|count| *count == lines), "{what}: {seen:?}");
 }
 
-/// 8,308 of 24,000 were broken. Programs in C and Python write full buffers; the ranks of two nodes
-/// append to one file here.
+/// Regression: 8,308 of 24,000 lines were broken. Programs in C and Python write full buffers; the
+/// ranks of two nodes append to one file here.
 #[test]
 fn lines_of_ranks_in_one_file_are_whole() {
     const LINES: usize = 3_000;
@@ -91,7 +91,7 @@ fn lines_of_ranks_in_one_file_are_whole() {
     }
 }
 
-/// Nothing stands between a rank and a file that it has to itself.
+/// A rank that has a file to itself writes to it directly.
 #[test]
 fn a_rank_writes_to_a_file_of_its_own_itself() {
     let scratch = cluster("--nodes 2 --pes 2");

@@ -77,7 +77,7 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
     for job in &jobs {
         cluster.caller().until(*job, "RUNNING");
     }
-    // If they alternated, it would take minutes.
+    // If the jobs alternated, the test would take minutes.
     set(&cluster, "set-quantum main 60s").expect("it is changed");
     set(&cluster, "set-sched main local").expect("it is changed");
     cluster.end_manager(Signal::SIGKILL);

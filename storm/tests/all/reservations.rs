@@ -1,5 +1,5 @@
-//! Reserved nodes on a cluster of real daemons whose manager is killed in between: who gets the
-//! nodes, why others do not, and which reservations are refused.
+//! Reserved nodes on a cluster of real daemons whose manager is killed in between: the jobs that
+//! get the nodes, the reasons of other jobs, and refused reservations.
 
 use crate::scratch::real_cluster::RealCluster;
 use nix::sys::signal::Signal;

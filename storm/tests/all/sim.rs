@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;
 
-/// Most looks at whether a process waits for signals: many seconds.
+/// Most checks whether a process waits for signals: many seconds.
 const MAX_LOOKS: u32 = 10_000_000;
 
 /// Two nodes and two jobs, the second of which waits for the first.

@@ -163,7 +163,7 @@ fn programs_find_what_lies_beside_them() {
     // The program's files are where the user has them copied.
     let beside = run(&["--bcast", "/etc/hostname"], &script);
     assert!(beside.ends_with("/script\n") && beside != there, "{beside}");
-    // A shell reads a script while it runs it, so the script must not be one that can be edited.
+    // A shell reads a script while it runs it, so its copy is executed, which cannot be edited.
     let shell = run(&[], &executable(&scratch, "shell", "#!/bin/sh\necho \"$0\"\n"));
     assert!(shell.contains("/jobs/3.") && shell.ends_with("/shell\n"), "{shell}");
 

@@ -97,7 +97,8 @@ fn job_goes_on(mut cluster: RealCluster, signal: Signal) {
     cluster.end();
 }
 
-/// It cleared the directory, the file included by which the keeper is found.
+/// Regression: the Node Manager cleared the directory, including the file by which the keeper is
+/// found.
 #[test]
 fn a_node_manager_of_another_cluster_leaves_jobs_to_their_own() {
     let mut cluster = RealCluster::start(1, "");
@@ -120,7 +121,7 @@ fn a_node_manager_of_another_cluster_leaves_jobs_to_their_own() {
     cluster.end();
 }
 
-/// There are no control groups: a keeper for each job has it.
+/// Without control groups, a keeper for each job has the ranks.
 #[test]
 fn jobs_of_an_ordinary_user_go_on_over_the_end_of_a_node_manager() {
     for signal in ENDS {
@@ -201,13 +202,13 @@ fn a_file_that_ranks_share_has_every_line_once_however_often_the_node_manager_en
     let length = || fs::metadata(&path).map_or(0, |file| file.len());
     for signal in [ENDS, ENDS].concat() {
         end_node(&mut cluster, 1, signal);
-        // It grows while there is no Node Manager.
+        // The file grows while there is no Node Manager.
         let before = length();
         cluster.caller().wait_for("queue", |_| (length() > before + 100_000).then_some(()));
         start_node(&mut cluster, 1);
         assert_eq!(cluster.caller().until(job, "RUNNING")["runs"], 1);
     }
-    // The ranks end while there is none.
+    // The ranks end while there is no Node Manager.
     end_node(&mut cluster, 1, Signal::SIGKILL);
     go(&cluster);
     let ended = |rank: u32| cluster.scratch.work().join(format!("lines-{rank}")).exists();
@@ -278,7 +279,7 @@ fn events_without_a_node_manager_are_found_by_the_next_one() {
     cluster.caller().until_down("n2");
     go(&cluster);
     cluster.caller().cancel(cancelled);
-    // The manager as well, which asks the nodes for their jobs.
+    // The manager ends as well. The next one asks the nodes for their jobs.
     cluster.end_manager(Signal::SIGKILL);
     cluster.start_manager();
     cluster.start_node(1);

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 
-/// More ranks than a keeper that stands still has room for messages.
+/// More ranks than a stopped keeper has room for messages.
 const MANY: u32 = 400;
 
 fn log_of(job: &Value) -> Vec<String> {
@@ -16,8 +16,8 @@ fn log_of(job: &Value) -> Vec<String> {
     entries.map(|entry| entry["text"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The job is not to be run again by its user's wish, and waits although one node does not return
-/// for a while.
+/// The job's user did not ask for a requeue. The job waits although one node does not return for a
+/// while.
 #[test]
 fn a_job_that_is_being_sent_its_files_is_launched_again() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
@@ -43,8 +43,8 @@ fn a_job_that_is_being_sent_its_files_is_launched_again() {
     }
 }
 
-/// The keeper stands still while the ranks start, and the Node Manager is killed before the keeper
-/// has heard of all of them.
+/// The keeper is stopped while the ranks start, and the Node Manager is killed before the keeper
+/// knows all of them.
 #[test]
 fn a_launch_that_the_keeper_has_not_heard_of_is_done_again() {
     let mut cluster = RealCluster::without_manager(1, "");

@@ -16,7 +16,7 @@ const PATIENCE_MS: u16 = 60_000;
 /// The user's side of a terminal.
 struct Desk {
     terminal: File,
-    /// Output that was not looked at yet.
+    /// Output that was not checked yet.
     unseen: String,
 }
 

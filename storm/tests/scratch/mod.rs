@@ -1,7 +1,7 @@
 //! The directories of a test of the program: a work directory, and a runtime directory, so that the
 //! cluster that `storm up` keeps there is this test's alone.
 //!
-//! It starts no clusters, but ends the one that a test has kept.
+//! This module starts no clusters, but ends the one that a test has kept.
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// Most commands while a test waits for something: some seconds.
 const MAX_POLLS: usize = 10_000;
 
-/// Nobody's user and group.
+/// The user and group of `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// The `storm` of this build.
@@ -50,7 +50,8 @@ impl Scratch {
         Scratch { runtime: made(), work: made(), as_nobody: false }
     }
 
-    /// The same for an ordinary user, who has no control groups; nothing where root cannot be one.
+    /// As [`make`](Self::make), for an ordinary user, who has no control groups; nothing where root
+    /// cannot be one.
     pub(crate) fn make_for_ordinary_user() -> Option<Scratch> {
         let mut scratch = Scratch::make();
         if nix::unistd::geteuid().is_root() {
@@ -120,7 +121,7 @@ impl Scratch {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("storm {words}: {error}: {text}"))
     }
 
-    /// Asks again and again until `found` returns a value.
+    /// Repeats the query until `found` returns a value.
     pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         let mut last = Value::Null;
         for _ in 0..MAX_POLLS {

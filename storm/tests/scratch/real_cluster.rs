@@ -1,7 +1,8 @@
 //! A cluster of daemons with a configuration file, on loopback addresses of this host. Each daemon
 //! can be killed, stopped and started again.
 //!
-//! At its end it checks that nothing is left: no process, no control group, no file of a job.
+//! At the end of the cluster it checks that nothing is left: no process, no control group, no file
+//! of a job.
 
 use super::caller::Caller;
 use super::{Scratch, stderr, stdout, told};
@@ -31,7 +32,7 @@ impl RealCluster {
         RealCluster::without_nodes(nodes, settings).with_nodes(nodes)
     }
 
-    /// The same of an ordinary user, in a place for one.
+    /// As [`start`](Self::start), for an ordinary user, in a place for one.
     pub(crate) fn start_in(scratch: Scratch, nodes: u32) -> RealCluster {
         let mut cluster = RealCluster::without_manager_in(scratch, nodes, "");
         cluster.start_manager();
@@ -46,7 +47,7 @@ impl RealCluster {
         self
     }
 
-    /// The same before any node has joined.
+    /// As [`start`](Self::start), before any node has joined.
     pub(crate) fn without_nodes(nodes: u32, settings: &str) -> RealCluster {
         let mut cluster = RealCluster::without_manager(nodes, settings);
         cluster.start_manager();
@@ -217,7 +218,7 @@ impl RealCluster {
     fn assert_nothing_left(&self) {
         self.scratch.assert_nothing_runs();
         assert_eq!(control_groups(&self.scratch.cluster()), Vec::<PathBuf>::new());
-        // A directory that a former life made stays, like any that existed before.
+        // A directory that an earlier manager made stays, like any that existed before.
         let left = |node: &u32| {
             fs::read_dir(self.node_dir(*node)).is_ok_and(|mut files| files.next().is_some())
         };

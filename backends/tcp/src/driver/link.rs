@@ -93,7 +93,7 @@ impl Link {
         self.ended.get()
     }
 
-    /// Queues a frame. Returns true if the link needs a flush that nobody has scheduled yet.
+    /// Queues a frame. Returns true if the link needs a flush that was not scheduled yet.
     pub(crate) fn send(&self, frame: Bytes) -> bool {
         if self.closed.get() {
             return false;

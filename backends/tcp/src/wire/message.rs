@@ -1,4 +1,5 @@
-//! The messages of the protocol. `PROTOCOL.md` of this crate tells for each who sends it and when.
+//! The messages of the protocol. `PROTOCOL.md` of this crate has the sender and the occasion of
+//! each.
 //!
 //! There are five links, each with its own message type. A reader cannot decode a message of
 //! another link as one of its own.

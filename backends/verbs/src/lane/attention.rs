@@ -12,7 +12,7 @@
 //! - The sender goes to sleep before it reads `Sleeps`. Its own `Sleeps` then comes after the
 //!   message and wakes the receiver.
 
-/// What one end of a lane knows about the other end, and what it last announced.
+/// The state that one end of a lane has of the other end, and its own last announcement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attention {
     /// The other end believes that this end polls.
@@ -27,7 +27,7 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    /// Whether a message may be written silently. `looks` says whether this end polls.
+    /// Whether a message may be written silently. `looks` is true if this end polls.
     #[inline]
     pub(super) fn is_mutual(self, looks: bool) -> bool {
         looks && self.theirs && !self.unanswered
@@ -54,7 +54,7 @@ impl Attention {
         self.theirs = true;
     }
 
-    /// The other end has gone to sleep. `found_all` says whether it had found all messages.
+    /// The other end has gone to sleep. `found_all` is true if it had found all messages.
     pub(super) fn they_sleep(&mut self, found_all: bool) {
         self.theirs = false;
         self.answer = Some(!found_all);

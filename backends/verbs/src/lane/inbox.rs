@@ -45,7 +45,7 @@ impl Inbox {
         }
     }
 
-    /// Looks for the next message in its slot. Returns whether it is there. An incomplete message,
+    /// Checks for the next message in its slot. Returns whether it is there. An incomplete message,
     /// or one with another number, does not count.
     #[inline]
     pub(super) fn find(&mut self) -> bool {

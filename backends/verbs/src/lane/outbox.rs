@@ -4,8 +4,8 @@ use crate::message::Up;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The data to be sent up. It is bounded by the parent's messages plus one request for a probe,
-/// regardless of how many children ask and how long the lane is stalled.
+/// The data to be sent up. Its size is at most that of the parent's messages plus one request for a
+/// probe. The number of asking children and the length of a stall do not matter.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bytes>,

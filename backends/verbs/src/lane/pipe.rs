@@ -206,7 +206,7 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Looks for a short message in its slot. Returns whether there is one. The caller then takes
+    /// Checks for a short message in its slot. Returns whether there is one. The caller then takes
     /// it.
     #[inline]
     pub(super) fn find(&self) -> bool {

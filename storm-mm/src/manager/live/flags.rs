@@ -3,8 +3,8 @@
 use crate::manager::partitions::Partition;
 use std::collections::BTreeSet;
 use storm_primitives::NodeId;
-use storm_rm::{JobId, JobSlot, PartitionId, RowSet};
-use storm_sched::{Placement, Slot};
+use storm_rm::{JobId, JobSlot, PartitionId, Row, RowSet};
+use storm_sched::Placement;
 
 /// A job that its policy has placed, and that waits for a free place in the global arrays of flags.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(in crate::manager) struct Awaiting {
     job: JobId,
     partition: PartitionId,
     placement: Placement,
-    slot: Slot,
+    row: Row,
     /// The rows that it is to run in.
     rows: RowSet,
     /// The job for which it is already suspended.
@@ -31,10 +31,10 @@ impl Awaiting {
     pub(in crate::manager) fn new(
         job: JobId,
         partition: PartitionId,
-        (placement, slot): (Placement, Slot),
+        (placement, row): (Placement, Row),
         rows: RowSet,
     ) -> Awaiting {
-        Awaiting { job, partition, placement, slot, rows, suspended_for: None }
+        Awaiting { job, partition, placement, row, rows, suspended_for: None }
     }
 
     pub(in crate::manager) fn job(&self) -> JobId {
@@ -54,8 +54,8 @@ impl Awaiting {
     }
 
     /// Its home row.
-    pub(in crate::manager) fn slot(&self) -> Slot {
-        self.slot
+    pub(in crate::manager) fn row(&self) -> Row {
+        self.row
     }
 
     pub(in crate::manager) fn rows(&self) -> RowSet {
@@ -74,15 +74,15 @@ impl Awaiting {
     }
 
     /// It gets another home row and other rows.
-    pub(in crate::manager) fn set_rows(&mut self, slot: Slot, rows: RowSet) {
-        (self.slot, self.rows) = (slot, rows);
+    pub(in crate::manager) fn set_rows(&mut self, row: Row, rows: RowSet) {
+        (self.row, self.rows) = (row, rows);
     }
 
     /// Its policy is replaced by another, under which it has another home row. It stays suspended
     /// if it is.
-    pub(in crate::manager) fn taken_over(&mut self, slot: Slot, rows: RowSet) {
+    pub(in crate::manager) fn taken_over(&mut self, row: Row, rows: RowSet) {
         let rows = if self.suspended_for.is_some() { RowSet::NONE } else { rows };
-        self.set_rows(slot, rows);
+        self.set_rows(row, rows);
     }
 
     /// It will be suspended when it starts.

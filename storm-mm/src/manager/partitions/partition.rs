@@ -12,7 +12,7 @@ use storm_rm::message::Slices;
 use storm_rm::{Coscheduling, JobId, PartitionId, Row, RowSet};
 use storm_sched::{
     Action, Capability, Event, Machine, NodeIndex, Placement, Policy, PolicyParams, Quantum,
-    Registry, SchedTime, Slot, UnknownPolicy,
+    Registry, SchedTime, UnknownPolicy,
 };
 
 /// The abilities that the Machine Manager offers a policy beyond starting jobs and switching rows:
@@ -331,10 +331,10 @@ impl Partition {
 
     /// Replaces the policy by one that has the running jobs. Returns the row that is active for it,
     /// which is active from now on.
-    pub(in crate::manager) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Slot> {
+    pub(in crate::manager) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Row> {
         self.install(policy);
-        let active = self.policy.active_slot()?;
-        self.slices.take_over(Row(active.0));
+        let active = self.policy.active_row()?;
+        self.slices.take_over(active);
         Some(active)
     }
 
@@ -400,7 +400,7 @@ impl Partition {
         if further == 0 {
             return Vec::new();
         }
-        self.policy.upcoming(further).into_iter().map(|slot| Row(slot.0)).collect()
+        self.policy.upcoming(further)
     }
 
     /// Another row becomes active. Returns whether all these nodes begin its slice by themselves.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Slices, Strobe};
 use storm_rm::{PartitionId, Row};
-use storm_sched::Slot;
 
 /// The state of the slices.
 pub(in crate::manager) struct SliceOrder {
@@ -213,13 +212,11 @@ impl SliceOrder {
     pub(in crate::manager) fn is_outdated(
         &self,
         quantum: Option<Duration>,
-        upcoming: impl FnOnce(usize) -> Vec<Slot>,
+        upcoming: impl FnOnce(usize) -> Vec<Row>,
     ) -> bool {
         let Some(ordered) = &self.ordered else { return false };
         let rest = ordered.after(self.strobes);
-        let upcoming = upcoming(rest.len()).into_iter().map(|slot| Row(slot.0));
-        let as_ordered = upcoming.eq(rest.iter().copied());
-        !as_ordered || !ordered.lasts(quantum) || self.rows_changed
+        upcoming(rest.len()) != rest || !ordered.lasts(quantum) || self.rows_changed
     }
 
     /// A strobe for these nodes: the active row, and the rows of the slices after it. Nodes among

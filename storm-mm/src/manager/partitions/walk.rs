@@ -35,10 +35,7 @@ impl Partitions {
         let time = sched_time(now);
         let reasons = self.iter().flat_map(|partition| partition.policy().explain_all(time));
         let starts = self.iter().flat_map(|partition| partition.policy().estimate_all(time));
-        Waiting {
-            reasons: reasons.map(|(job, reason)| (JobId(job.0), reason)).collect(),
-            starts: Some(starts.map(|(job, start)| (JobId(job.0), start)).collect()),
-        }
+        Waiting { reasons: reasons.collect(), starts: Some(starts.collect()) }
     }
 
     /// The result of the walk for an earlier part of a listing, if that is recent enough; otherwise

@@ -6,9 +6,9 @@ use crate::{BcsError, Completion, JobKey, Post};
 use std::collections::BTreeSet;
 use storm_primitives::NodeSet;
 
-/// The end of a job at the beginning of the next slice. Its other nodes hear of it in that slice,
-/// all in the same microphase. Until then no rank here waits in its reductions any more, because
-/// the awaited ranks may have left.
+/// A job that ends when the next slice begins. Its other nodes learn of it in that slice, all in
+/// the same microphase. Until then, no rank here waits in its reductions any more, because the
+/// awaited ranks may have left.
 #[derive(Debug)]
 pub(super) enum Doom {
     Over(BcsError),
@@ -16,8 +16,8 @@ pub(super) enum Doom {
 }
 
 impl Engine {
-    /// Ends jobs here and tells their other nodes, which hear of it in this slice. The number of
-    /// jobs is limited by the room in a block.
+    /// Ends jobs here and notifies their other nodes, which learn of it in this slice. The room in
+    /// a block limits the number of jobs.
     pub(super) fn carry_out_dooms(&mut self) {
         let most = (self.plan.config().descriptor_bytes - HEAD_BYTES) / Notice::JOB_OVER_BYTES;
         for _ in 0..most {
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Tells the other nodes of a job that it is over.
+    /// Notifies the other nodes of a job that it is over.
     fn say_over(&mut self, key: JobKey) {
         let Some(job) = self.jobs.get(&key) else { return };
         let nodes: NodeSet = job.placement.iter().copied().collect();

@@ -1,7 +1,7 @@
-//! The engine of one node: the threads of the paper's network interface, as one state machine.
+//! The engine of one node: the threads of the paper's network interface, as a single state machine.
 //!
-//! The engine is pure, except for the node's own copy of global memory. It is told of posts,
-//! strobes, outcomes and deaths, and answers with operations to issue. It neither waits nor reads a
+//! The engine is pure, except for the node's own copy of global memory. Its inputs are posts,
+//! strobes, outcomes and deaths. Its outputs are operations to issue. It neither waits nor reads a
 //! clock.
 
 mod ending;
@@ -60,19 +60,19 @@ pub struct Traffic {
 #[derive(Debug)]
 struct Job {
     placement: Rc<[NodeId]>,
-    /// The reason why the job's communication is over, if it is.
+    /// The reason why the job's communication is over, if it is over.
     over: Option<BcsError>,
 }
 
-/// A node's beginnings in a slice that other nodes continue. Microphases for which nobody has begun
-/// anything are left out.
+/// The work that the node has begun in a slice and that other nodes continue. Microphases in which
+/// no node has begun anything are left out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
     /// The node has sent notices.
     told: bool,
     /// The node has granted bytes.
     granted: bool,
-    /// The node has asked for slots of collectives.
+    /// Whether the node has asked for slots of collectives.
     asked: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct Engine {
     here_grants: Vec<Grant>,
     /// This node's beginnings in this slice.
     begun: Begun,
-    /// Completions of this slice; ranks hear of them when the next slice begins.
+    /// Completions of this slice. Ranks get them when the next slice begins.
     finished: Vec<Completion>,
     completions: Vec<Completion>,
     traffic: Traffic,
@@ -150,12 +150,12 @@ impl Engine {
     }
 
     /// Forgets a job when the next slice begins. Ranks that still wait get the error that the job's
-    /// ranks have gone.
+    /// ranks are gone.
     pub fn close_job(&mut self, job: JobKey) {
         self.doomed.push_back((job, Doom::Closed));
     }
 
-    /// Records that a rank will not use a communicator any more, and gives up its state.
+    /// Records that a rank will not use a communicator any more, and drops the rank's state in it.
     pub fn leave_group(&mut self, member: Member, group: GroupId) {
         self.collectives.leave(member, group);
     }
@@ -219,7 +219,7 @@ impl Engine {
         self.carry_out(now.step)
     }
 
-    /// Handles the arrival of a partial result, or the news that nobody waits for one any more.
+    /// Handles the arrival of a partial result, or the end of the need for one.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
@@ -249,8 +249,8 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Records that all transfers so far take effect, on all nodes, before anything that follows
-    /// from this node's later publications. The microphase is done without their outcomes, and the
+    /// Records that all transfers so far take effect on all nodes before anything that follows from
+    /// this node's later publications. The microphase is done without their outcomes, and the
     /// transfers no longer count as on the way when the next microphase begins.
     pub fn precede(&mut self) {
         let now = self.now;
@@ -279,8 +279,8 @@ impl Engine {
         }
     }
 
-    /// Records that a local rank died, or left by itself. Its job is over from the next slice on,
-    /// on all nodes.
+    /// Records that a local rank died or left. Its job is over from the next slice on, on all
+    /// nodes.
     pub fn rank_gone(&mut self, member: Member) {
         self.doomed.push_back((member.job, Doom::Over(BcsError::RankGone)));
     }
@@ -294,12 +294,12 @@ impl Engine {
         (done && !waits).then(|| now.to_word())
     }
 
-    /// Whether this node, which is done with the present microphase, has nothing to do next.
+    /// Whether this node, which has finished the present microphase, has nothing to do next.
     ///
     /// - After MSM, "next" is P2P.
     /// - After P2P, "next" is BBM and RM.
-    /// - After the last microphase of the slice, "next" is the next slice, except telling ranks of
-    ///   this slice's completions.
+    /// - After the last microphase of the slice, "next" means the next slice. Reporting this
+    ///   slice's completions to ranks does not count.
     ///
     /// Other nodes report their own work there.
     pub fn may_skip(&self) -> bool {
@@ -315,24 +315,24 @@ impl Engine {
         }
     }
 
-    /// Whether anything here waits for a slice to begin: a post, or the end of a job.
+    /// Whether anything here waits for the next slice: a post, or the end of a job.
     pub fn wants_slice(&self) -> bool {
         !self.posted.is_empty() || !self.doomed.is_empty()
     }
 
-    /// Whether there are outcomes that ranks have not heard of.
+    /// Whether there are outcomes that ranks have not received.
     pub fn has_outcomes(&self) -> bool {
         !self.finished.is_empty()
     }
 
-    /// Marks the time when a slice would begin if anybody had anything for it. Ranks now hear of
-    /// outcomes, as [`completions`](Self::completions).
+    /// Marks the time at which the next slice would begin if any node needed one. Ranks now receive
+    /// outcomes, through [`completions`](Self::completions).
     pub fn edge(&mut self) {
         self.completions.append(&mut self.finished);
     }
 
-    /// Whether this node, which is done with the present microphase, has nothing to do in the rest
-    /// of the slice, and nothing on the way. When all nodes say so, the slice is over.
+    /// Whether this node, which has finished the present microphase, has nothing to do in the rest
+    /// of the slice, and no bytes on the way. When all nodes report so, the slice is over.
     pub fn is_empty(&self) -> bool {
         let idle = match self.now.map(|now| now.phase) {
             Some(Phase::DescriptorExchange) => {

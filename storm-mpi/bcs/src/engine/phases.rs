@@ -54,8 +54,8 @@ impl Engine {
                 let (who, config) = ((member, request), now.plan.config());
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     if error == BcsError::CollectiveMismatch {
-                        // Members here disagree on the list of members: nobody will call the
-                        // collective that the others wait for.
+                        // Members here disagree on the list of members. No rank will call the
+                        // collective for which the others wait.
                         now.step.failed.push((member.job, error.clone()));
                     }
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
@@ -149,7 +149,7 @@ impl Engine {
     /// RM: reductions.
     pub(super) fn begin_reductions(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let drained = self.collectives.drain(now);
-        // Reductions begin despite an error here, because other nodes wait for this node's part.
+        // Reductions begin even after an error here, because other nodes wait for this node's part.
         reduce_helper::begin(&mut self.collectives, now);
         let ending = self.doomed_jobs();
         reduce_helper::advance(&mut self.collectives, now, &ending);

@@ -1,8 +1,8 @@
-//! Ranks as in the buffered machine, with direct message passing: each message is one
-//! XFER-AND-SIGNAL, at once.
+//! Ranks as in the buffered machine, with direct message passing: each message is a single
+//! XFER-AND-SIGNAL, sent at once.
 //!
-//! The time of a message is that of the network alone, without the cost of a library of message
-//! passing. A comparison therefore favours only direct mode.
+//! The time of a message is that of the network alone, without the cost of a message-passing
+//! library. So a comparison favours direct mode, if anything.
 
 use super::machine::Place;
 use super::peer::Peer;

@@ -34,7 +34,7 @@ pub struct Machine {
 pub struct Strobing {
     /// Number of slices that have ended, each with an empty network.
     pub slices: u64,
-    /// Number of these slices that nobody had anything for.
+    /// Number of these slices that no rank needed.
     pub empty: u64,
     /// Number of these slices that took longer than a slice.
     pub late: u64,
@@ -115,7 +115,7 @@ impl Machine {
         StrobeSender::new(self.network.node(NodeId::MM), self.plan, nodes)
     }
 
-    /// Begins the slices, which go on until no node is left, and rest while nobody has news.
+    /// Begins the slices. They continue until no node is left, and rest while no rank has news.
     pub fn strobe(&self) -> Rc<RefCell<Strobing>> {
         let manager = self.network.node(NodeId::MM);
         let mut sender = self.strobe_sender();

@@ -1,9 +1,9 @@
 //! A machine of buffered coscheduling in virtual time: the real engines and drivers on a simulated
 //! network, with modelled ranks that compute, post and wait.
 //!
-//! It serves for the figures of SC'03 at any number of nodes, and for comparison with
+//! It reproduces the figures of SC'03 at any number of nodes. It also serves for comparison with
 //! [`DirectMachine`], where the same ranks send each message at once. The model of a rank has its
-//! times of computation and its messages, but no cost of posting a descriptor to the engine.
+//! times of computation and its messages, but no cost for posting a descriptor to the engine.
 
 mod direct;
 mod machine;

@@ -32,7 +32,7 @@ impl NodeModel {
         }
     }
 
-    /// Sets the nudge that makes the node's driver look for news.
+    /// Sets the nudge that makes the node's driver check for news.
     pub(super) fn set_nudge(&self, nudge: Nudge) {
         self.nudge.replace(Some(nudge));
     }
@@ -54,7 +54,7 @@ impl NodeModel {
         self.nudge();
     }
 
-    /// Takes a rank that has ended off its processing element.
+    /// Removes a rank that has ended from its processing element.
     pub(super) fn remove(&self, pe: usize, member: Member) {
         self.turns.borrow_mut()[pe].remove(member);
         self.nudge();
@@ -84,12 +84,12 @@ impl NodeModel {
         .await;
     }
 
-    /// Takes the outcome of a request, if the rank has been told.
+    /// Takes the outcome of a request, if the rank has received it.
     pub(super) fn take_done(&self, request: RequestId) -> Option<Result<Outcome, BcsError>> {
         self.done.borrow_mut().remove(&request)
     }
 
-    /// Records that a rank waits: its processing element is another's from the next edge on.
+    /// Records that a rank waits: from the next edge on, another rank has its processing element.
     pub(super) fn waits(&self, pe: usize, member: Member, request: RequestId) {
         self.waiting.borrow_mut().insert(member, request);
         self.turns.borrow_mut()[pe].set_waiting(member, true);

@@ -58,7 +58,7 @@ impl ModelledRank {
         }
     }
 
-    /// Leaves its processing element to others for good.
+    /// Gives up its processing element for good.
     pub fn leave(&self) {
         self.node.remove(self.pe, self.member);
     }

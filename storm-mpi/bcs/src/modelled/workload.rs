@@ -9,7 +9,7 @@ use storm_primitives::Instant;
 
 /// A blocking ping-pong between rank 0 and rank 1. Each computes for the time of `think` before it
 /// sends. `arrived` gets, for each message, the time when it was sent and the time when its
-/// receiver went on.
+/// receiver continued.
 ///
 /// # Errors
 /// [`BcsError`].
@@ -40,7 +40,7 @@ pub async fn ping_pong<P: Peer>(
 /// The way in which a stencil exchanges its borders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Start the exchange, compute, then wait: the computation does not need the borders of the
+    /// Start the exchange, compute, then wait. The computation does not need the borders of the
     /// same step.
     NonBlocking,
     /// Exchange with one neighbour after the other, then compute.

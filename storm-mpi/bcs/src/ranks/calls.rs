@@ -1,5 +1,5 @@
-//! One rank's collectives: the one that it has called and waits for, and the communicators that its
-//! calls name.
+//! One rank's collectives: the collective that it has called and waits for, and the communicators
+//! that its calls name.
 
 use super::bad_rank::BadRank;
 use crate::{Collective, Group, GroupId, Outcome};
@@ -125,12 +125,12 @@ impl Calls {
         self.state = State::Over(Err(Refused));
     }
 
-    /// Whether there is a result that the rank has not got.
+    /// Whether there is a result that the rank has not received.
     pub(super) fn has_result(&self) -> bool {
         matches!(self.state, State::Over(_))
     }
 
-    /// Gives the rank its result, if there is one and room for it, and tells whether it did.
+    /// Gives the rank its result, if there is one and room for it. Returns whether it did.
     pub(super) fn hand_on(&mut self, end: &NodeEnd) -> Result<bool, CorruptSegment> {
         let State::Over(result) = &self.state else { return Ok(false) };
         let frame = match result {

@@ -10,7 +10,7 @@ use std::io;
 use storm_mpi::segment::{Frame, Frames, News, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
 
-/// Number of posted receives from which on no slice is needed to post more.
+/// If this many receives are posted, no slice is needed to post more.
 const RECEIVES_ENOUGH: usize = KEPT_BYTES / CHUNK_BYTES / 2;
 
 /// The node's side of a rank's streams.
@@ -23,7 +23,7 @@ pub(super) struct Link {
     size: u32,
     frames: Frames,
     outward: BTreeMap<Rank, Outward>,
-    /// Bytes of all streams that have not left.
+    /// Bytes of all streams that have not been sent.
     waiting: usize,
     /// The rank's collectives.
     pub(super) calls: Calls,
@@ -32,10 +32,10 @@ pub(super) struct Link {
     inward: VecDeque<(Rank, Vec<u8>)>,
     /// Number of bytes in `inward`.
     kept: usize,
-    /// Bytes that have left for each peer, not yet reported to the rank.
+    /// By peer, the bytes that have been sent and not yet reported to the rank.
     left: BTreeMap<Rank, u32>,
     over: Option<String>,
-    /// The rank's room when it was too small, if it was.
+    /// The room that the rank had, if it was too small.
     lacked: Option<usize>,
     /// The rank has ended.
     pub(super) gone: bool,
@@ -45,7 +45,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct Outward {
     waiting: BytesMut,
-    /// Bytes that have not left, including those that wait.
+    /// Bytes that have not been sent, including those that wait.
     under_way: usize,
     next: i32,
 }
@@ -74,8 +74,8 @@ impl Link {
         })
     }
 
-    /// Takes the bytes that the rank has sent. If many earlier bytes have not left, the rank's ring
-    /// has to hold the new ones.
+    /// Takes the bytes that the rank has sent. If many earlier bytes have not left the node, the
+    /// new ones stay in the rank's ring.
     pub(super) fn take(&mut self) -> Result<(), BadRank> {
         if self.waiting > WAITING_BYTES {
             return Ok(());
@@ -103,9 +103,9 @@ impl Link {
         Ok(())
     }
 
-    /// Prepares for a rest of slices: the rank rings for news from now on, and when it falls asleep
-    /// if that matters. Returns whether there is news already. A broken rule is detected in the
-    /// slice.
+    /// Prepares for a rest of slices: from now on, the rank rings when it has news, and, if
+    /// `sleep_matters`, when it falls asleep. Returns whether there is news already. Broken rules
+    /// are detected in the next slice.
     pub(super) fn rest(&self, sleep_matters: bool) -> bool {
         let room = if self.lacked.is_some() { News::ROOM } else { News::NONE };
         let sleep = if sleep_matters { News::SLEEPS } else { News::NONE };
@@ -165,7 +165,7 @@ impl Link {
         self.receives -= 1;
         let Outcome::Received { status, data } = outcome else { return Err(BcsError::Corrupt) };
         let next = self.next_from.entry(status.source).or_default();
-        // Messages of one rank match in their order and move in it. Any other order is a defect.
+        // Messages of one rank match and move in their order. Any other order is a defect.
         if status.tag != Tag(*next) || status.bytes != data.len() {
             return Err(BcsError::Corrupt);
         }
@@ -178,7 +178,7 @@ impl Link {
     /// Tells the rank that its job's communication is over.
     pub(super) fn end_with(&mut self, reason: &str) {
         self.over = Some(reason.to_owned());
-        // A rank that breaks its own memory hears nothing.
+        // A rank that corrupts its own memory gets no report.
         let _ = self.hand_on();
     }
 

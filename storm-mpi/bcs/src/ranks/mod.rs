@@ -1,23 +1,22 @@
-//! The real ranks of one node. Bytes that they write into their shared memory become posts of the
-//! engine, and the engine's completions are written there.
+//! The real ranks of one node. The bytes that they write into their shared memory become posts of
+//! the engine. The engine's completions are written there, too.
 //!
 //! Ranks see byte streams, one to each rank of their job. The bytes that a rank has sent since the
 //! last slice go to the receiver's node as messages of at most [`CHUNK_BYTES`]. The receiver's node
 //! keeps as many receives posted as it has room for. The ranks do MPI's own matching, above the
-//! streams (`docs/decisions/0093`). A rank that receives nothing therefore delays its senders, and
-//! nobody else.
+//! streams (`docs/decisions/0093`). So a rank that receives nothing delays only its senders.
 //!
 //! The memory for a rank is bounded:
 //! - A node keeps at most [`KEPT_BYTES`] for the rank.
-//! - A node keeps at most [`WAITING_BYTES`] from the rank, besides the contents of its ring.
+//! - A node keeps at most [`WAITING_BYTES`] from the rank, in addition to the contents of its ring.
 //! - At most [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) from the rank are for the same
 //!   peer.
 //!
 //! The engine itself carries out collectives of whole communicators (`calls`); a rank has one at a
 //! time.
 //!
-//! Nothing that a rank writes is believed: frames, ranks and lengths are checked. A rank that
-//! breaks the rules ends its own job ([`BcsError::BadRank`]).
+//! Data from ranks is not trusted: frames, ranks and lengths are checked. A rank that breaks the
+//! rules ends its own job ([`BcsError::BadRank`]).
 
 mod bad_rank;
 mod calls;
@@ -32,15 +31,15 @@ use storm_mpi::segment::NodeEnd;
 use storm_mpi::{ANY_SOURCE, ANY_TAG, Context, Pattern, Rank};
 use storm_primitives::NodeId;
 
-/// The longest message that a stream is cut into. Many of them fit the link of a slice, so that
-/// streams share it.
+/// The longest message into which a stream is cut. Many of them fit the link of a slice, so streams
+/// share it.
 pub const CHUNK_BYTES: usize = 16 << 10;
 /// Limit of bytes that a node keeps for a rank that has not taken them. Receives under way count in
 /// full.
 pub const KEPT_BYTES: usize = 1 << 20;
 
 /// Limit of a rank's bytes that have not left its node. Only a rank that sends to many others that
-/// do not receive reaches it. Until fewer are left, the node takes nothing more from the rank.
+/// do not receive reaches it. Until fewer bytes remain, the node takes no more from the rank.
 pub const WAITING_BYTES: usize = 8 << 20;
 
 /// The purpose of an engine's request.
@@ -66,7 +65,7 @@ impl Ranks {
     /// must come before any of the ranks runs.
     ///
     /// # Errors
-    /// The system has no memory for them. Nothing is then left of the job here.
+    /// The system has no memory for the segments. In this case, the job is not opened here.
     pub fn open(
         &mut self,
         engine: &mut Engine,
@@ -99,7 +98,7 @@ impl Ranks {
         engine.close_job(job);
     }
 
-    /// Ends the communication of a job here. Its ranks hear the reason at once.
+    /// Ends the communication of a job here. Its ranks get the reason at once.
     pub fn end(&mut self, job: JobKey, reason: &str) {
         for (_, link) in self.links.iter_mut().filter(|(member, _)| member.job == job) {
             link.end_with(reason);
@@ -119,33 +118,33 @@ impl Ranks {
         self.links.range(first..=last).all(|(_, link)| link.gone || link.end.waits())
     }
 
-    /// Prepares for a rest of slices: ranks ring when they have news for a slice, and when they
-    /// fall asleep if others could run then. Returns whether a rank has news already.
+    /// Prepares for a rest of slices. Ranks ring when they have news for a slice, and, if other
+    /// ranks could then run, when they fall asleep. Returns whether a rank has news already.
     pub fn rest(&mut self, sleep_matters: bool) -> bool {
         let over = &self.over;
         let links = self.links.iter().filter(|(member, _)| !over.contains(&member.job));
-        // All ranks are asked, even when the first has news.
+        // Prepares every rank, even if the first has news.
         links.fold(false, |news, (_, link)| link.rest(sleep_matters) || news)
     }
 
-    /// Slices follow one another: no rank has to ring.
+    /// The next slice follows at once: no rank needs to ring.
     pub fn goes_on(&mut self) {
         self.links.values().for_each(Link::goes_on);
     }
 
-    /// Records that a rank has ended: nobody waits for it to run.
+    /// Records that a rank has ended. No other rank waits for it to run.
     pub fn gone(&mut self, member: Member) {
         if let Some(link) = self.links.get_mut(&member) {
             link.gone = true;
         }
     }
 
-    /// Takes the jobs that cannot go on, with the reasons. Each is returned once.
+    /// Takes the jobs that cannot continue, with the reasons. Each is returned once.
     pub fn take_failures(&mut self) -> Vec<(JobKey, BcsError)> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Posts the bytes that the ranks have sent, and receives for which there is room. To be called
+    /// Posts the bytes that the ranks have sent, and receives for which there is room. Call it
     /// before the descriptors are exchanged.
     pub fn gather(&mut self, engine: &mut Engine) {
         let mut failed = Vec::new();

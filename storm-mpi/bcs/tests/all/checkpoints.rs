@@ -1,5 +1,5 @@
-//! The end of a slice on a network with random delays: nothing is on the way, whatever the ranks
-//! do, and the memory of every node says so.
+//! The end of a slice on a network with random delays. Nothing is in flight, regardless of the
+//! ranks' actions, and the memory of every node records it.
 
 use bytes::Bytes;
 use std::rc::Rc;
@@ -67,9 +67,9 @@ fn every_slice_ends_with_an_empty_network_and_every_node_knows() {
                     payload += traffic.payload_bytes;
                     in_flight += engine.borrow().in_flight_bytes();
                     let here = machine.network().node(node);
-                    // Nodes hear of the end of this slice when the next one begins.
+                    // Nodes learn of the end of this slice when the next one begins.
                     assert_eq!(machine.plan().checkpoint(here.memory()), slice - 1);
-                    // Nothing comes while nobody strobes.
+                    // Nothing arrives while there is no strobe.
                     if slice == 700 {
                         here.runtime().sleep(Duration::from_millis(3)).await;
                         assert_eq!(engine.borrow().traffic(), traffic, "seed {seed}");

@@ -1,5 +1,5 @@
-//! Collectives: no member leaves before all have come, every byte arrives, and reductions have the
-//! same bits in any order of arrival and on any placement.
+//! Collectives: no member leaves before all have called, every byte arrives, and reductions have
+//! the same bits in any order of arrival and on any placement.
 
 use crate::lockstep::{Lockstep, collective, member};
 use storm_bcs::{BcsConfig, Collective, Number, Outcome, Reduction, RequestId};
@@ -28,7 +28,7 @@ fn bytes(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Posts a collective of all ranks, spread over slices, and waits until all have heard.
+/// Posts a collective of all ranks, spread over slices, and waits until all have their outcomes.
 fn run(
     machine: &mut Lockstep,
     dice: &mut SplitMix64,

@@ -1,4 +1,4 @@
-//! A rank that leaves ends its job everywhere, and nothing of it stays on the way.
+//! A rank that leaves ends its job everywhere, and nothing of the job stays on the way.
 
 use crate::lockstep::{Lockstep, collective, member, recv, send};
 use storm_bcs::{
@@ -133,7 +133,7 @@ fn a_node_that_leaves_in_the_middle_of_a_reduction_holds_nobody_up_once_its_job_
         (0..3 + seed % 3).for_each(|_| machine.step());
         let left = 1 + (seed % 3) as u32;
         waits += usize::from(machine.step_without(left, 0));
-        // The node serves the other job again, whose collectives work as before.
+        // The node serves the other job again, and its collectives work as before.
         machine.engines[left as usize - 1].close_job(JobKey(0));
         let others = summing(&mut machine, 1);
         (0..40).for_each(|_| machine.step());
@@ -273,8 +273,8 @@ fn ranks_that_name_different_members_end_their_job_and_no_other() {
             machine.open(bad, &placement);
             let lists = two_lists(&mut dice, 4);
             let mut named: Vec<(Member, RequestId, &Vec<u32>)> = Vec::new();
-            // Rank 0 comes last, so its node hears of both lists, whatever other ranks are still to
-            // come.
+            // Rank 0 calls last, so its node gets both lists, even if other ranks have not called
+            // yet.
             for rank in (0..4).rev() {
                 let Some(list) = choose(&mut dice, rank, &lists) else { continue };
                 let id = GroupId::new(Context(1), Rank(0)).expect("fits");

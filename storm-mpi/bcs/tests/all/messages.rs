@@ -143,7 +143,7 @@ fn random_messages_arrive_whole_and_in_the_order_of_mpi() {
     }
 }
 
-/// Everything that ranks hear, slice by slice.
+/// Everything that ranks receive, slice by slice.
 fn transcript(posts: u64, interleaving: u64) -> Vec<String> {
     let mut dice = SplitMix64(posts);
     let mut machine = Lockstep::new(interleaving, 4, small());

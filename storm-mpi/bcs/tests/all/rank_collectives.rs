@@ -140,7 +140,7 @@ fn a_barrier_of_ranks_that_have_all_come_takes_one_slice() {
     for _ in 0..3 {
         job.ranks.iter_mut().for_each(|rank| post(rank, 1, &all, Call::Barrier));
         job.step();
-        // The collective is over; ranks hear so when the next slice begins.
+        // The collective is over. Ranks learn it when the next slice begins.
         job.step();
         for rank in &mut job.ranks {
             rank.news().expect("goes on");
@@ -207,8 +207,8 @@ fn members_that_disagree_hear_so() {
 
 #[test]
 fn members_that_name_different_members_hear_so() {
-    // By rank: the members that it names. Members that do not call are awaited in vain, or not at
-    // all.
+    // By rank: the members that it names. The others wait in vain for members that do not call, or
+    // do not wait at all.
     let named: [&[(u32, &[u32])]; 5] = [
         // Between nodes: one more member, other members, another order.
         &[(0, &[0, 2]), (2, &[0, 2, 3])],

@@ -91,7 +91,7 @@ fn every_byte_of_every_stream_comes_in_order() {
                 }
                 let mut into = vec![0; 30_000];
                 for (peer, got) in got.iter_mut().enumerate() {
-                    // Some ranks do not listen for a while.
+                    // Some ranks do not read for a while.
                     let read = if dice.chance(30) { 0 } else { into.len() };
                     let read = end.read(Rank::from_index(peer), &mut into[..read]);
                     for (at, came) in into[..read].iter().enumerate() {
@@ -122,7 +122,7 @@ fn a_rank_that_names_another_that_does_not_exist_ends_its_job_and_no_other() {
             "{error}"
         );
     }
-    // The others hear of it from their nodes, whose engines are told when the rank is killed.
+    // The others learn of it from their nodes. The engines are informed when the rank is killed.
     job.machine.engines[2].rank_gone(member(JOB, 3));
     (0..3).for_each(|_| job.step());
     assert_eq!(job.failures().len(), 2, "nodes 1 and 2");

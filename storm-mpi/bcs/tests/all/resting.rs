@@ -1,4 +1,4 @@
-//! Slices rest while nobody has anything for a slice, and begin again when somebody has.
+//! Slices rest while no rank needs one, and begin again when a rank does.
 
 use crate::lockstep::{member, recv, send};
 use crate::timing::qsnet;
@@ -101,7 +101,7 @@ fn news_after_a_long_pause_is_served_within_two_slices() {
     }
 }
 
-/// There once was another slice after each, in which ranks heard of it.
+/// Regression: after each slice, there was another one, in which ranks got the completions.
 #[test]
 fn ranks_hear_of_what_a_slice_has_done_without_another() {
     const MESSAGES: u64 = 50;
@@ -149,11 +149,11 @@ fn a_notice_that_is_lost_delays_and_stops_nothing() {
     let runtime = simulation.runtime();
     let ended = simulation.run(async move {
         for round in 1..=5 {
-            // Slices rest: ranks keep the processing elements.
+            // Slices rest, and ranks keep the processing elements.
             runtime.sleep(SLICE * 10).await;
             let slices = strobing.borrow().slices;
             let engines = [1, 2].map(|node| machine.engine(NodeId(node)));
-            // No node is told of these posts.
+            // No node is notified of these posts.
             let posted = engines[0].borrow_mut().post(member(1, 0), send(1, 0, vec![1; 8]));
             posted.expect("posted");
             let posted = engines[1].borrow_mut().post(member(1, 1), recv(Some(0), None, 8));
@@ -164,7 +164,8 @@ fn a_notice_that_is_lost_delays_and_stops_nothing() {
             }
             let took = runtime.now() - posted;
             assert!(took > rest / 2 && took < rest + SLICE * 3, "{took:?}");
-            // The slice with the message, the slice in which it is told, and the nodes' words then.
+            // The slice with the message, the slice with its completion, and the slice in which
+            // nodes report that they are idle.
             let more = strobing.borrow().slices - slices;
             assert!((1..=4).contains(&more), "{more} slices");
         }

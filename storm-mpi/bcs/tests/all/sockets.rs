@@ -28,7 +28,7 @@ fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Nodes over TCP, all in this process, with the outcomes that their ranks have heard.
+/// Nodes over TCP, all in this process, with the outcomes that their ranks have received.
 struct Machine {
     plan: Plan,
     root: Root,
@@ -235,7 +235,7 @@ async fn journeys() {
         assert!(posts.iter().all(|post| matches!(heard[post], Ok(Outcome::Received { .. }))));
     }
     let sums = [0, 1].map(|rank| machine.post(rank, collective(2, sum(rank))));
-    // Nobody has bytes to move. The slot and the parent's child are waited for, so some questions
+    // No node has bytes to move. The slot and the parent's child are waited for, so some questions
     // are repeated.
     let reduced = slice().await;
     assert_eq!(reduced.strobes, 6);

@@ -1,5 +1,5 @@
-//! The times of buffered coscheduling on the simulated QsNet, and the behaviour of a machine whose
-//! nodes die.
+//! The times of buffered coscheduling on the simulated QsNet, and the behaviour of a machine with
+//! dying nodes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -141,7 +141,7 @@ fn a_stencil_that_does_not_block_is_as_fast_as_directly() {
     assert!(buffered > direct * 2, "{buffered:?} buffered, {direct:?} directly");
 }
 
-/// A job whose ranks mostly wait: they exchange and compute a little.
+/// A job whose ranks mostly wait: they exchange, and compute a little.
 fn talker(rank: ModelledRank, left: Rc<Cell<usize>>) -> impl Future<Output = ()> {
     let stencil = Stencil {
         columns: 2,

@@ -1,11 +1,11 @@
 //! The boundary between C and Rust: constants of `mpi.h`, `MPI_Status`, and pointers that C
 //! programs pass.
 //!
-//! Only a C caller can make the pointer types here. Their fields are private and there is no
-//! constructor, so the functions of the ABI take them as arguments. A caller of an MPI function
+//! Only a C caller can make the pointer types of this module: their fields are private, and there
+//! is no constructor. The functions of the ABI take them as arguments. A caller of an MPI function
 //! guarantees that arguments match the binding and stay valid during the call (MPI-4.1, section
-//! 2.4). The guarantee makes each access here sound. Everything that can be checked is checked,
-//! null above all.
+//! 2.4). This guarantee makes each access here sound. Everything that can be checked is checked,
+//! above all null.
 
 pub(crate) mod constants;
 pub(crate) mod status;
@@ -84,7 +84,7 @@ impl StatusOut {
     }
 
     fn ignored(self) -> bool {
-        // The standard does not know null here, but other libraries accept it.
+        // The standard does not allow null here, but other libraries accept it.
         self.0.is_null() || self.0 as usize == IGNORE
     }
 }
@@ -100,7 +100,7 @@ impl<T: Copy> Array<T> {
         match count {
             0 => Ok(&[]),
             _ if self.0.is_null() => Err(null()),
-            // SAFETY: not null; the caller passed at least as many as its other arguments say, and
+            // SAFETY: not null; the caller passed at least as many as in its other arguments, and
             // does not change them during the call.
             _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
         }

@@ -1,4 +1,4 @@
-//! Memory for messages. The library needs no special memory, so it is the C library's.
+//! Memory for messages. The library needs no special memory, so this module uses the C library's.
 
 use crate::abi::Out;
 use crate::call::call;
@@ -11,7 +11,7 @@ unsafe extern "C" {
     fn free(start: *mut c_void);
 }
 
-/// Memory of `MPI_Alloc_mem`, which only a C caller has.
+/// Memory of `MPI_Alloc_mem`. Only a C caller has it.
 #[repr(transparent)]
 struct Allocated(*mut c_void);
 

@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// `MPI_COMM_DUP_FN`, which is a number in the place of a function.
 const DUP_FN: usize = 1;
 
-/// Values of the library's own attributes, by their keys in `mpi.h` from place 1 on.
+/// Values of the library's own attributes, by their keys in `mpi.h`, from place 1 on.
 static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
     Some(TAG_UB),
     // MPI_HOST: no process is a host.
@@ -43,8 +43,8 @@ impl MaybeCopy {
             0 => None,
             DUP_FN => Some(Copying::Address),
             address => {
-                // SAFETY: neither of the two numbers, so a function of this type, as the caller
-                // guarantees; functions are as wide as numbers.
+                // SAFETY: the value is neither of the two numbers, so the caller guarantees that it
+                // is a function of this type. Functions are as wide as numbers.
                 let function = unsafe { std::mem::transmute::<usize, CopyFunction>(address) };
                 Some(Copying::Call(function))
             }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use storm_mpi::{CommError, Received, RequestId, SendMode};
 
-/// Gives way until a message is done.
+/// Yields until a message is done.
 async fn done(session: &Session, id: RequestId) -> Result<Option<Received>, CommError> {
     let look = |_: &mut std::task::Context<'_>| match session.process.step(id) {
         Ok(Some(done)) => Poll::Ready(Ok(done)),
@@ -26,7 +26,7 @@ async fn done(session: &Session, id: RequestId) -> Result<Option<Received>, Comm
     poll_fn(look).await
 }
 
-/// Gives way until a started message is over, and keeps its memory alive until then.
+/// Yields until a started message is over, and keeps its memory alive until then.
 async fn over(session: &Session, comm: &Comm, active: Active) -> Outcome<Status> {
     match active {
         Active::Over(over) => over,
@@ -55,7 +55,7 @@ fn request(
     let of = Rc::clone(comm);
     let outstanding = session.process.in_background(async move {
         let received = over(session, &of, receiving).await;
-        // The send is waited for whatever became of the receive, so that no memory is in use.
+        // Waits for the send regardless of the outcome of the receive, so that no memory is in use.
         over(session, &of, sending).await?;
         received
     });

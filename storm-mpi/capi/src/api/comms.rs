@@ -125,10 +125,11 @@ extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>)
     })
 }
 
-/// Only the members of the group call the function and agree on the context. Their messages are in
-/// the context of the communicator's collectives: two members call both in the same order, and no
-/// message of a collective is for a process outside of it. The tag separates communicators that
-/// several threads make at once, so it counts only if there are several threads.
+/// Only the members of the group call the function, and agree on the context. Their messages use
+/// the context of the communicator's collectives. Two members call both in the same order, and no
+/// message of a collective is for a process outside of it, so the messages do not mix. The tag
+/// separates communicators that several threads make at the same time, so it counts only if there
+/// are several threads.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_create_group(
     comm: Handle,
@@ -158,8 +159,8 @@ extern "C" fn MPI_Comm_free(comm: Out<Handle>) -> c_int {
     gone(comm, "MPI_Comm_free")
 }
 
-/// Members are of one job and stay connected, so the function waits for nothing. Pending
-/// communication goes on, as after `MPI_Comm_free`.
+/// Members belong to one job and stay connected, so the function does not wait. Pending
+/// communication continues, as after `MPI_Comm_free`.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_disconnect(comm: Out<Handle>) -> c_int {
     gone(comm, "MPI_Comm_disconnect")

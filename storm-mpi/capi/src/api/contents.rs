@@ -44,8 +44,8 @@ fn put_all<T: Copy>(all: &[T], room: c_int, mut places: ArrayMut<T>) -> Outcome 
     Ok(())
 }
 
-/// Handles of the types from which a type was made. For types of the program these are new handles,
-/// which it frees.
+/// Handles of the types from which a type was made. For types of the program, these are new
+/// handles. The program frees them.
 fn ingredients(session: &Session, recipe: &Recipe) -> Outcome<Vec<Handle>> {
     let handle = |ingredient: &Ingredient| match ingredient {
         Ingredient::Predefined(handle) => Ok(*handle),

@@ -15,7 +15,7 @@ use storm_mpi::CommError;
 use storm_mpi::comm::{ContextId, claim};
 
 /// Makes a communicator of the same members in a context of its own. If a function of an attribute
-/// refuses, there is none.
+/// refuses, none is made.
 fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     newcomm.set(COMM.null())?;
     let members = (comm.group.clone(), comm.me);
@@ -36,8 +36,8 @@ fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
 }
 
 /// Makes a duplicate in the background. Attributes are copied when it begins, and the program gets
-/// the handle then. The context is agreed on later. A member at which a function of an attribute
-/// refuses takes part nevertheless, and gets no duplicate.
+/// the handle then. The context is agreed on later. If a function of an attribute refuses at a
+/// member, the member still takes part, and gets no duplicate.
 async fn duplicated(all: Members, info: Option<Handle>, newcomm: Out<Handle>) -> Outcome {
     let (session, comm) = (all.session, &all.comm);
     newcomm.set(COMM.null())?;

@@ -41,7 +41,7 @@ fn begin(name: &str, level: Level) -> c_int {
     SUCCESS
 }
 
-/// Leaves the job, when everything that was sent has gone.
+/// Leaves the job when everything that was sent has been delivered.
 fn end(library: &Library) -> Outcome {
     let session = &library.session;
     session.end_detached()?;
@@ -92,7 +92,7 @@ extern "C" fn MPI_Finalized(flag: Out<c_int>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Query_thread(provided: Out<c_int>) -> c_int {
     match Phase::now() {
-        // Any thread may call it, whatever the level.
+        // Any thread may call it, at any thread level.
         Phase::Inside => anytime(provided.set(Level::now() as c_int)),
         Phase::Before | Phase::After => call("MPI_Query_thread", |_| Ok(())),
     }

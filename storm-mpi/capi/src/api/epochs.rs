@@ -37,7 +37,7 @@ extern "C" fn MPI_Win_fence(assert: c_int, win: Handle) -> c_int {
     })
 }
 
-/// The group is told even with `MPI_MODE_NOCHECK`.
+/// The group is notified even with `MPI_MODE_NOCHECK`.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_post(group: Handle, assert: c_int, win: Handle) -> c_int {
     on_window(win, "MPI_Win_post", |session, window| {

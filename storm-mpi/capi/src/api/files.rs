@@ -103,7 +103,7 @@ extern "C" fn MPI_File_set_info(fh: Handle, info: Handle) -> c_int {
     on_file(fh, "MPI_File_set_info", |session, _| session.check_info(info))
 }
 
-/// The hints that the library follows: none.
+/// The hints that the library uses: none.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_File_get_info(fh: Handle, info_used: Out<Handle>) -> c_int {
     on_file(fh, "MPI_File_get_info", |session, _| {
@@ -235,7 +235,8 @@ extern "C" fn MPI_File_create_errhandler(
     errors::create("MPI_File_create_errhandler", function, errhandler)
 }
 
-/// The communicator whose error handler a file has. `MPI_FILE_NULL` stands for files to be opened.
+/// The communicator with the error handler of a file. `MPI_FILE_NULL` stands for files to be
+/// opened.
 fn handling(library: &Library, file: Handle) -> Outcome<Rc<Comm>> {
     if file == FILE.null() {
         return Ok(Rc::clone(&library.session.no_file));

@@ -1,4 +1,4 @@
-//! Requests for work that the program itself carries out.
+//! Requests for work that the program itself does.
 
 use crate::abi::{Out, Status, null};
 use crate::call::call;

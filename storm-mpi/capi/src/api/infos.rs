@@ -1,4 +1,4 @@
-//! Info objects: hints of programs. The library keeps them, and follows none.
+//! Info objects: hints of programs. The library keeps them, and uses none.
 
 use crate::abi::{Array, MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut, counted};
 use crate::call::{call, on};
@@ -102,8 +102,8 @@ extern "C" fn MPI_Info_get_valuelen(
     })
 }
 
-/// `buflen` passes the room for the value and its final zero, and returns the room that it needs.
-/// Without room only `buflen` is set.
+/// `buflen` passes the room for the value and its final zero, and returns the room that the value
+/// needs. Without room, only `buflen` is set.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Info_get_string(
     info: Handle,
@@ -162,7 +162,7 @@ extern "C" fn MPI_Comm_set_info(comm: Handle, info: Handle) -> c_int {
     on(comm, "MPI_Comm_set_info", |session, _| session.check_info(info))
 }
 
-/// The hints that the library follows: none.
+/// The hints that the library uses: none.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_get_info(comm: Handle, info: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_get_info", |session, _| {

@@ -32,7 +32,7 @@ pub(super) fn make(
 ) -> Outcome<Handle> {
     let (both, me) = groups.both();
     let context = agreed(session, groups.party(&both, me))?;
-    // There is no inter-communicator if its other group would be empty.
+    // If the other group is empty, no inter-communicator is made.
     let Some((members, others)) = sides.filter(|(_, others)| others.size() > 0) else {
         session.contexts.borrow_mut().give_back(context);
         return Ok(COMM.null());
@@ -61,8 +61,8 @@ pub(super) fn split(
     make(session, comm, groups, sides)
 }
 
-/// Makes an inter-communicator of the members of `group`, which all of this side pass, and of the
-/// other side's group. The members of each group tell their places in it.
+/// Makes an inter-communicator of two groups: the members of `group`, which all members of this
+/// side pass, and the other side's group. The members of each group report their places in it.
 pub(super) fn create(
     session: &Session,
     comm: &Comm,
@@ -112,7 +112,7 @@ extern "C" fn MPI_Intercomm_create(
     on(local_comm, "MPI_Intercomm_create", |session, comm| {
         comm.must_be_intra()?;
         let leader = comm.member(local_leader)?;
-        // A member with wrong arguments takes part nevertheless, because the others wait for it.
+        // A member with wrong arguments still takes part, because the others wait for it.
         let mine = newintercomm.set(COMM.null()).and(match tag {
             0.. => Ok(()),
             _ => Err(Fault::new(Class::Tag, format!("tag {tag}"))),
@@ -134,9 +134,9 @@ extern "C" fn MPI_Intercomm_create(
 }
 
 /// The meeting of two groups for an inter-communicator. The leaders exchange messages in the
-/// context of the peer communicator's collectives, where every message is for named members. The
-/// tag separates meetings that several threads hold at once, so it counts only if there are several
-/// threads.
+/// context of the peer communicator's collectives, where every message is for a named member. The
+/// tag separates meetings that several threads hold at the same time, so it counts only if there
+/// are several threads.
 struct Meeting<'a> {
     session: &'static Session,
     comm: &'a Comm,
@@ -148,8 +148,7 @@ struct Meeting<'a> {
 }
 
 impl Meeting<'_> {
-    /// Exchanges the groups' knowledge of each other. All members learn of this process's own
-    /// mistake.
+    /// Exchanges what each group knows. All members learn of this process's own mistake.
     fn hold(&self, mut own: Outcome, failed: Option<u16>, attempt: usize) -> Outcome<Introduction> {
         let members = || self.comm.party(&self.session.process);
         let free = ContextPool::free_at_all(&self.session.contexts, members())?;
@@ -169,8 +168,8 @@ impl Meeting<'_> {
         told.map_err(refused)
     }
 
-    /// The place from which both leaders look for a context. Two meetings at once of the same
-    /// processes look from different places, if they have to look again.
+    /// The number from which both leaders search for a context. If the same processes hold two
+    /// meetings at the same time and must search again, they start from different numbers.
     fn start(&self, attempt: usize) -> usize {
         attempt * (self.tag.unsigned_abs() as usize % ATTEMPTS + 1)
     }
@@ -188,8 +187,7 @@ impl Meeting<'_> {
         Ok(Introduction::of_leaders(self.party_of(&leaders)?, group, free, failed)?)
     }
 
-    /// Whether the context is still free at all members of both groups. If so, it is kept from
-    /// others.
+    /// Whether the context is still free at all members of both groups. If so, it is reserved.
     fn keeps(&self, context: ContextId) -> Outcome<bool> {
         let leaders = if self.comm.me == self.leader { Some(self.leaders()?) } else { None };
         let leaders = leaders.as_ref().map(|leaders| self.party_of(leaders)).transpose()?;
@@ -214,7 +212,7 @@ impl Meeting<'_> {
     }
 }
 
-/// The code by which a leader tells its fault.
+/// The code by which a leader reports its fault.
 fn why(fault: &Fault) -> u16 {
     fault.class.code() as u16
 }
@@ -236,8 +234,8 @@ fn class_told(class: u16) -> Class {
     Class::of(c_int::from(class)).unwrap_or(Class::Other)
 }
 
-/// Merges both groups. The group that says that it is the high one comes last. If both say the
-/// same, the group whose first member has the lower rank in the job is the first.
+/// Merges both groups. The group that claims to be the high one comes last. If both claim the same,
+/// the group whose first member has the lower rank in the job comes first.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Intercomm_merge(
     intercomm: Handle,

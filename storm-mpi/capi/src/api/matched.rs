@@ -1,4 +1,4 @@
-//! Matched probes. A probe takes the message that it finds, and only its own receive gets the
+//! Matched probes. A probe takes the message that it finds. Only the receive of this probe gets the
 //! message later.
 
 use super::messages::seen;

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Pattern, SendMode};
 
-/// The mode of a send. A ready send is a standard one, which the standard allows.
+/// The mode of a send. A ready send is treated as a standard send, as the standard allows.
 #[derive(Clone, Copy)]
 pub(super) enum Sending {
     Standard,
@@ -60,7 +60,7 @@ fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Sta
         }
         Message::Receive { into, from: Some(from) } => {
             let mut landing = into.landing();
-            // The straight way was tried. Another try would begin the wait twice.
+            // The short path was tried already. Trying it again would begin the wait twice.
             let received = session.process.recv_by_request(*from, landing.bytes_mut())?;
             landed(comm, received, &landing)
         }
@@ -281,7 +281,7 @@ extern "C" fn MPI_Sendrecv_replace(
     })
 }
 
-/// Waits for both messages, whatever becomes of the first, so that no memory is in use.
+/// Waits for both messages, regardless of the outcome of the first, so that no memory is in use.
 fn both(
     session: &Session,
     comm: &Rc<Comm>,

@@ -1,5 +1,5 @@
 //! The functions of `mpi.h`, by the header's sections. Each function checks and translates its
-//! arguments. The standard defines its meaning, which is not repeated here.
+//! arguments. The standard defines the meaning of the functions, and the comments do not repeat it.
 
 mod allocation;
 mod attributes;
@@ -93,7 +93,7 @@ mod tests {
         ];
         let lines = sources.iter().flat_map(|source| source.lines()).map(str::trim_start);
         let functions = lines.filter_map(|line| {
-            // A row of a table has one name or two, before arguments or a mark.
+            // A row of a table has one or two names, before arguments or a mark.
             let row = line.strip_prefix("extern \"C\" ").unwrap_or(line).strip_prefix("fn MPI_")?;
             row.split(['(', ':', ';']).next()
         });

@@ -1,7 +1,7 @@
 //! Collectives of neighbours in a Cartesian grid or a graph.
 //!
-//! In a grid there is a block for the neighbour below and a block for the one above, for each
-//! dimension in order. Blocks of neighbours beyond an edge are left alone. In a graph there is a
+//! In a grid, there are two blocks for each dimension in order: for the neighbour below and for the
+//! neighbour above. Blocks of neighbours beyond an edge are not accessed. In a graph, there is a
 //! block for each edge, in the program's order.
 
 use super::tables::collectives;

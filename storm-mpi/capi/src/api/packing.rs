@@ -1,4 +1,4 @@
-//! Packing elements into a buffer of the program. Packed data has the form in which it travels.
+//! Packs elements into a buffer of the program. Packed data has the form in which it is sent.
 
 use crate::abi::{Array, ArrayMut, Buffer, BufferMut, Out, counted};
 use crate::call::on;

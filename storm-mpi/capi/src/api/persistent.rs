@@ -1,6 +1,6 @@
-//! Collectives that a request starts again and again (MPI-4.1, section 6.13). Their arguments are
-//! checked when they start. Arrays are copied when the request is made, because programs free them
-//! then.
+//! Collectives that a request starts repeatedly (MPI-4.1, section 6.13). Their arguments are
+//! checked when they start. Arrays are copied when the request is made, because programs may free
+//! them afterwards.
 
 use super::collectives::{barrier, even, even_or_in_place};
 use super::tables::persistent_collectives;

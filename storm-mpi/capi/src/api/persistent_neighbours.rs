@@ -1,5 +1,5 @@
-//! Collectives of neighbours that a request starts again and again (MPI-4.1, section 8.9). Arrays
-//! are copied when the request is made.
+//! Collectives of neighbours that a request starts repeatedly (MPI-4.1, section 8.9). Arrays are
+//! copied when the request is made.
 
 use super::neighbours::{each_to_each, even, mixed_of, neighbours, one_to_each, uneven};
 use super::persistent::{Places, both, now};

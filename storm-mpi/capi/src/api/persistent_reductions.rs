@@ -1,4 +1,4 @@
-//! Reductions that a request starts again and again.
+//! Reductions that a request starts repeatedly.
 
 use super::reductions::{Reduction, exscan, scan, scattered, to_all, to_root};
 use super::tables::persistent_collectives;

@@ -92,7 +92,7 @@ pub(super) async fn to_root(all: Members, reduction: Reduction, root: c_int) -> 
     Ok(())
 }
 
-/// At the root its own elements are ignored, and elsewhere the buffer for received ones.
+/// The root ignores its own elements; other members ignore the buffer for received elements.
 async fn intercomm_to_root(
     all: &Members,
     groups: Between<'_>,

@@ -38,8 +38,8 @@ impl Target {
         Ok(member.map(|member| Target { member, displacement, count, datatype }))
     }
 
-    /// The change of these elements. Without elements nothing changes, whatever types the operation
-    /// is defined for.
+    /// The change of these elements. Without elements nothing changes, even if the operation is not
+    /// defined for their type.
     fn changing(&self, change: Change) -> Outcome<Changing> {
         let change = if self.count == 0 { Change::Nothing } else { change };
         Changing::new(change, &self.datatype)
@@ -65,7 +65,7 @@ fn change(session: &Session, op: Handle) -> Outcome<Change> {
     Change::of(&*session.operation(op)?).ok_or_else(own)
 }
 
-/// The waiter that learns that an answer has come.
+/// The waiter that is informed when an answer has arrived.
 enum Waits {
     /// The window waits, with the next flush or the end of the epoch.
     Window,
@@ -74,7 +74,7 @@ enum Waits {
 }
 
 impl Waits {
-    /// Hands the pending messages to the waiter; `under_way` is `None` if there are none. Elements
+    /// Passes the pending messages to the waiter; `under_way` is `None` if there are none. Elements
     /// that have been sent were copied, so a request for them is done.
     fn begin(
         self,

@@ -1,5 +1,5 @@
-//! The straight way of `MPI_Send` and `MPI_Recv` for short messages without gaps. Every unusual
-//! call, including one with wrong arguments, is left to the longer way.
+//! The short path of `MPI_Send` and `MPI_Recv`, for short messages without gaps. Every unusual
+//! call, including a call with wrong arguments, is left to the full path.
 
 use super::waiting::told;
 use crate::abi::{ANY_SOURCE, Buffer, BufferMut, Status, StatusOut};
@@ -14,7 +14,7 @@ use std::ffi::c_int;
 /// Data to send, as arguments of functions: a buffer, a count, a datatype.
 pub(super) type Sent = (Buffer, c_int, Handle);
 
-/// Sends the elements. False means that nothing was done.
+/// Sends the elements. Returns false if nothing was done.
 #[inline]
 pub(super) fn sent(
     session: &Session,
@@ -45,7 +45,7 @@ pub(super) fn is_usual(
     matches!(pattern, Ok(Some(_))) && stretch_mut(&mut buf, count, datatype).is_some()
 }
 
-/// Receives the elements. False means that nothing was done.
+/// Receives the elements. Returns false if nothing was done.
 #[inline]
 pub(super) fn received(
     session: &Session,

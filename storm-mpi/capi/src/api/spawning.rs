@@ -1,5 +1,6 @@
-//! Processes that a job would start or meet while it runs (MPI-4.1, chapter 11). There are none.
-//! Each function fails with the standard's class of error, and says what to do instead.
+//! Functions that start or connect further processes while a job runs (MPI-4.1, chapter 11). The
+//! library supports none. Each function fails with the standard's class of error, and tells what to
+//! do instead.
 
 use super::tables::two_names;
 use crate::abi::{Array, ArrayMut, Out, Text, TextOut, counted};

@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::table::Handle;
 use std::ffi::c_int;
 
-/// Records in a status that `count` numbers came, of elements of this type.
+/// Records in a status that `count` numbers arrived, of elements of this type.
 fn set_elements(session: &Session, status: Out<Status>, datatype: Handle, count: usize) -> Outcome {
     let datatype = session.datatype(datatype)?;
     let layout = &datatype.layout;

@@ -1,4 +1,4 @@
-//! Tables of functions that differ in their names and a few arguments: a row for each.
+//! Tables of functions that differ only in their names and a few arguments. Each function is a row.
 
 /// A collective that waits, and the same in the background: their names, the arguments before the
 /// communicator, and what each member does.
@@ -21,8 +21,8 @@ macro_rules! collectives {
 }
 pub(super) use collectives;
 
-/// A collective that a request starts again and again: its name, the arguments before the
-/// communicator, and what makes the function of one start.
+/// A collective that a request starts repeatedly: its name, the arguments before the communicator,
+/// and the expression that makes the function of one start.
 macro_rules! persistent_collectives {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $make:block)*) => {$(
         #[unsafe(no_mangle)]
@@ -38,8 +38,8 @@ macro_rules! persistent_collectives {
 }
 pub(super) use persistent_collectives;
 
-/// Two functions that differ in their names only; the second is mostly the name of MPI-1. A row has
-/// both names, the arguments, and the body, which is told the name.
+/// Two functions that differ only in their names; the second is usually the name of MPI-1. A row
+/// has both names, the arguments, and the body, which gets the name.
 macro_rules! two_names {
     ($(fn $name:ident, $other:ident $arguments:tt |$called:ident| $body:block)*) => {$(
         #[unsafe(no_mangle)]

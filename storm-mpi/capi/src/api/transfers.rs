@@ -1,6 +1,6 @@
-//! Reading and writing of files, at an offset or at this process's pointer. `shared_transfers` uses
-//! the pointer of all processes. In a collective, each member works for itself. A transfer that
-//! begins is done when its function returns.
+//! Reads and writes files, at an offset or at this process's pointer. `shared_transfers` uses the
+//! pointer of all processes. In a collective, each member works for itself. A nonblocking transfer
+//! is done when its function returns.
 
 use super::tables::two_names;
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut};
@@ -31,7 +31,7 @@ pub(super) enum At {
 
 impl At {
     /// The place where a transfer of `bytes` bytes begins. Members of an ordered transfer take part
-    /// even if their own cannot take place.
+    /// even if their own transfer fails.
     fn first(self, file: &OpenFile, bytes: Outcome<usize>) -> Outcome<i64> {
         match self {
             At::Offset(offset) => file.is_not_sequential().map(|()| offset),

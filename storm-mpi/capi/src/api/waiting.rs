@@ -136,7 +136,7 @@ fn collect_one(session: &Session, request: Out<Handle>, status: StatusOut) -> Ou
     told(status, collected)
 }
 
-/// Sets the status of a request that is done, even if it failed with a message that has come.
+/// Sets the status of a request that is done, even if it failed with a message that has arrived.
 pub(super) fn told(status: StatusOut, collected: Outcome<Status>) -> Outcome {
     match collected {
         Ok(said) => {
@@ -210,7 +210,7 @@ fn only_active(session: &Session, requests: &[Handle]) -> Outcome<Vec<Handle>> {
     Ok(active)
 }
 
-/// Whether all requests are done, after a look at the messages that have arrived.
+/// Whether all requests are done. Processes the messages that have arrived first.
 fn done_now(session: &Session, requests: &[Handle]) -> Outcome<bool> {
     let all = || {
         let mut all = true;

@@ -167,7 +167,8 @@ extern "C" fn MPI_Win_set_info(win: Handle, info: Handle) -> c_int {
     on_window(win, "MPI_Win_set_info", |session, _| session.check_info(info))
 }
 
-/// Properties of every window, whatever hints programs gave: the hints of MPI-4.1, section 12.2.1.
+/// Properties of every window, regardless of the hints that programs gave: the hints of MPI-4.1,
+/// section 12.2.1.
 const HELD_HINTS: [(&str, &str); 5] = [
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),

@@ -1,6 +1,5 @@
-//! Files (MPI-4.1, chapter 14). All nodes reach them by the same name. Each process reads and
-//! writes for itself, through its view. A transfer that begins without waiting is done when the
-//! function returns.
+//! Files (MPI-4.1, chapter 14). All nodes reach a file by the same name. Each process reads and
+//! writes for itself, through its view. A nonblocking transfer is done when its function returns.
 //!
 //! Deliberately absent: representations of data other than the machine's, and collective buffering.
 
@@ -28,7 +27,7 @@ use storm_mpi::layout::Layout;
 use view::View;
 
 unsafe extern "C" {
-    // The standard library's way discards the error.
+    // The standard library's drop discards the error.
     fn close(descriptor: c_int) -> c_int;
 }
 
@@ -129,7 +128,8 @@ impl OpenFile {
                 Err(Fault::new(class, format!("{}: not at rank 0", path.display())))
             }
         };
-        // The end of the file is the same for all, because nobody writes before all have looked.
+        // The end of the file is the same for all members, because none writes before all have read
+        // it.
         let opened = opened.and_then(|file| {
             let end = if mode & APPEND == 0 { 0 } else { length(&file, path)? as i64 };
             Ok((file, end))
@@ -178,7 +178,7 @@ impl OpenFile {
             .and_then(Rc::into_inner)
             .map_or(Ok(()), closed)
             .map_err(|error| self.failed(&error));
-        // A member that failed comes too, because the others wait in the barrier.
+        // A member that failed also enters the barrier, because the others wait there.
         self.barrier()?;
         self.end_shared();
         if self.mode & DELETE_ON_CLOSE != 0 {
@@ -188,8 +188,8 @@ impl OpenFile {
         closed
     }
 
-    /// The file. It is not borrowed, because it is used across waits, in which other threads come
-    /// in.
+    /// The file. It is not borrowed, because it is used across waits, during which other threads
+    /// may enter.
     fn file(&self) -> Outcome<Rc<File>> {
         let gone = || Fault::new(Class::File, "a file that was closed");
         self.file.borrow().clone().ok_or_else(gone)
@@ -228,13 +228,13 @@ impl OpenFile {
             0 => self.file().and_then(|file| file.sync_data().map_err(|error| self.failed(&error))),
             _ => Ok(()),
         };
-        // A member that failed comes too, because the others wait in the barrier.
+        // A member that failed also enters the barrier, because the others wait there.
         self.barrier()?;
         synced
     }
 
-    /// Sets another view; the pointers go to its beginning. A member that cannot have it comes all
-    /// the same, because the others wait.
+    /// Sets another view; the pointers move to its beginning. A member that cannot have the view
+    /// takes part all the same, because the others wait.
     pub(crate) fn see(
         &self,
         displacement: i64,
@@ -248,7 +248,7 @@ impl OpenFile {
             displacement => Ok(displacement),
         };
         let seen = types.and_then(|[unit, pattern]| Seen::new(start?, unit, pattern, self.mode));
-        // From here on nobody uses the shared pointer.
+        // From here on, no member uses the shared pointer.
         self.barrier()?;
         let changed = seen.and_then(|seen| {
             self.seen.replace(seen);
@@ -259,7 +259,7 @@ impl OpenFile {
         changed
     }
 
-    /// Reads elements from an offset on, and returns the number of bytes that there were.
+    /// Reads elements from an offset on, and returns the number of bytes that were there.
     pub(crate) fn read(&self, offset: i64, into: &Elements) -> Outcome<usize> {
         if self.mode & WRITE_ONLY != 0 {
             return Err(Fault::new(Class::Access, "a file that was opened for writing only"));
@@ -291,7 +291,7 @@ impl OpenFile {
         written.map_err(|error| self.failed(&error))
     }
 
-    /// Moves the pointer behind `bytes` bytes. A unit that they only begin counts too.
+    /// Moves the pointer behind `bytes` bytes. A partly covered unit counts too.
     pub(crate) fn advance(&self, from: i64, bytes: usize) {
         let units = bytes.div_ceil(self.unit_bytes());
         self.position.set(from.saturating_add(units as i64));
@@ -355,7 +355,7 @@ impl OpenFile {
         Ok(now(self.comm.party(&self.session.process).barrier())?)
     }
 
-    /// Lets one member do the work, and tells all the result.
+    /// Lets one member do the work, and sends the result to all.
     fn by_one(&self, doing: impl FnOnce(&Path) -> io::Result<()>) -> Outcome {
         let done = if self.comm.me == 0 {
             doing(&self.path).map_err(|error| self.failed(&error))
@@ -390,7 +390,7 @@ fn plain(path: &Path) -> &Path {
 
 /// Closes a file and returns the result: written data may be refused only here (NFS, quotas).
 fn closed(file: File) -> io::Result<()> {
-    // SAFETY: C's own function. Nobody else has the descriptor, which is given up here. The
+    // SAFETY: C's own function. This call gives up the descriptor, and nothing else has it. The
     // descriptor is gone even if the call fails.
     match unsafe { close(file.into_raw_fd()) } {
         0 => Ok(()),

@@ -47,7 +47,7 @@ impl SharedPointer {
     fn change(&self, to: impl FnOnce(i64) -> Option<i64>) -> io::Result<Option<i64>> {
         let file = self.file()?;
         while let Err(error) = file.lock() {
-            // A handler of the program ran, of a timer or a profiler.
+            // A signal handler of the program ran, for example of a timer or a profiler.
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
@@ -110,7 +110,7 @@ impl OpenFile {
     pub(crate) fn seek_shared(&self, offset: i64, whence: Whence) -> Outcome {
         self.is_not_sequential()?;
         let mine = [offset.to_ne_bytes(), (whence as i64).to_ne_bytes()];
-        // All members that have moved the pointer before have come here.
+        // All members that had to move the pointer before have arrived here.
         let told = gathered(self.comm.party(&self.session.process), mine.as_flattened())?;
         let moved = self.first_says(|| {
             let to = |from| self.target(offset, whence, from);
@@ -136,7 +136,7 @@ impl OpenFile {
         Ok(i64::try_from(place).unwrap_or(i64::MAX))
     }
 
-    /// Sets the pointer to the beginning of new views. All members call it, and nobody uses the
+    /// Sets the pointer to the beginning of new views. All members call it, and none uses the
     /// pointer meanwhile.
     pub(super) fn rewind_shared(&self) -> Outcome {
         self.shared.start.set(0);
@@ -172,7 +172,7 @@ impl OpenFile {
         changed.ok_or_else(|| Fault::new(Class::Arg, "a shared pointer beyond all files"))
     }
 
-    /// Tells all members the result of the first member.
+    /// Sends the result of the first member to all members.
     fn first_says(&self, doing: impl FnOnce() -> Outcome<i64>) -> Outcome<i64> {
         let done = if self.comm.me == 0 { doing() } else { Ok(0) };
         let class = done.as_ref().map_or_else(|fault| fault.class.code(), |_| 0);

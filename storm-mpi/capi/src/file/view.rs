@@ -28,8 +28,8 @@ struct Stretch {
 
 impl View {
     /// A view of the data of elements of this layout. `None` if the data of an element is not in
-    /// file order, or if the next element does not lie further on. Data of an element may overlap
-    /// only if the file is only `read`. Without data nothing is visible.
+    /// file order, or if the next element does not begin further on. Data of an element may overlap
+    /// only if the file is only `read`. Without data, nothing is visible.
     pub(super) fn new(displacement: u64, layout: &Layout, read: bool) -> Option<View> {
         let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
         let (mut from, mut end) = (0, 0);
@@ -44,8 +44,8 @@ impl View {
             size += bytes;
         });
         let extent = u64::try_from(layout.extent()).ok()?;
-        // The next element's data may lie among this element's. Programs make such types of
-        // subarrays, whose bounds a structure takes for its own, and never reach the next element.
+        // The next element's data may lie between this element's. Programs make such types of
+        // subarrays with the bounds of an enclosing structure, and never reach the next element.
         let further = extent > 0 || size == 0;
         (ordered && further).then_some(View { displacement, stretches, size, extent })
     }
@@ -82,7 +82,7 @@ impl View {
                 return Err(io::ErrorKind::FileTooLarge.into());
             };
             let end = into.len().min(done.saturating_add(bytes));
-            // A short read is continued. At the file's end the next read gives nothing.
+            // A short read is continued. At the end of the file, the next read returns nothing.
             match file.read_at(&mut into[done..end], place) {
                 Ok(0) => return Ok(done),
                 Ok(read) => done += read,

@@ -1,7 +1,7 @@
 //! Operations of reductions (MPI-4.1, section 6.9): the predefined ones, and those of programs.
 //!
-//! The order in which elements are combined depends only on the number of members. The bits of a
-//! result therefore do too, for floats as for operations that do not commute.
+//! The order in which elements are combined depends only on the number of members. So the bits of a
+//! result depend only on it too, even for floats and for operations that do not commute.
 
 #[cfg(target_arch = "x86_64")]
 mod long_double;

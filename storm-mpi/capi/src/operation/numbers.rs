@@ -137,8 +137,8 @@ fn bits(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     bitwise && u8::combine(op, left, right)
 }
 
-/// The lesser or greater value with its index; of equal values the lower index wins. If a value is
-/// NaN the standard says nothing, and `right` stays.
+/// The lesser or greater value with its index; of equal values, the lower index wins. If a value is
+/// NaN, the standard defines nothing, and `right` stays.
 fn pairs<T: Plain, I: Plain>(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     let value_bytes = size_of::<T>();
     let pair_bytes = value_bytes + size_of::<I>();

@@ -1,4 +1,4 @@
-//! Epochs: the time in which a process may reach other members' parts, and the completion of its
+//! Epochs: the times in which a process may access other members' parts, and the completion of its
 //! operations.
 
 use super::Window;
@@ -23,9 +23,9 @@ pub(crate) struct Epochs {
     started: Option<Vec<usize>>,
     /// An exposure epoch for these members.
     posted: Option<Vec<usize>>,
-    /// Locks of these members, and whether each was asked for.
+    /// Locks of these members, and whether each was requested.
     locked: BTreeMap<usize, bool>,
-    /// The lock of all members, and whether it was asked for.
+    /// The lock of all members, and whether it was requested.
     locked_all: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ impl Epochs {
         self.fenced || started || self.is_passive(member)
     }
 
-    /// Whether an epoch is open that has to be ended by its own function.
+    /// Whether an epoch is open that its own function must end.
     pub(super) fn are_open(&self) -> bool {
         self.started.is_some() || self.posted.is_some() || self.has_locks()
     }
@@ -55,7 +55,7 @@ fn wrong(text: &str) -> Fault {
 }
 
 impl Window {
-    /// Completes the operations of all members since the last fence, at all of them. Begins an
+    /// Completes the operations of all members since the last fence, at all members. Begins an
     /// epoch if `follows`.
     pub(crate) fn fence(&self, follows: bool) -> Outcome {
         if self.epochs.borrow().are_open() {
@@ -89,7 +89,7 @@ impl Window {
         Ok(())
     }
 
-    /// Tells the members that nothing more comes.
+    /// Tells the members that no more operations follow.
     pub(crate) fn complete(&self) -> Outcome {
         let none = || wrong("no epoch was started");
         let members = self.epochs.borrow_mut().started.take().ok_or_else(none)?;
@@ -101,7 +101,7 @@ impl Window {
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// Whether all admitted members have told that they are done; waits for it with `block`.
+    /// Whether all admitted members have reported that they are done; waits for it with `block`.
     pub(crate) fn closed(&self, block: bool) -> Outcome<bool> {
         let none = || wrong("no part was opened");
         let members = self.epochs.borrow_mut().posted.take().ok_or_else(none)?;
@@ -119,8 +119,8 @@ impl Window {
         }
     }
 
-    /// Waits for a member's lock. Without `asked`, the program guarantees that nobody else wants
-    /// the lock.
+    /// Waits for a member's lock. Without `asked`, the program guarantees that no other member
+    /// wants the lock.
     pub(crate) fn lock(&self, member: usize, kind: LockKind, asked: bool) -> Outcome {
         let epochs = self.epochs.borrow();
         if epochs.is_passive(member) || epochs.started.is_some() {
@@ -198,8 +198,8 @@ impl Window {
         self.flush_local(|member| members.contains(&member))
     }
 
-    /// Asks members for the same, and waits for all answers. Everything that was asked before is
-    /// then done too.
+    /// Sends the same request to members, and waits for all answers. Every earlier request is then
+    /// done too.
     fn answered(&self, members: &[usize], verb: Verb, data: &[u8]) -> Outcome {
         let mut answers = Vec::with_capacity(members.len());
         for &member in members {

@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use storm_mpi::collective::Span;
 
-/// Looks at a gate before yielding the processor, which the holder may need: as long as a short
-/// combination takes.
+/// Checks of a gate before yielding the processor, which the holder may need. They take as long as
+/// a short combination.
 const LOOKS: u32 = 100;
 
 /// Memory that a program has attached to a window: beginnings and lengths.
@@ -47,8 +47,8 @@ impl Gate {
     fn through<T>(self, combine: impl FnOnce() -> T) -> T {
         // SAFETY: the caller of `at` vouched for the word.
         let word = unsafe { &*self.0 };
-        // The loop is bounded by the work of others inside, which waits for nothing. If a process
-        // is killed inside, the job ends.
+        // The loop is bounded by the work of a process inside, which waits for nothing. If a
+        // process is killed inside, the job ends.
         let mut looks = 0;
         while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             looks += 1;
@@ -164,7 +164,7 @@ impl Exposed {
 /// Whether the whole range is attached, in one stretch or in several that touch.
 fn is_attached(stretches: &[(usize, usize)], at: usize, end: usize) -> bool {
     let mut reached = at;
-    // Each turn finds another stretch, because they do not overlap.
+    // Each round finds another stretch, because they do not overlap.
     for _ in stretches {
         let holds = |&&(start, bytes): &&(usize, usize)| {
             let last = start + bytes;
@@ -233,7 +233,7 @@ mod tests {
             scope.spawn(add);
             scope.spawn(add);
         });
-        // SAFETY: the word still exists, and nobody else uses it.
+        // SAFETY: the word still exists, and no other thread uses it.
         let total = unsafe { *std::ptr::with_exposed_provenance::<u64>(sum) };
         assert_eq!(total, 2 * EACH as u64);
     }

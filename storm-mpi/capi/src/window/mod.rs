@@ -1,13 +1,13 @@
 //! One-sided communication (MPI-4.1, chapter 12): windows, epochs, and operations.
 //!
-//! There are two ways to members' parts:
-//! - A process reaches its own part in memory, at once. It also reaches parts of members on its
-//!   node that the library has allocated.
+//! A process accesses members' parts in two ways:
+//! - It accesses its own part in memory, at once. It does the same with parts that the library has
+//!   allocated for members on its node.
 //! - For all other parts, and for all locks, it sends requests in a context of the window's own.
-//!   The owners look at requests when they are inside the library (`owner`).
+//!   Owners process requests when they are inside the library (`owner`).
 //!
 //! A request is complete at its owner when a later request of the same member is answered. Messages
-//! of two ranks do not overtake each other.
+//! between two ranks do not overtake each other.
 
 mod epochs;
 mod exposed;
@@ -51,10 +51,10 @@ pub(crate) enum Flavor {
     Shared,
 }
 
-/// `MPI_WIN_UNIFIED`: bytes written to a window's memory, by anyone, are in the window.
+/// `MPI_WIN_UNIFIED`: bytes that any process writes to a window's memory are in the window.
 const UNIFIED: c_int = 2;
 
-/// A member's part, as the others know it.
+/// A member's part, as the other members know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: usize,
@@ -173,7 +173,7 @@ impl Window {
         let all = gathered(comm.party(&session.process), &[u8::from(there)])?;
         if all.contains(&0) {
             if let Held::Allocated(start) = held {
-                // SAFETY: memory of `calloc`, or null; nobody has heard of it.
+                // SAFETY: memory of `calloc`, or null; no other member knows of it.
                 unsafe { free(start.cast()) };
             }
             let text = format!("no memory of {} bytes at some member", mine.bytes);
@@ -234,7 +234,7 @@ impl Window {
             asked: Cell::new(0),
             answers: Cell::new(origin::FIRST_ANSWER),
         };
-        // No member asks another that does not serve yet.
+        // No member sends a request to a member that does not serve yet.
         window.barrier()?;
         Ok(window)
     }
@@ -256,8 +256,8 @@ impl Window {
         // The call ends the window's background work.
         self.session.process.progress(false)?;
         if let Held::Allocated(start) = self.held {
-            // SAFETY: memory of `calloc`; a window ends once, and nobody reaches the memory through
-            // it any more.
+            // SAFETY: memory of `calloc`; a window ends once, and no process accesses the memory
+            // through it any more.
             unsafe { free(start.cast()) };
         }
         Ok(())

@@ -13,7 +13,7 @@ use storm_mpi::collective::{Party, now};
 /// Gates, and parts that need not be one piece, begin at a cache line of this size.
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
-/// Bytes of a process and one of its descriptors. No process has number 0.
+/// Bytes that name a process and one of its descriptors. No process has number 0.
 const NAME_BYTES: usize = 8;
 
 /// The memory, and the places of the parts.

@@ -214,7 +214,7 @@ impl Window {
     /// A member's part, if this process reaches it in memory.
     fn reached(&self, member: usize) -> Option<Exposed> {
         if member == self.comm.me {
-            // Only the owner's side can detect errors in attached memory.
+            // Only the owner can detect errors in attached memory.
             return (self.flavor != Flavor::Dynamic).then(|| self.owner.exposed.clone());
         }
         match &self.held {
@@ -328,7 +328,7 @@ impl Window {
         if requested.len() < self.forget_at.get() {
             return;
         }
-        // Answers that the program has collected are unknown by now.
+        // Answers that the program has collected are no longer known.
         requested.retain(|&(_, id, _)| self.session.process.is_done(id).is_ok());
         self.forget_at.set(COLLECT_AT.max(2 * requested.len()));
     }

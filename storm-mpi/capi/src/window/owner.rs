@@ -1,5 +1,5 @@
 //! The owner's side of a window. It carries out other members' requests whenever this process is
-//! inside a function of the library that moves bytes (weak progress; no thread does it meanwhile).
+//! inside a function of the library that moves bytes (weak progress: no thread does it meanwhile).
 //!
 //! Messages of one member are handled in the order in which it sent them. A message that is still
 //! on its way does not delay those of other members.
@@ -23,7 +23,7 @@ use storm_mpi::{Address, CommError, Pattern, RequestId, SendMode, Source, Tag, T
 /// Tag of requests. Answers have tags above [`super::origin::FIRST_ANSWER`].
 pub(super) const REQUEST: Tag = Tag(0);
 
-/// Limit of requests that are handled at a time; others stay where they have arrived.
+/// Limit of requests that are processed at a time; others stay where they have arrived.
 const COMING_MAX: usize = 256;
 /// Bytes of unreceived answers of a member beyond which its next request waits.
 const OWED_MAX_BYTES: usize = 4 << 20;
@@ -114,7 +114,7 @@ impl Service {
             let Some((message, status)) = process.hold_arrived(&requests)? else { break };
             let mut bytes = vec![0; status.bytes];
             // SAFETY: the bytes stay in place, untouched, in `coming`, until the request is done.
-            // If this process is gone before, nobody writes to them.
+            // If this process ends before, nothing writes to them.
             let id = unsafe { process.start_recv_of(message, bytes.as_mut_ptr(), bytes.len())? };
             let from = self.comm.group.position(status.source).unwrap_or(usize::MAX);
             self.coming.push_back(Coming { from, id, bytes });
@@ -122,8 +122,8 @@ impl Service {
         let (mut at, mut waits) = (0, Vec::new());
         while at < self.coming.len() {
             let Coming { from, id, .. } = self.coming[at];
-            // Answers go on without this process's help, because the receiver has said where they
-            // go.
+            // Answers continue without this process's help, because the receiver has named their
+            // destination.
             let owes = self.owed.get(from).is_some_and(|&bytes| bytes > OWED_MAX_BYTES);
             if !owes && !waits.contains(&from) && process.step(id)?.is_some() {
                 if let Some(came) = self.coming.remove(at) {

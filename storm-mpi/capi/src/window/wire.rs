@@ -1,8 +1,8 @@
-//! Messages between members of a window: a message is a request to the owner, who may answer.
+//! Messages between members of a window. A message is a request to the owner, which may answer.
 //!
-//! A request is a head of 16 bytes, the stretches of the owner's memory that it concerns (begin and
-//! length, 8 bytes each), and packed data. All nodes have the same byte order, which the numbers
-//! here use.
+//! A request has a header of 16 bytes, the stretches of the owner's memory that it concerns (begin
+//! and length, 8 bytes each), and packed data. All nodes have the same byte order, and the numbers
+//! use it.
 
 use crate::operation::Change;
 

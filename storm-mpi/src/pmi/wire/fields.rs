@@ -3,7 +3,7 @@
 use super::{KEYLEN_MAX_BYTES, KVSNAME_MAX_BYTES, MAX_LINE_BYTES, VALLEN_MAX_BYTES};
 use thiserror::Error;
 
-/// Why a line is not a PMI-1 message.
+/// The reason why a line is not a PMI-1 message.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
     /// The line is longer than [`MAX_LINE_BYTES`].

@@ -1,9 +1,9 @@
 //! The PMI-1 line protocol: typed requests and responses, their parsing and their formatting.
 //!
 //! A message is one text line, `cmd=NAME` followed by `key=value` words. `value=` takes the rest of
-//! the line, because values may hold `[ ] # $ =`. The module is sans-I/O: bytes in, types out.
-//! Hostile input gives a [`WireError`], never a panic, and nothing longer than the limits named
-//! here is kept.
+//! the line, because values may contain `[ ] # $ =`. The module does no I/O: its input is bytes,
+//! its output is types. Hostile input gives a [`WireError`], never a panic, and nothing longer than
+//! the limits named here is kept.
 
 mod fields;
 mod request;

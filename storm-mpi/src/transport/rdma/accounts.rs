@@ -1,9 +1,9 @@
 //! Accounts of a connection's bytes, for both ends, without memory or adapter.
 //!
-//! Bytes are counted from 0 and lie in a ring. A *run* is one write, announced by its immediate
-//! value. The sender may write where the receiver has taken the previous bytes and reported it
-//! (credit), and where its own adapter has read the previous bytes (completion). At most
-//! [`MAX_RUNS`] runs are without credit: each uses up a receive request of the other side.
+//! Bytes are counted from 0 and are stored in a ring. A *run* is one write, announced by its
+//! immediate value. The sender may write to a place when the receiver has taken the previous bytes
+//! and reported it (credit), and its own adapter has read them (completion). At most [`MAX_RUNS`]
+//! runs are without credit: each uses up a receive request of the other side.
 
 use std::ops::Range;
 
@@ -109,8 +109,8 @@ impl Outward {
         Outward { ring, written: 0, credited: 0, completed: 0, runs: 0, credited_runs: 0 }
     }
 
-    /// The place of the next run, as long as it may be; empty when the run has to wait. It never
-    /// wraps around the end of the ring.
+    /// The place of the next run, as long as it may be; empty if the run must wait. It never wraps
+    /// around the end of the ring.
     pub(super) fn room(&self) -> Range<usize> {
         let ring_bytes = self.ring.bytes();
         let at = self.written % ring_bytes;
@@ -142,7 +142,7 @@ impl Outward {
     pub(super) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
         let credited = self.credited + u64::from(credit.bytes);
         let runs = self.credited_runs + u64::from(credit.runs);
-        // An empty credit is refused: an endless row of them would occupy this rank for good.
+        // An empty credit is refused: an endless sequence of them would occupy this rank for good.
         if credit == Credit::default() || credited > self.written || runs > self.runs {
             return Err(Overrun);
         }
@@ -200,9 +200,9 @@ impl Inward {
         self.taken = (self.taken + bytes as u64).min(self.arrived);
     }
 
-    /// The credit that the other side has to get now, if any. Credit is due when half of the ring
-    /// is taken, or half of the runs have come. Credits are thus few, and the other side never
-    /// stands still.
+    /// The credit that the other side must get now, if any. Credit is due when half of the ring is
+    /// taken, or half of the runs have arrived. Credits are therefore few, and the other side never
+    /// stalls.
     pub(super) fn credit_due(&self) -> Option<Credit> {
         let (bytes, runs) = (self.taken - self.told, self.runs - self.told_runs);
         if bytes < self.ring.bytes() / 2 && runs < MAX_RUNS / 2 {
@@ -228,7 +228,7 @@ mod tests {
     proptest! {
         /// Runs of any length, taken in pieces of any length, with credits and completions delayed
         /// for any time. Every byte comes out where it went in, none is overwritten early, and
-        /// nothing stands still.
+        /// nothing stalls.
         #[test]
         fn bytes_come_out_as_they_went_in(
             ranks in 2usize..300,

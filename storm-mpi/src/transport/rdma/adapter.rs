@@ -29,7 +29,7 @@ pub(in crate::transport) struct Adapter {
 
 impl Adapter {
     /// Opens the device named `wanted`, or the first with an active port, for a job of `ranks`
-    /// ranks. If the port has `address`, it is known by that address.
+    /// ranks. If the port has `address`, other nodes know it by that address.
     ///
     /// # Errors
     /// [`VerbsError`].
@@ -52,7 +52,7 @@ impl Adapter {
         Pair::new(&self.domain, &self.channel, &self.port, self.ring, name)
     }
 
-    /// The offer that tells the other end about this half.
+    /// The offer that describes this half to the other end.
     pub(in crate::transport) fn offer(&self, pair: &Pair) -> Offer {
         Offer {
             number: pair.number(),

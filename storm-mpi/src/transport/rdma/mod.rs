@@ -1,10 +1,10 @@
 //! Queue pairs between ranks of different nodes, if the cluster is on InfiniBand or RoCE. The bytes
-//! of a connection go by RDMA. Its socket tells who is there, and by its end that the other rank is
-//! gone.
+//! of a connection use RDMA. Its socket identifies the ranks, and reports by its end that the other
+//! rank is gone.
 //!
-//! Each pair has a ring of bytes each way in registered memory ([`pair`]). Sent bytes are copied to
-//! the own ring and written to the same place of the other's ring; an immediate value tells the
-//! other end how many. Nothing is encrypted, as on TCP.
+//! Each pair has a ring of bytes in each direction in registered memory ([`pair`]). Sent bytes are
+//! copied to the own ring and written to the same place of the other's ring; an immediate value
+//! tells the other end how many. Nothing is encrypted, as on TCP.
 
 mod accounts;
 mod adapter;
@@ -33,12 +33,12 @@ pub(super) enum Wish {
     Tcp,
     /// By RDMA if both ends can, else by TCP.
     Auto(Option<String>),
-    /// By RDMA to all ranks of other nodes, or not at all.
+    /// By RDMA to all ranks of other nodes, or fail.
     Verbs(Option<String>),
 }
 
 impl Wish {
-    /// Reads the environment. Without a wish, bytes go by RDMA if the node names a device.
+    /// Reads the environment. By default, bytes use RDMA if the node names a device.
     pub(super) fn from_environment() -> Result<Wish, InitError> {
         let value = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         Wish::of(value(NETWORK_VARIABLE), value(DEVICE_VARIABLE))
@@ -60,8 +60,8 @@ impl Wish {
         }
     }
 
-    /// Opens the device if there are ranks of other nodes and nothing else is allowed. The call
-    /// must come before the first word with the process manager.
+    /// Opens the device if there are ranks of other nodes and only RDMA is allowed. Call it before
+    /// the conversation with the process manager begins.
     pub(super) fn demanded(&self, address: IpAddr) -> Result<Option<Adapter>, InitError> {
         let number =
             |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());

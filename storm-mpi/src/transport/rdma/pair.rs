@@ -28,26 +28,27 @@ const FEW_INLINE_BYTES: u32 = 64;
 
 /// One end of a connection; the other is known once it is [joined](super::Adapter::join).
 pub(in crate::transport) struct Pair {
-    /// Declared before the memory: once the pair is gone, nobody writes to the memory.
+    /// Declared before the memory: once the pair is dropped, no adapter writes to the memory.
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
-    /// The other side writes to its beginning. Behind that ring lies the ring for bytes that this
-    /// side sends.
+    /// The other side writes to its beginning. The ring for bytes that this side sends is behind
+    /// it.
     region: Arc<MemoryRegion>,
     ring: Ring,
     first_packet: u32,
     theirs: Option<Offer>,
     outward: Outward,
     inward: Inward,
-    /// Requests whose completion will be told, each with the end of the bytes that it and earlier
-    /// requests read.
+    /// Requests whose completion will be reported, each with the end of the bytes that it and
+    /// earlier requests read.
     under_way: VecDeque<(u64, u64)>,
     /// Number of receive requests that were used up and not replaced yet.
     owed: u32,
     taken: Completions,
-    /// The first failure of the pair. Its report is taken only once, and later reports say less.
+    /// The first failure of the pair. It is reported only once, and later reports are less
+    /// specific.
     failed: Option<(io::ErrorKind, String)>,
-    /// The first request under way at the last look, and whether its device was asked for since.
+    /// The first request under way at the last check, and whether its device was queried since.
     seen: Option<(u64, bool)>,
 }
 
@@ -114,8 +115,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Sends as much of the two buffers as there is room for. When bytes are left, news tells when
-    /// to try again.
+    /// Sends as much of the two buffers as there is room for. If bytes are left, news tells when to
+    /// try again.
     pub(in crate::transport) fn send(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
         self.sound()?;
         let total = buffers[0].len() + buffers[1].len();
@@ -159,7 +160,7 @@ impl Pair {
         } else {
             let start = self.ring.bytes() as usize + at;
             let middle = start + parts[0].len();
-            // SAFETY: nothing takes slices of this region.
+            // SAFETY: no code takes slices of this region.
             unsafe { self.region.write(start, parts[0]) };
             // SAFETY: as above.
             unsafe { self.region.write(middle, parts[1]) };
@@ -171,8 +172,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Number of bytes that have come; looks for more when there are none. A failure of the pair is
-    /// reported only behind the last byte.
+    /// Number of bytes that have arrived; checks for more if there are none. A failure of the pair
+    /// is reported only after the last byte.
     pub(in crate::transport) fn unread(&mut self) -> io::Result<usize> {
         if self.inward.unread() == 0 {
             let looked = self.work_off();
@@ -194,7 +195,8 @@ impl Pair {
         }
     }
 
-    /// Copies bytes that have come, from the `skip`-th on: no more than are [unread](Self::unread).
+    /// Copies bytes that have arrived, from the `skip`-th on: no more than are
+    /// [unread](Self::unread).
     pub(in crate::transport) fn copy(&self, skip: usize, into: &mut [u8]) {
         let [first, second] = self.inward.places(skip, into.len());
         let (mut start, mut rest) = into.split_at_mut(first.len());
@@ -209,20 +211,20 @@ impl Pair {
             Some(_) if !self.pair.has_room() => self.work_off(),
             _ => self.give_credit(),
         };
-        // The next look for more bytes reports a failure.
+        // The next check for more bytes reports a failure.
         if self.failed.is_some() { Ok(()) } else { credited }
     }
 
-    /// Handles an event of the pair's channel: the channel will tell of the next news, and the
-    /// present news is collected.
+    /// Handles an event of the pair's channel: arms the channel for the next news, and collects the
+    /// present news.
     pub(in crate::transport) fn hear(&mut self) -> io::Result<()> {
         self.queue.arm(Wanted::Arrivals).map_err(io::Error::other)?;
         let worked = self.work_off();
         self.unless_unread(worked)
     }
 
-    /// Looks at requests under way, whose end may not have been announced, and tells whether there
-    /// is news. If the first request is the same as at the last look, it asks whether the device
+    /// Checks requests under way, whose end may not have been announced. Returns whether there is
+    /// news. If the first request is the same as at the last check, it queries whether the device
     /// `is_there`.
     pub(in crate::transport) fn look_at_requests(
         &mut self,
@@ -316,7 +318,7 @@ impl Pair {
         }
     }
 
-    /// Tells the other side what was taken, when credit is due and there is a request for it.
+    /// Reports to the other side what was taken, if credit is due and there is a request for it.
     fn give_credit(&mut self) -> io::Result<()> {
         let Some(theirs) = self.theirs else { return Ok(()) };
         let Some(due) = self.inward.credit_due().filter(|_| self.pair.has_room()) else {
@@ -347,7 +349,7 @@ fn queue_pair(
 /// not taken for this pair's.
 fn first_packet() -> u32 {
     let mut bytes = [0; 4];
-    // Without randomness 0 will do, because the number of the pair is different each time.
+    // Without randomness, 0 is good enough, because the number of the pair is different each time.
     let _ = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     u32::from_le_bytes(bytes) & MAX_PACKET_NUMBER
 }

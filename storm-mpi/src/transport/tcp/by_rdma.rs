@@ -1,4 +1,4 @@
-//! The choice of connections that go by RDMA.
+//! The choice of connections that use RDMA.
 
 use super::{Lost, SlotIndex, Tcp};
 use crate::rank::Rank;
@@ -11,14 +11,14 @@ use std::io;
 use std::time::{Duration, Instant};
 use storm_verbs::VerbsError;
 
-/// Interval between looks at requests under way, for a rank that sleeps or waits for others. An
-/// adapter reports a failed request by itself. Soft-RoCE does not if only arrivals were asked for;
-/// if its network was taken out, requests neither complete nor fail.
+/// Interval between checks of requests under way, for a rank that sleeps or waits for others. An
+/// adapter reports a failed request by itself. Soft-RoCE does not if only arrivals were requested;
+/// if its network was removed, requests neither complete nor fail.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 impl Tcp {
-    /// From now on bytes go by RDMA if the other rank has an adapter too. With `only`, they go by
-    /// RDMA or not at all.
+    /// From now on, bytes use RDMA if the other rank has an adapter too. With `only`, they use RDMA
+    /// or fail.
     pub(in crate::transport) fn use_adapter(
         &mut self,
         adapter: Adapter,
@@ -35,7 +35,7 @@ impl Tcp {
         self.adapter.as_ref().map_or(Ok(None), Adapter::next_news)
     }
 
-    /// Looks at the connection that the adapter has named and tells which rank it belongs to. The
+    /// Checks the connection that the adapter has named. Returns the rank to which it belongs. The
     /// connection may be gone, with another without news in its place.
     pub(in crate::transport) fn hear_adapter(&mut self, name: usize) -> Result<Option<Rank>, Lost> {
         let Some(Some(connection)) = self.connections.get_mut(name) else { return Ok(None) };
@@ -48,7 +48,7 @@ impl Tcp {
         self.adapter.as_ref().map(|_| BETWEEN_LOOKS)
     }
 
-    /// Looks at requests under way by RDMA, if a look is due, and tells which ranks have news.
+    /// Checks requests under way by RDMA, if a check is due. Returns the ranks with news.
     pub(in crate::transport) fn look_at_requests(
         &mut self,
         mut news: impl FnMut(Rank),
@@ -71,7 +71,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// This rank's first words on a connection that it dials, and the pair that they offer.
+    /// This rank's hello on a connection that it dials, and the pair that the hello offers.
     pub(super) fn hello(&self, slot: SlotIndex) -> io::Result<(Vec<u8>, Option<Pair>)> {
         let plain = || hello(self.token, self.me).to_vec();
         let Some(adapter) = &self.adapter else { return Ok((plain(), None)) };
@@ -80,13 +80,13 @@ impl Tcp {
                 Ok((hello_offering(self.token, self.me, &adapter.offer(&pair)), Some(pair)))
             }
             Err(error) if self.only_rdma => Err(told_whole(&error)),
-            // Without memory for a pair, the connection goes by its socket.
+            // Without memory for a pair, the connection uses its socket.
             Err(_) => Ok((plain(), None)),
         }
     }
 
-    /// The half that answers an offer, and its own offer. `None` means that the connection goes by
-    /// its socket.
+    /// The half that answers an offer, and its own offer. `None` means that the connection uses its
+    /// socket.
     pub(super) fn joined(
         &self,
         theirs: Offer,
@@ -102,13 +102,13 @@ impl Tcp {
         match joined {
             Ok(joined) => Ok(Some(joined)),
             Err(error) if self.only_rdma => Err(error),
-            // Without memory for a pair, or a way from one device to the other, the connection goes
-            // by its socket.
+            // Without memory for a pair, or a path from one device to the other, the connection
+            // uses its socket.
             Err(_) => Ok(None),
         }
     }
 
-    /// Fails if an open connection does not go by RDMA although it must.
+    /// Fails if an open connection does not use RDMA although it must.
     pub(super) fn check_way(&self, slot: SlotIndex) -> io::Result<()> {
         let by_socket = |c: &Connection| matches!(c.standing, Standing::Open(_)) && !c.is_by_rdma();
         match &self.connections[slot.0 as usize] {

@@ -43,7 +43,7 @@ impl End {
         sent
     }
 
-    /// Takes one look at the sockets and acts on it.
+    /// Polls the sockets once and handles the result.
     fn step(&mut self) -> Result<(), Lost> {
         let mut happenings = Vec::new();
         self.poller.wait(false, &mut happenings).unwrap();
@@ -123,13 +123,13 @@ fn the_lower_rank_keeps_its_connection_when_both_dial_at_once() {
     for end in &mut ends {
         end.outbox = b"first".to_vec();
     }
-    // The higher rank reads nothing, and is sent to nevertheless.
+    // The higher rank reads nothing, and bytes are sent to it all the same.
     while !ends[0].outbox.is_empty() {
         ends[0].step().unwrap();
     }
     while ends[0].connections() != [Standing::Dialed(HIGH), Standing::Yielding(HIGH)] {
         ends[0].step().unwrap();
-        // The rank has said hello, and nothing else.
+        // The rank has sent its hello, and nothing else.
         let slot = ends[1].tcp.slot_of(LOW).unwrap();
         let happening =
             Happening { watched: Watched::Connection(slot), writable: true, readable: false };
@@ -369,8 +369,8 @@ fn a_connection_set_aside_is_admitted_without_another_one() {
     drop(guest);
 }
 
-/// Two ranks come among the first callers, with hellos that were read partly or not at all. Then
-/// more strangers come than there is room for, before any hello is looked at.
+/// Two ranks are among the first peers, with hellos that were read partly or not at all. Then more
+/// unknown peers connect than there is room for, before any hello is read.
 #[test]
 fn strangers_do_not_drive_out_a_rank_whose_hello_was_not_read() {
     let poller = Poller::new().unwrap();
@@ -507,8 +507,8 @@ fn a_greeting_with_an_offer_is_as_long_as_it_says() {
 }
 
 /// A rank on the device of this machine, with an offer of a half that is gone, so that writes to it
-/// are never acknowledged. With `only`, bytes go by the device or not at all. `None`, with the
-/// reason printed, if there is no device.
+/// are never acknowledged. With `only`, bytes use the device or fail. `None`, with the reason
+/// printed, if there is no device.
 fn on_a_device(only: bool) -> Option<(End, Offer)> {
     let adapter = match Adapter::open(None, std::net::Ipv4Addr::LOCALHOST.into(), 2) {
         Ok(adapter) => adapter,

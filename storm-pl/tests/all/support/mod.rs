@@ -280,7 +280,7 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Adds the mark that `alive` looks for.
+/// Adds the mark that `alive` searches for.
 pub(crate) fn marked(mut spec: LaunchSpec, token: &str) -> LaunchSpec {
     spec.env.push(("STORM_TEST".into(), token.into()));
     spec

@@ -19,8 +19,8 @@ use crate::partition::Partition;
 use crate::reservation::Pool;
 use crate::shape::Shape;
 use crate::{
-    Action, Ahead, JobId, JobRequest, Matrix, NodeIndex, PendingReason, PreemptMode, QosId,
-    SchedTime, Slot,
+    Action, Ahead, JobId, JobRequest, Matrix, NodeIndex, PendingReason, PreemptMode, QosId, Row,
+    SchedTime,
 };
 
 /// The preemptions under way.
@@ -206,9 +206,9 @@ impl Gang {
         self.partition.matrix.close_only(&closed);
         let placed = self.place(request, actions);
         self.partition.matrix.close_only(&[]);
-        let Some((slot, placement)) = placed else { return false };
+        let Some((row, placement)) = placed else { return false };
         self.partition.queue.remove(request.id);
-        self.start(request.id, slot, placement, actions);
+        self.start(request.id, row, placement, actions);
         true
     }
 
@@ -240,10 +240,10 @@ impl Gang {
     fn put_in(&self, trial: &mut Matrix, now: SchedTime, job: JobId) -> bool {
         let Some(request) = self.partition.queue.get(job) else { return false };
         trial.close_only(&self.closed_to(now, request));
-        let mut slots: Vec<Slot> = trial.rows().map(crate::Row::slot).collect();
-        slots.extend(trial.vacant_slot());
-        slots.sort_unstable();
-        let placed = self.packing.scheme().place(trial, request, &slots);
+        let mut rows: Vec<Row> = trial.rows().map(crate::MatrixRow::number).collect();
+        rows.extend(trial.vacant_row());
+        rows.sort_unstable();
+        let placed = self.packing.scheme().place(trial, request, &rows);
         trial.close_only(&[]);
         placed.is_some()
     }

@@ -13,7 +13,7 @@ use crate::pending_queue::Gap;
 use crate::reservation::{Lack, Opening, Pool};
 use crate::shape::Shape;
 use crate::space::Order;
-use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime, Slot};
+use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, Row, SchedTime};
 
 /// The end of a job that has no limit.
 const NEVER: SchedTime = SchedTime::from_nanos(u64::MAX);
@@ -47,9 +47,9 @@ impl Gang {
             }
             let matrix = &mut self.partition.matrix;
             matrix.close_only(&self.book.closed(matrix.machine(), &request, now, until));
-            if let Some((slot, placement)) = self.place(&request, actions) {
+            if let Some((row, placement)) = self.place(&request, actions) {
                 self.partition.queue.remove(request.id);
-                self.start(request.id, slot, placement, actions);
+                self.start(request.id, row, placement, actions);
             } else if shadow.is_none() && holds_others_back(&self.partition.matrix, &request) {
                 shadow = self.shadow_of(now, &request).filter(|_| self.backfills);
                 if shadow.is_none() {
@@ -63,13 +63,13 @@ impl Gang {
     /// count too. After that, only jobs that could start count.
     fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
         let matrix = &self.partition.matrix;
-        let vacant = matrix.vacant_slot();
+        let vacant = matrix.vacant_row();
         let step = |opening: &Opening| {
             let until = shadow.map_or(opening.until, |shadow| shadow.at.min(opening.until));
             // A row without jobs offers all PEs that are open.
             let idle = || matrix.idle_pes_beside(&opening.closed);
-            let beside = |slot: Slot| matrix.free_pes_beside(slot, &opening.closed);
-            let rows = || matrix.rows().map(crate::Row::slot).map(beside).max();
+            let beside = |row: Row| matrix.free_pes_beside(row, &opening.closed);
+            let rows = || matrix.rows().map(crate::MatrixRow::number).map(beside).max();
             let pes = match (shadow, vacant) {
                 (Some(_), None) => rows().unwrap_or(0),
                 (None, _) | (Some(_), Some(_)) => idle(),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{JobId, SchedTime, Slot};
+use crate::{JobId, Row, SchedTime};
 
 /// The time that the jobs of a matrix have run.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub(super) struct RunTime {
     /// Whether all rows are always active.
     at_once: bool,
     /// The time in which each row was active.
-    active: BTreeMap<Slot, Duration>,
+    active: BTreeMap<Row, Duration>,
     jobs: BTreeMap<JobId, Spent>,
     /// The largest number given to a started job.
     started: i64,
@@ -28,7 +28,7 @@ struct Spent {
     /// The run time in earlier rows.
     before: Duration,
     /// The present row.
-    row: Slot,
+    row: Row,
     /// The row's count when the job came.
     then: Duration,
     /// The job's place in the order in which jobs began. The place of a job taken over is negative.
@@ -47,22 +47,22 @@ impl RunTime {
     }
 
     /// Counts the time up to `now` for the row that was active.
-    pub(super) fn advance(&mut self, now: SchedTime, active: Option<Slot>) {
+    pub(super) fn advance(&mut self, now: SchedTime, active: Option<Row>) {
         let since = now.since(self.now);
         self.now = self.now.max(now);
-        if let Some(slot) = active {
-            *self.active.entry(slot).or_default() += since;
+        if let Some(row) = active {
+            *self.active.entry(row).or_default() += since;
         }
     }
 
     /// Counts `ran` for this row, which was active that long up to `now`.
-    pub(super) fn pass(&mut self, now: SchedTime, slot: Slot, ran: Duration) {
+    pub(super) fn pass(&mut self, now: SchedTime, row: Row, ran: Duration) {
         self.now = self.now.max(now);
-        *self.active.entry(slot).or_default() += ran;
+        *self.active.entry(row).or_default() += ran;
     }
 
-    /// Notes that a job lives in this row from now on; the job may be new.
-    pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
+    /// Notes that a job is in this row from now on; the job may be new.
+    pub(super) fn set_row(&mut self, job: JobId, row: Row) {
         let (before, then) = (self.of(job), self.counted(row));
         let began = self.jobs.get(&job).map_or(self.started + 1, |spent| spent.began);
         self.started = self.started.max(began);
@@ -95,11 +95,11 @@ impl RunTime {
         spent.before + self.counted(spent.row).saturating_sub(spent.then)
     }
 
-    fn counted(&self, slot: Slot) -> Duration {
+    fn counted(&self, row: Row) -> Duration {
         if self.at_once {
             return self.now.since(SchedTime::ZERO);
         }
-        self.active.get(&slot).copied().unwrap_or_default()
+        self.active.get(&row).copied().unwrap_or_default()
     }
 }
 
@@ -111,18 +111,18 @@ mod tests {
     fn time_counts_while_the_row_of_a_job_is_active() {
         let mut times = RunTime::default();
         let (job, at) = (JobId(1), SchedTime::from_secs);
-        times.advance(at(5), Some(Slot(0)));
-        times.set_row(job, Slot(0));
-        times.advance(at(7), Some(Slot(0)));
-        times.advance(at(9), Some(Slot(1)));
+        times.advance(at(5), Some(Row(0)));
+        times.set_row(job, Row(0));
+        times.advance(at(7), Some(Row(0)));
+        times.advance(at(9), Some(Row(1)));
         assert_eq!(times.of(job), Duration::from_secs(2));
-        times.set_row(job, Slot(1));
-        times.advance(at(10), Some(Slot(1)));
-        times.advance(at(11), Some(Slot(0)));
+        times.set_row(job, Row(1));
+        times.advance(at(10), Some(Row(1)));
+        times.advance(at(11), Some(Row(0)));
         assert_eq!(times.of(job), Duration::from_secs(3));
-        times.pass(at(31), Slot(0), Duration::from_secs(12));
-        times.pass(at(31), Slot(1), Duration::from_secs(8));
-        times.advance(at(32), Some(Slot(1)));
+        times.pass(at(31), Row(0), Duration::from_secs(12));
+        times.pass(at(31), Row(1), Duration::from_secs(8));
+        times.advance(at(32), Some(Row(1)));
         assert_eq!(times.of(job), Duration::from_secs(12));
         times.forget(job);
         assert_eq!(times.of(job), Duration::ZERO);
@@ -133,10 +133,10 @@ mod tests {
         let mut times = RunTime::at_once();
         let (job, at) = (JobId(1), SchedTime::from_secs);
         times.advance(at(5), None);
-        times.set_row(job, Slot(1));
-        times.advance(at(7), Some(Slot(0)));
-        times.set_row(job, Slot(0));
-        times.advance(at(9), Some(Slot(1)));
+        times.set_row(job, Row(1));
+        times.advance(at(7), Some(Row(0)));
+        times.set_row(job, Row(0));
+        times.advance(at(9), Some(Row(1)));
         assert_eq!(times.of(job), Duration::from_secs(4));
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::Pace;
 use crate::pending_queue::Gap;
-use crate::{JobId, JobRequest, Matrix, SchedTime, Slot};
+use crate::{JobId, JobRequest, Matrix, Row, SchedTime};
 
 /// The latest start of the first job of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct Shadow {
     pub(super) at: SchedTime,
     /// The row in which the first job can start then, and the columns that it leaves there. `None`
     /// when the row is not known.
-    pub(super) room: Option<(Slot, u32)>,
+    pub(super) room: Option<(Row, u32)>,
 }
 
 /// The latest end of a job that has to run for another `left`.
@@ -73,12 +73,12 @@ impl Shadow {
     /// The largest job that may pass. A job that will have ended may hold any row. Another may hold
     /// another row, or the part that the first job leaves.
     pub(super) fn gap(&self, matrix: &Matrix, pace: Pace, now: SchedTime) -> Gap {
-        let beyond = |row: &crate::Row| match self.room {
-            Some((slot, extra)) if slot == row.slot() => row.free_pes().min(extra),
+        let beyond = |row: &crate::MatrixRow| match self.room {
+            Some((number, extra)) if number == row.number() => row.free_pes().min(extra),
             Some(_) => row.free_pes(),
             None => 0,
         };
-        let vacant = self.room.and(matrix.vacant_slot());
+        let vacant = self.room.and(matrix.vacant_row());
         let vacant_pes = vacant.map(|_| matrix.machine().usable_pes());
         let spare_pes = matrix.rows().map(beyond).chain(vacant_pes).max().unwrap_or(0);
         let window = longest_limit(matrix, pace, now, self.at);
@@ -91,7 +91,7 @@ impl Shadow {
         head: &JobRequest,
         end: impl Fn(JobId) -> Option<SchedTime>,
     ) -> Option<Self> {
-        let in_row = |row: &crate::Row| {
+        let in_row = |row: &crate::MatrixRow| {
             let mut free = row.free_pes();
             let mut ends = Vec::new();
             for &job in row.jobs() {
@@ -113,7 +113,7 @@ impl Shadow {
                 }
             }
             let extra = free.checked_sub(head.procs)?;
-            Some(Self { at: at?, room: Some((row.slot(), extra)) })
+            Some(Self { at: at?, room: Some((row.number(), extra)) })
         };
         matrix.rows().filter_map(in_row).min_by_key(|shadow| shadow.at)
     }

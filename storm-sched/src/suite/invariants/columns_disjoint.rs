@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{JobId, Pe, Slot};
+use crate::{JobId, Pe, Row};
 
 /// Jobs that run in one row have disjoint columns.
 #[derive(Debug)]
 pub struct ColumnsDisjoint;
 
 #[derive(Debug, thiserror::Error)]
-#[error("slot {slot}: jobs {first} and {second} both have PE {pe}")]
+#[error("row {row}: jobs {first} and {second} both have PE {pe}")]
 struct Shared {
-    slot: Slot,
+    row: Row,
     pe: Pe,
     first: JobId,
     second: JobId,
@@ -25,13 +25,12 @@ impl Invariant for ColumnsDisjoint {
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let mut holders: BTreeMap<(Slot, Pe), JobId> = BTreeMap::new();
+        let mut holders: BTreeMap<(Row, Pe), JobId> = BTreeMap::new();
         for (&second, running) in &step.after.running {
             let pes = running.placement.pes();
-            for (slot, &pe) in running.slots().flat_map(|slot| pes.iter().map(move |pe| (slot, pe)))
-            {
-                if let Some(first) = holders.insert((slot, pe), second) {
-                    return Err(Shared { slot, pe, first, second }.into());
+            for (row, &pe) in running.rows().flat_map(|row| pes.iter().map(move |pe| (row, pe))) {
+                if let Some(first) = holders.insert((row, pe), second) {
+                    return Err(Shared { row, pe, first, second }.into());
                 }
             }
         }

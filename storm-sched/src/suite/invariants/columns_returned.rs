@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step};
-use crate::{JobId, JobView, Machine, Node, Pe, RowView, Slot};
+use crate::{JobId, JobView, Machine, Node, Pe, Row, RowView};
 
 /// The number of columns that a job may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub struct ColumnsReturned(pub Held);
 
 #[derive(Debug, thiserror::Error)]
 enum Lost {
-    #[error("slot {slot}: {free} columns are free by the policy's account, {expected} in truth")]
-    Free { slot: Slot, free: u32, expected: u32 },
+    #[error("row {row}: {free} columns are free by the policy's account, {expected} in truth")]
+    Free { row: Row, free: u32, expected: u32 },
     #[error("job {job} holds {held} columns for {pes} PEs")]
     Holds { job: JobId, held: u32, pes: u32 },
     #[error("job {job} runs on PE {pe} and does not hold it")]
@@ -78,5 +78,5 @@ fn check_free(step: &Step<'_>, row: &RowView) -> Result<(), Lost> {
     if row.free_pes == expected {
         return Ok(());
     }
-    Err(Lost::Free { slot: row.slot, free: row.free_pes, expected })
+    Err(Lost::Free { row: row.number, free: row.free_pes, expected })
 }

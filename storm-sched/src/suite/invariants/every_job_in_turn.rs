@@ -38,12 +38,12 @@ impl Invariant for EveryJobInTurn {
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let world = step.after;
-        let rows = world.live_slots().len();
+        let rows = world.live_rows().len();
         self.waits.retain(|job, _| world.running.contains_key(job));
         for (&job, running) in &world.running {
             let wait = self.waits.entry(job).or_default();
             wait.most_rows = wait.most_rows.max(rows);
-            if world.active.is_some_and(|slot| running.runs_in(slot)) {
+            if world.active.is_some_and(|row| running.runs_in(row)) {
                 *wait = Wait::default();
             } else if *step.event == Event::SliceEdge {
                 wait.edges += 1;

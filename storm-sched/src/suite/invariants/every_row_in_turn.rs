@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{Action, Event, Slot};
+use crate::{Action, Event, Row};
 
 /// Every row runs in its turn.
 #[derive(Debug, Default)]
 pub struct EveryRowInTurn {
-    waits: BTreeMap<Slot, Wait>,
+    waits: BTreeMap<Row, Wait>,
 }
 
 /// How long a row has not run.
@@ -25,8 +25,8 @@ struct Wait {
 
 #[derive(Debug, thiserror::Error)]
 enum Starved {
-    #[error("slot {slot} has not run for {edges} slices, and there were {most_rows} rows at most")]
-    Waited { slot: Slot, edges: usize, most_rows: usize },
+    #[error("row {row} has not run for {edges} slices, and there were {most_rows} rows at most")]
+    Waited { row: Row, edges: usize, most_rows: usize },
     #[error("{rows} rows are live, and the policy needs no slices")]
     NoSlices { rows: usize },
 }
@@ -37,39 +37,39 @@ impl Invariant for EveryRowInTurn {
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let live = step.after.live_slots();
+        let live = step.after.live_rows();
         let rows = live.len();
         if rows > 1 && !step.policy.next_edge_needed() {
             return Err(Starved::NoSlices { rows }.into());
         }
         // A row that lost its last job and got another at once counts as a new row.
-        let stays = |slot: &Slot| {
+        let stays = |row: &Row| {
             let mut before = step.before.running.iter();
             before.any(|(job, running)| {
                 let after = step.after.running.get(job);
-                running.slot == *slot && after.is_some_and(|after| after.slot == *slot)
+                running.row == *row && after.is_some_and(|after| after.row == *row)
             })
         };
-        self.waits.retain(|slot, _| stays(slot));
+        self.waits.retain(|row, _| stays(row));
         // Repacked rows are new rows.
         if step.actions.iter().any(|action| matches!(action, Action::Migrate { .. })) {
             self.waits.clear();
         }
         let edge = usize::from(*step.event == Event::SliceEdge);
-        for slot in live {
-            let wait = self.waits.entry(slot).or_default();
-            if step.after.active == Some(slot) {
+        for row in live {
+            let wait = self.waits.entry(row).or_default();
+            if step.after.active == Some(row) {
                 *wait = Wait::default();
             }
             wait.most_rows = wait.most_rows.max(rows);
-            if step.after.active != Some(slot) {
+            if step.after.active != Some(row) {
                 wait.edges += edge;
             }
             let Wait { edges, most_rows } = *wait;
             // After slice s, the row runs again in slice s + rows at the latest: rows - 1 edges
             // pass it by.
             if edges >= most_rows {
-                return Err(Starved::Waited { slot, edges, most_rows }.into());
+                return Err(Starved::Waited { row, edges, most_rows }.into());
             }
         }
         Ok(())

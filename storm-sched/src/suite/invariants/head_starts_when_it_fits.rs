@@ -6,7 +6,7 @@
 
 use super::{Invariant, Violation};
 use crate::suite::{Step, oracle};
-use crate::{ColumnSet, JobId, MplLimit, RowView, Slot};
+use crate::{ColumnSet, JobId, MplLimit, Row, RowView};
 
 /// The head starts as soon as it fits.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub struct HeadStartsWhenItFits(pub MplLimit);
 
 #[derive(Debug, thiserror::Error)]
 enum Waits {
-    #[error("job {head} waits and would fit slot {slot}")]
-    Fits { head: JobId, slot: Slot },
+    #[error("job {head} waits and would fit row {row}")]
+    Fits { head: JobId, row: Row },
     #[error("job {head} waits, {rows} of {limit} rows are live, and it would fit a new one")]
     FitsNewRow { head: JobId, rows: usize, limit: u32 },
 }
@@ -38,7 +38,7 @@ impl Invariant for HeadStartsWhenItFits {
             oracle::fits_beside(machine, &free, &held, request)
         };
         if let Some(row) = rows.iter().find(|row| fits(row)) {
-            return Err(Waits::Fits { head, slot: row.slot }.into());
+            return Err(Waits::Fits { head, row: row.number }.into());
         }
         let limit = self.0.get();
         let new_row = rows.len() < limit as usize;

@@ -136,7 +136,7 @@ fn not_alone(step: &Step<'_>, job: JobId, node: NodeIndex) -> Option<JobId> {
     let own = step.after.running.get(&job)?;
     let beside = |(other, running): &(&JobId, &Running)| {
         **other != job
-            && running.slot == own.slot
+            && running.row == own.row
             && (running.request.exclusive || own.request.exclusive)
             && running.placement.share_of(node).is_some()
     };

@@ -180,7 +180,7 @@ fn check_shortage(step: &Step<'_>, job: JobId, why: &Shortage) -> Result<(), Unt
             (shortfall, Some(rows.first().map_or(usable, |row| row.free_pes)))
         }
         Shortage::MatrixFull { shortfall, closest, .. } => {
-            let row = rows.iter().find(|row| row.slot == *closest);
+            let row = rows.iter().find(|row| row.number == *closest);
             (shortfall, row.map(|row| row.free_pes))
         }
     };

@@ -21,7 +21,7 @@ impl Invariant for RowsWithinLimit {
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let (rows, limit) = (step.after.live_slots().len(), self.0.get());
+        let (rows, limit) = (step.after.live_rows().len(), self.0.get());
         if rows > limit as usize { Err(TooMany { rows, limit }.into()) } else { Ok(()) }
     }
 }

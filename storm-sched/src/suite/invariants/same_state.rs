@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{JobId, NodeIndex, Slot};
+use crate::{JobId, NodeIndex, Row};
 
 /// The policy's account agrees with its actions.
 #[derive(Debug)]
@@ -17,14 +17,14 @@ enum Differs {
     Pending { policy: Vec<JobId>, actual: Vec<JobId> },
     #[error("the policy says that {policy:?} hold PEs, and {actual:?} do")]
     Running { policy: Vec<JobId>, actual: Vec<JobId> },
-    #[error("the policy says that slot {policy:?} is active, and slot {actual:?} is")]
-    Active { policy: Option<Slot>, actual: Option<Slot> },
-    #[error("the policy says that {policy:?} live in slot {slot}, and {actual:?} do")]
-    Row { slot: Slot, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
-    #[error("the policy says that {policy:?} are guests of slot {slot}, and {actual:?} are")]
-    Guests { slot: Slot, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
-    #[error("the policy shows slots {policy:?}, and jobs live in {actual:?}")]
-    Slots { policy: Vec<Slot>, actual: Vec<Slot> },
+    #[error("the policy says that row {policy:?} is active, and row {actual:?} is")]
+    Active { policy: Option<Row>, actual: Option<Row> },
+    #[error("the policy says that {policy:?} live in row {row}, and {actual:?} do")]
+    Row { row: Row, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
+    #[error("the policy says that {policy:?} are guests of row {row}, and {actual:?} are")]
+    Guests { row: Row, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
+    #[error("the policy shows rows {policy:?}, and jobs live in {actual:?}")]
+    Rows { policy: Vec<Row>, actual: Vec<Row> },
     #[error("the policy has node {0} in another state")]
     Node(NodeIndex),
 }
@@ -61,30 +61,30 @@ fn check_jobs(step: &Step<'_>) -> Result<(), Differs> {
 }
 
 fn check_rows(step: &Step<'_>) -> Result<(), Differs> {
-    let (policy, actual) = (step.policy.active_slot(), step.after.active);
+    let (policy, actual) = (step.policy.active_row(), step.after.active);
     if policy != actual {
         return Err(Differs::Active { policy, actual });
     }
     let rows = step.policy.rows();
-    let policy: Vec<Slot> = rows.iter().map(|row| row.slot).collect();
-    let actual: Vec<Slot> = step.after.live_slots().into_iter().collect();
+    let policy: Vec<Row> = rows.iter().map(|row| row.number).collect();
+    let actual: Vec<Row> = step.after.live_rows().into_iter().collect();
     if policy != actual {
-        return Err(Differs::Slots { policy, actual });
+        return Err(Differs::Rows { policy, actual });
     }
-    for row in rows {
-        let slot = row.slot;
-        let policy: BTreeSet<JobId> = row.jobs.iter().map(|job| job.job).collect();
-        let here = step.after.running.iter().filter(|(_, running)| running.slot == slot);
+    for view in rows {
+        let row = view.number;
+        let policy: BTreeSet<JobId> = view.jobs.iter().map(|job| job.job).collect();
+        let here = step.after.running.iter().filter(|(_, running)| running.row == row);
         let actual: BTreeSet<JobId> = here.map(|(job, _)| *job).collect();
         if policy != actual {
-            return Err(Differs::Row { slot, policy, actual });
+            return Err(Differs::Row { row, policy, actual });
         }
-        let policy: BTreeSet<JobId> = row.guests.iter().copied().collect();
+        let policy: BTreeSet<JobId> = view.guests.iter().copied().collect();
         let guests = step.after.running.iter();
-        let guests = guests.filter(|(_, running)| running.alternates.contains(&slot));
+        let guests = guests.filter(|(_, running)| running.alternates.contains(&row));
         let actual: BTreeSet<JobId> = guests.map(|(job, _)| *job).collect();
         if policy != actual {
-            return Err(Differs::Guests { slot, policy, actual });
+            return Err(Differs::Guests { row, policy, actual });
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{Action, Slot};
+use crate::{Action, Row};
 
 /// If there is a live row, a live row is active.
 #[derive(Debug)]
@@ -12,9 +12,9 @@ pub struct SomebodyRuns;
 #[derive(Debug, thiserror::Error)]
 enum Idle {
     #[error("jobs live in {live:?}, and the active row is {active:?}")]
-    NotLive { live: Vec<Slot>, active: Option<Slot> },
-    #[error("slot {0} was activated and was active already")]
-    Again(Slot),
+    NotLive { live: Vec<Row>, active: Option<Row> },
+    #[error("row {0} was activated and was active already")]
+    Again(Row),
 }
 
 impl Invariant for SomebodyRuns {
@@ -23,23 +23,23 @@ impl Invariant for SomebodyRuns {
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let live = step.after.live_slots();
+        let live = step.after.live_rows();
         let active = step.after.active;
-        if active.is_none() != live.is_empty() || active.is_some_and(|slot| !live.contains(&slot)) {
+        if active.is_none() != live.is_empty() || active.is_some_and(|row| !live.contains(&row)) {
             return Err(Idle::NotLive { live: live.into_iter().collect(), active }.into());
         }
-        let survives = |slot: &Slot| {
+        let survives = |row: &Row| {
             step.before
                 .running
                 .iter()
-                .any(|(job, running)| running.slot == *slot && step.after.running.contains_key(job))
+                .any(|(job, running)| running.row == *row && step.after.running.contains_key(job))
         };
         for action in step.actions {
-            if let Action::Activate { slot } = action
-                && step.before.active == Some(*slot)
-                && survives(slot)
+            if let Action::Activate { row } = action
+                && step.before.active == Some(*row)
+                && survives(row)
             {
-                return Err(Idle::Again(*slot).into());
+                return Err(Idle::Again(*row).into());
             }
         }
         Ok(())

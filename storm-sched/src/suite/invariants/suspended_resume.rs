@@ -44,8 +44,8 @@ impl Invariant for SuspendedResume {
                 let inside = |node| window.nodes.contains(&node);
                 let own = stopped.request.reservation == Some(window.id);
                 let mut nodes = stopped.placement.nodes();
-                // A job may wait until its own reservation begins, and others may keep it from
-                // going on.
+                // A job may wait until its own reservation begins, and other reservations may keep
+                // it from continuing.
                 if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
             });
             let mut others = suspended.values();

@@ -35,7 +35,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 const MAX_LIVE_JOBS: usize = 10_000;
 /// Most processing elements of a node of an embedded cluster.
 const MAX_NODE_PES: u32 = 1_024;
-/// Pause between two looks at which jobs have ended.
+/// Pause between two requests for the jobs that have ended.
 const POLL: Duration = Duration::from_millis(200);
 /// The replay fails if no job ends for this long.
 const MAX_QUIET: Duration = Duration::from_secs(600);
@@ -82,7 +82,8 @@ pub(super) async fn replay(
     .await
 }
 
-/// Notes a cluster of another size than the log's machine, as the results cannot be compared then.
+/// Notes that a cluster has another size than the log's machine: the results cannot be compared
+/// then.
 async fn tell_of_size(
     manager: &Manager,
     options: &ReplayOptions,
@@ -271,14 +272,15 @@ async fn abandon(manager: &Manager, jobs: Vec<JobId>) {
     }
     let cancel = async {
         let mut client = manager.connect().await.ok()?;
-        // One by one, as an error about an ended job must not stop the others.
+        // Jobs are cancelled one by one, because an error about an ended job must not stop the
+        // others.
         for job in jobs {
             let one = ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             let _ = client.call(one).await;
         }
         Some(())
     };
-    // The error of the replay matters more; a manager that is gone cancels nothing.
+    // The error of the replay matters more; if the manager is gone, no job can be cancelled.
     let _ = tokio::time::timeout(CLEAN_UP, cancel).await;
 }
 

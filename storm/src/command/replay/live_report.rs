@@ -9,7 +9,7 @@ use storm_replay::Trace;
 use storm_sched::SchedTime;
 use storm_sched::metrics::{JobOutcome, Summary};
 
-/// Longest delay before the policy of a busy host hears of a submission or an end.
+/// Longest delay before the policy of a busy host learns of a submission or an end.
 const RESOLUTION: Duration = Duration::from_millis(50);
 
 /// The output for programs.
@@ -35,10 +35,10 @@ struct Document<'a> {
     /// Of the pairs of jobs with different starts in virtual time, the part that the cluster
     /// started in the same order; 1 without such pairs.
     same_order: f64,
-    /// The same for pairs whose starts are further apart than `resolution_s`.
+    /// The same for pairs of jobs with starts further apart than `resolution_s`.
     same_order_apart: f64,
     /// The shortest difference that a cluster can resolve at this speedup, in seconds of the log:
-    /// the delay before the policy hears of a submission or an end.
+    /// the delay before the policy learns of a submission or an end.
     resolution_s: f64,
     /// Every job in the order of its start on the cluster.
     starts: Vec<Start>,

@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct Log {
     /// Processors of the machine.
     pub(super) pes: u32,
-    /// Whether that is the log's MaxNodes, for lack of a better number.
+    /// Whether the number of processors is the log's MaxNodes, for lack of a better number.
     pub(super) from_max_nodes: bool,
     pub(super) jobs: Vec<LogJob>,
     pub(super) drops: Drops,

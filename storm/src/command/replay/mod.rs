@@ -223,7 +223,7 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
     })
 }
 
-/// Notes options that the policy has no use for.
+/// Notes options that the policy does not use.
 fn tell_idle(options: &ReplayOptions) {
     let Some(idle) = Idle::under(&options.sched) else { return };
     let mut given = vec![

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::Builder;
 
-/// Mode of the files before the umask: everybody reads and writes.
+/// Mode of the files before the umask: all users read and write.
 const FILE_MODE: u32 = 0o666;
 
 /// A directory that can be written to.

@@ -52,7 +52,7 @@ pub(super) fn program(given: Option<&Path>) -> Result<LiveProgram, Failure> {
     Ok(LiveProgram(vec![found.into(), "--steps".into(), SWEEP_STEPS.into()]))
 }
 
-/// Measures the requested ones of both figures, and adds the results to them.
+/// Measures those of the two figures that are requested, and adds the results to them.
 pub(super) async fn add(
     reproduced: &mut [Reproduced],
     program: &LiveProgram,

@@ -216,7 +216,7 @@ fn a_reader_that_leaves_wants_no_more_of_the_job() {
     served.end();
 }
 
-/// Another command of the test says when to continue.
+/// Another command of the test gives the signal to continue.
 async fn take_go_on(calls: &Receiver<Call>) {
     let call = call(calls).await;
     assert_eq!(call.request, ManagerRequest::Nodes);

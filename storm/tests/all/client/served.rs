@@ -1,4 +1,4 @@
-//! A manager that answers as a test wants, and a command to talk to it.
+//! A manager that answers as a test wants, and a command to address it.
 
 use std::future::Future;
 use std::path::PathBuf;

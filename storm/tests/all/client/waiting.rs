@@ -1,4 +1,4 @@
-//! A user who follows or waits for a queued job is told why it waits.
+//! A user who follows or waits for a queued job learns why it waits.
 
 use super::served::{Served, stderr, stdout};
 use async_channel::Receiver;

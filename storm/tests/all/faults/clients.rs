@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 const MUCH: &str = "echo up; while [ ! -e go ]; do sleep 0.02; done
                     head -c 8388608 /dev/zero; touch written-$STORM_RANK";
 
-/// Starts a client and waits until its job says `up`.
+/// Starts a client and waits until its job prints `up`.
 fn follow(mut command: Command) -> Child {
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut client = piped.spawn().expect("storm starts");

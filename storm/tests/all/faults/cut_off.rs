@@ -1,5 +1,5 @@
-//! A node that is cut off from the network in each phase of a job. Its host lives on without
-//! hearing anything; hosts are network namespaces.
+//! A node that is cut off from the network in each phase of a job. Its host continues without
+//! receiving anything; hosts are network namespaces.
 
 use super::phase::{Phase, assert_well};
 use crate::scratch::Scratch;

@@ -1,4 +1,4 @@
-//! Full disks. A node that cannot take a job's files says so; a manager ends, and its jobs
+//! Full disks. A node that cannot store a job's files reports it; a manager ends, and its jobs
 //! continue.
 
 use crate::scratch::hosts::skipped;
@@ -14,7 +14,7 @@ use std::process::Stdio;
 /// More than the disk holds.
 const PROGRAM_BYTES: usize = 8 << 20;
 
-/// More than is free beside a journal.
+/// More than the free space next to a journal.
 const FREE_BYTES: usize = 4 << 20;
 /// Makes the journal grow quickly.
 const ENVIRONMENT_BYTES: usize = 100_000;
@@ -64,7 +64,7 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert!(!refused.status.success(), "{}", told(&refused));
     let said = stderr(&refused);
     assert!(said.contains("n2") && said.contains("does not fit the file system"), "{said}");
-    // The other node has room for it, and this one for smaller files.
+    // The other node has room for the file, and this one for smaller files.
     assert_eq!(stdout(&run("-n 2 -N 1", "./large")), "ran\nran\n");
     fs::write(&program, "#!/bin/sh\necho ran\n").expect("written");
     let done = run("-n 2 -N 2", "./large");
@@ -93,7 +93,7 @@ fn a_job_whose_ranks_share_a_file_on_a_full_disk_ends_with_that_reason() {
     cluster.end();
 }
 
-/// Otherwise a user's programs would end the manager for all.
+/// If the manager ended here, a user's programs could end it for all users.
 #[test]
 fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
     let mut cluster = RealCluster::without_manager(1, "");
@@ -114,7 +114,8 @@ fn programs_that_would_fill_the_disk_of_the_journal_are_refused() {
     cluster.end();
 }
 
-/// Regression: the nodes were told to leave with all jobs, and the next manager did not find them.
+/// Regression: the nodes were ordered to leave with all jobs, and the next manager did not find
+/// them.
 #[test]
 fn jobs_go_on_when_the_disk_of_the_journal_is_full_and_the_next_manager_finds_them() {
     let mut cluster = RealCluster::without_manager(2, "");

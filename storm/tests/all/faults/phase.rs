@@ -7,10 +7,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-/// More than is in flight at a time: no transfer ends while one of its nodes stands still.
+/// More than is in flight at a time: no transfer ends while one of its nodes is stopped.
 const PROGRAM_BYTES: usize = 8 << 20;
 
-/// Reports that it runs and that it was told to end, and ends only when killed.
+/// Reports that it runs and that it was ordered to end, and ends only when killed.
 const STUBBORN: &str = "trap 'touch told-$STORM_JOB_ID-$STORM_RANK' TERM
                         touch runs-$STORM_JOB_ID-$STORM_RANK
                         while :; do sleep 0.05; done # stubborn";
@@ -22,12 +22,12 @@ pub(crate) enum Phase {
     Transfer,
     /// The ranks run.
     Run,
-    /// The ranks were told to end, and do not.
+    /// The ranks were ordered to end, and do not.
     Termination,
 }
 
 impl Phase {
-    /// In the order of a job's life.
+    /// In the order of a job's phases.
     const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
 
     /// Tests each phase at the same time, on a cluster of its own: most of the time is spent
@@ -49,8 +49,8 @@ impl Phase {
         )
     }
 
-    /// Brings a job into this phase. `stop` makes the second node stand still, so that its transfer
-    /// does not end.
+    /// Brings a job into this phase. `stop` stops the second node, so that its transfer does not
+    /// end.
     pub(crate) fn enter(self, caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
         if self == Phase::Transfer {
             return large_job(caller, stop);
@@ -87,7 +87,7 @@ pub(crate) fn assert_well(caller: &Caller<'_>) {
     assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
 }
 
-/// A job whose program is being sent. Slow steps are done before a node stands still: the job waits
+/// A job whose program is being sent. Slow steps are done before a node is stopped: the job waits
 /// for another, which is then cancelled.
 fn large_job(caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
     let first = caller.submit("-n 2 -N 1 --no-bcast", &["/bin/sleep", "600"]);

@@ -3,11 +3,10 @@
 
 use crate::manager::live::Launch;
 use crate::manager::model::world::World;
-use storm_rm::Row;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     for partition in world.core.partitions.iter() {
-        let active = partition.policy().active_slot().map(|slot| Row(slot.0));
+        let active = partition.policy().active_row();
         if active.is_some_and(|row| row != partition.active()) {
             let (row, name) = (partition.active(), partition.name());
             return Err(format!("row {row:?} of {name} is active, its policy believes {active:?}"));

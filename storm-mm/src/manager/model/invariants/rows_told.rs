@@ -29,7 +29,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         let in_rows = rows.iter().flat_map(|row| &row.jobs).map(|view| view.job);
         let in_rows: BTreeSet<_> = in_rows.collect();
         let stopped = policy.running().into_iter().filter(|job| !in_rows.contains(job));
-        let believed: BTreeSet<JobId> = stopped.map(|job| JobId(job.0)).collect();
+        let believed: BTreeSet<JobId> = stopped.collect();
         let here = core.live.iter().filter(|(_, live)| !live.is_released());
         let live = here.filter(|(_, live)| live.rows() == RowSet::NONE).map(|(job, _)| job);
         let awaiting = core.live.awaiting().filter(|awaiting| awaiting.suspended_for().is_some());

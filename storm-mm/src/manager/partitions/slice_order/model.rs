@@ -99,11 +99,11 @@ impl World {
     }
 
     /// The next rows of the policy.
-    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+    fn upcoming(&self, slices: usize) -> Vec<Row> {
         let active = self.order.active().0;
         let after = self.rows.keys().filter(|row| **row > active);
         let turn = after.chain(self.rows.keys().filter(|row| **row <= active));
-        turn.cycle().take(slices).map(|row| Slot(*row)).collect()
+        turn.cycle().take(slices).map(|row| Row(*row)).collect()
     }
 
     fn with_jobs(&self) -> NodeSet {
@@ -128,15 +128,14 @@ impl World {
         let nodes = self.with_jobs();
         if !self.order.activate(self.now, row, &nodes, Some(self.quantum)) {
             let further = self.slice().map_or(0, |_| SPAN - 1);
-            let rows = self.upcoming(further).into_iter().map(|slot| Row(slot.0));
-            self.strobe(rows.collect());
+            self.strobe(self.upcoming(further));
         }
     }
 
     /// The jobs have changed: no job waits behind an empty row, and nodes are told where another
     /// row comes next than they know.
     fn decide(&mut self) {
-        let next = self.upcoming(1).first().map(|slot| Row(slot.0));
+        let next = self.upcoming(1).first().copied();
         if let (Some(next), false) = (next, self.rows.contains_key(&self.order.active().0)) {
             self.activate(next);
         }
@@ -149,7 +148,7 @@ impl World {
         if on_grid {
             self.order.begin_edge_on_time();
         }
-        let next = self.upcoming(1).first().map(|slot| Row(slot.0));
+        let next = self.upcoming(1).first().copied();
         next.into_iter().for_each(|row| self.activate(row));
         self.order.end_edge();
     }

@@ -1,7 +1,7 @@
-//! Engines on a network without time. Every interleaving of strobes, transfers and answers within a
-//! microphase is drawn from a seed. After each slice the test asserts that nothing is on the way.
-//! With half of the seeds nodes do not wait for the outcomes of their transfers, and hear them at
-//! any later time.
+//! Engines on a network without time. A seed draws every interleaving of strobes, transfers and
+//! answers within a microphase. After each slice, the test asserts that nothing is on the way. With
+//! half of the seeds, nodes do not wait for the outcomes of their transfers, and get them at any
+//! later time.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ pub(crate) struct Lockstep {
     link_bytes: u64,
     /// Transfers take effect before the next strobe without waiting.
     in_order: bool,
-    /// Outcomes that no engine has heard of.
+    /// Outcomes that no engine has received.
     late: Vec<(usize, ActionId)>,
-    /// Outcomes that ranks have heard, by rank and request.
+    /// Outcomes that ranks have received, by rank and request.
     pub(crate) heard: BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>,
     pub(crate) payload_bytes: u64,
 }
@@ -104,7 +104,7 @@ impl Lockstep {
         }
     }
 
-    /// The microphase that follows. Microphases in which nobody has anything to do take place or
+    /// The microphase that follows. A microphase in which no node has anything to do takes place or
     /// not, at random.
     fn after(&mut self, phase: Phase) -> Option<Phase> {
         let empty = self.engines.iter().all(Engine::is_empty);
@@ -137,8 +137,8 @@ impl Lockstep {
         })
     }
 
-    /// One slice without a node. The others close a job once somebody waits in vain. Returns
-    /// whether anybody did.
+    /// One slice without a node. The others close a job once one of them waits in vain. Returns
+    /// whether a node did.
     pub(crate) fn step_without(&mut self, node: u32, job: u64) -> bool {
         self.slice += 1;
         let left = node as usize - 1;
@@ -186,14 +186,14 @@ impl Lockstep {
         }
     }
 
-    /// Tells this engine that it need not wait for its operations.
+    /// Makes this engine not wait for its operations.
     fn precede(&mut self, at: usize) {
         if self.in_order {
             self.engines[at].precede();
         }
     }
 
-    /// Engines hear some of the late outcomes.
+    /// Engines receive some of the late outcomes.
     fn hear_late(&mut self) {
         while !self.late.is_empty() && self.dice.chance(60) {
             let next = self.dice.below(self.late.len());

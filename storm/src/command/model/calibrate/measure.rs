@@ -45,7 +45,7 @@ pub(super) async fn all(
                     twice(socket, &shape, &program, silent).await
                 });
                 measured.add(&shape, &launched.await?);
-                // The program is not needed again, and takes room.
+                // The program is not needed again, and its file takes room.
                 let _ = std::fs::remove_file(&program);
             }
         }

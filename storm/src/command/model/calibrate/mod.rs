@@ -136,7 +136,7 @@ fn earlier(path: &Path) -> Result<Measured, Failure> {
     serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
 }
 
-/// Makes a file beside the requested one, so that no reader ever sees a partial file.
+/// Makes a file next to the requested one, so that no reader ever sees a partial file.
 fn begin_file(path: &Path) -> Result<NamedTempFile, Failure> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

@@ -1,6 +1,6 @@
 //! The times of strobes, from the Node Managers' switch logs.
 //!
-//! It compares clocks of different processes, which is valid on a single host only.
+//! The comparison is between clocks of different processes, which is valid on a single host only.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! One row of the Ousterhout matrix: the columns that are taken in a time slot, and the choice of
-//! columns for a job.
+//! One row of the Ousterhout matrix: the columns that are taken in it, and the choice of columns
+//! for a job.
 //!
 //! A column is *taken* if a job of this row holds it, and *busy* if a rank of such a job runs on
 //! it. Columns left over from rounding up to a power of two are taken but not busy. Guests are jobs
@@ -18,13 +18,13 @@ use crate::matrix::Fit;
 use crate::memory_account::MemoryAccount;
 use crate::shape::{Dealing, NodeRoom, Shape};
 use crate::{
-    BuddyTree, ColumnSet, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Shortfall, Slot,
+    BuddyTree, ColumnSet, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Row, Shortfall,
 };
 
-/// A time slot with its columns.
+/// A row with its columns.
 #[derive(Debug, Clone)]
-pub struct Row {
-    slot: Slot,
+pub struct MatrixRow {
+    number: Row,
     taken: FixedBitSet,
     busy: FixedBitSet,
     buddy: BuddyTree,
@@ -34,8 +34,8 @@ pub struct Row {
     pub(crate) guests: Guests,
 }
 
-impl Row {
-    pub(crate) fn new(slot: Slot, machine: &Machine) -> Self {
+impl MatrixRow {
+    pub(crate) fn new(number: Row, machine: &Machine) -> Self {
         let mut buddy = BuddyTree::new(machine.pes());
         for node in machine.nodes().iter().filter(|node| node.state() == NodeState::Up) {
             buddy.set(node.columns(), true);
@@ -43,13 +43,13 @@ impl Row {
         let taken = FixedBitSet::with_capacity(machine.pes() as usize);
         let (busy, withheld) = (taken.clone(), taken.clone());
         let (jobs, guests) = (BTreeSet::new(), Guests::default());
-        Self { slot, taken, busy, buddy, withheld, jobs, guests }
+        Self { number, taken, busy, buddy, withheld, jobs, guests }
     }
 
-    /// The slot of this row.
+    /// The number of this row.
     #[must_use]
-    pub fn slot(&self) -> Slot {
-        self.slot
+    pub fn number(&self) -> Row {
+        self.number
     }
 
     /// The jobs that hold columns here.
@@ -58,7 +58,7 @@ impl Row {
         &self.jobs
     }
 
-    /// Whether any job lives here. A row that is not live is deleted.
+    /// Whether the row has any job. A row that is not live is deleted.
     #[must_use]
     pub fn is_live(&self) -> bool {
         !self.jobs.is_empty()

@@ -1,4 +1,4 @@
-//! Jobs that run in other rows than they were placed in: alternative scheduling and slot
+//! Jobs that run in other rows than they were placed in: alternative scheduling and
 //! unification, as the policy decides.
 //!
 //! The order of messages makes this sound. Rows and launches wait for the journal and reach the
@@ -11,18 +11,16 @@ use super::Core;
 use crate::job::{JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::{JobId, Row, RowSet};
-use storm_sched::Slot;
 
 impl Core {
     /// Sets the rows in which a job runs. A new home row is journaled, since the next manager looks
     /// for the job there.
-    pub(super) fn set_slots(&mut self, now: Instant, job: JobId, home: Slot, alternates: &[Slot]) {
-        let slots = alternates.iter().chain([&home]);
-        let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
-        let home = Row(home.0);
+    pub(super) fn set_rows(&mut self, now: Instant, job: JobId, home: Row, alternates: &[Row]) {
+        let all_rows = alternates.iter().chain([&home]);
+        let rows = all_rows.fold(RowSet::NONE, |rows, row| rows.with(*row));
         if let Some(awaiting) = self.live.awaiting_mut(job) {
             let all = self.partitions[awaiting.partition()].runs_all();
-            return awaiting.set_rows(Slot(home.0), if all { RowSet::ALL } else { rows });
+            return awaiting.set_rows(home, if all { RowSet::ALL } else { rows });
         }
         let Some(live) = self.live.get_mut(job) else { return };
         let all = self.partitions[live.partition()].runs_all();

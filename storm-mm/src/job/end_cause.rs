@@ -1,0 +1,341 @@
+//! The causes of a job's end, and the decisions that follow from a cause alone: the job's state, its
+//! exit status, and whether it runs again. Every list of all causes is here.
+
+use super::cut::{Cut, MAX_LAUNCHES};
+use crate::api::JobState;
+use serde::{Deserialize, Serialize};
+use storm_rm::{JobId, Rank};
+
+/// Why a job is ended before its ranks have ended by themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndCause {
+    /// A user asked for it.
+    Cancelled {
+        /// Which.
+        uid: u32,
+    },
+    /// A node died.
+    NodeLost {
+        /// Its name.
+        node: String,
+    },
+    /// A signal ended a rank; the others would wait for it.
+    RankKilled {
+        /// The rank.
+        rank: Rank,
+        /// The node it ran on.
+        node: String,
+        /// The signal.
+        signal: i32,
+        /// The abort or exit of another rank that was reported before this crash. Which of the two
+        /// caused the other is unknown, since reports of two nodes come in any order.
+        with: Option<Box<EndCause>>,
+    },
+    /// A rank called abort.
+    Aborted {
+        /// The rank.
+        rank: Rank,
+        /// The exit code it asked for.
+        exit_code: u8,
+    },
+    /// A rank could not be started.
+    LaunchFailed {
+        /// The failure and its reason.
+        reason: String,
+        /// The exit code, as a shell gives it: 126 or 127.
+        exit_code: u8,
+    },
+    /// Its files could not be brought to the nodes.
+    StagingFailed {
+        /// The failure and its reason.
+        reason: String,
+    },
+    /// The job has reached its time limit.
+    TimeLimit,
+    /// The Machine Manager that knew its processes is gone.
+    ManagerRestarted,
+    /// The cluster is going down.
+    Shutdown,
+    /// No partition takes the job any more: the configuration has changed, or the queue is full.
+    Unplaceable {
+        /// Why not.
+        reason: String,
+    },
+    /// A node could not continue its part of the job.
+    Unserviceable {
+        /// Which node and why.
+        reason: String,
+    },
+    /// The condition that it depends on can never be met, and it asked to be ended then.
+    DependencyNeverSatisfied {
+        /// The condition.
+        condition: String,
+    },
+    /// Another job gets its processing elements.
+    Preempted {
+        /// Which.
+        by: JobId,
+        /// Whether it is queued again.
+        requeue: bool,
+    },
+    /// A rank that had joined its peers through PMI exited without leaving them; they would
+    /// wait for it.
+    RankLeft {
+        /// The rank.
+        rank: Rank,
+        /// The node it ran on.
+        node: String,
+        /// Its exit code.
+        exit_code: u8,
+    },
+    /// Nodes that it ran on are not configured any more.
+    NodeRemoved {
+        /// Their names, folded.
+        node: String,
+    },
+    /// A Node Manager ended while the run began. The run is launched again, at most
+    /// [`MAX_LAUNCHES`] times in a row.
+    LaunchCut {
+        /// The name of the node.
+        node: String,
+        /// The work that was cut off.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
+}
+
+impl EndCause {
+    /// The state that a job ended for this cause is in.
+    pub fn state(&self) -> JobState {
+        match self {
+            EndCause::Cancelled { .. }
+            | EndCause::Shutdown
+            | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => JobState::NodeFail,
+            EndCause::TimeLimit => JobState::Timeout,
+            EndCause::Preempted { .. } => JobState::Preempted,
+            EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::ManagerRestarted
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. } => JobState::Failed,
+        }
+    }
+
+    /// The exit status that this cause gives the job; `None` if the status of its ranks counts.
+    pub fn exit_code(&self) -> Option<u8> {
+        const TERMINATED: u8 = 128 + 15;
+        match self {
+            EndCause::Cancelled { .. }
+            | EndCause::Shutdown
+            | EndCause::TimeLimit
+            | EndCause::Preempted { .. } => Some(TERMINATED),
+            EndCause::RankKilled { signal, .. } => {
+                Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+            }
+            EndCause::LaunchFailed { exit_code, .. } => Some(*exit_code),
+            // The job has failed, so its status must not be 0.
+            EndCause::Aborted { exit_code, .. } | EndCause::RankLeft { exit_code, .. } => {
+                Some((*exit_code).max(1))
+            }
+            EndCause::NodeLost { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::ManagerRestarted
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
+        }
+    }
+
+    /// Whether the ranks are asked to end before they are killed.
+    pub fn asks_first(&self) -> bool {
+        match self {
+            EndCause::Cancelled { .. }
+            | EndCause::TimeLimit
+            | EndCause::Shutdown
+            | EndCause::Preempted { .. } => true,
+            EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::ManagerRestarted
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::NodeRemoved { .. }
+            | EndCause::LaunchCut { .. } => false,
+        }
+    }
+
+    /// What becomes of the job after the run.
+    pub fn sequel(&self) -> Sequel {
+        match self {
+            EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => Sequel::RunAgain,
+            EndCause::Preempted { requeue, .. } => Sequel::GiveWay { requeue: *requeue },
+            EndCause::LaunchCut { cut, launches, .. } => {
+                Sequel::LaunchAgain { cut: *cut, launches: *launches }
+            }
+            EndCause::Cancelled { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. } => Sequel::Over,
+        }
+    }
+}
+
+impl std::fmt::Display for EndCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
+            EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
+            EndCause::NodeRemoved { node } => {
+                write!(f, "node {node} is not in the configuration any more")
+            }
+            EndCause::LaunchCut { node, cut, launches } => {
+                cut.write(node, f)?;
+                match launches {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", launch {launches} of at most {MAX_LAUNCHES}"),
+                }
+            }
+            EndCause::RankKilled { rank, node, signal, with } => {
+                write!(f, "rank {rank} on {node} was ended by signal {signal}")?;
+                with.iter().try_for_each(|with| write!(f, "; {with}"))
+            }
+            EndCause::RankLeft { rank, node, exit_code } => write!(
+                f,
+                "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
+                 may wait for it"
+            ),
+            // An exit code of 256 also gives 0, as a status has only the last eight bits.
+            EndCause::Aborted { rank, exit_code: 0 } => write!(
+                f,
+                "rank {rank} aborted the job; the last byte of its exit code is 0, which counts as 1"
+            ),
+            EndCause::Aborted { rank, exit_code } => {
+                write!(f, "rank {rank} aborted the job with exit code {exit_code}")
+            }
+            EndCause::LaunchFailed { reason, .. }
+            | EndCause::StagingFailed { reason }
+            | EndCause::Unplaceable { reason }
+            | EndCause::Unserviceable { reason } => f.write_str(reason),
+            EndCause::TimeLimit => f.write_str("its time limit was reached"),
+            EndCause::ManagerRestarted => {
+                f.write_str("the Machine Manager was restarted while it ran")
+            }
+            EndCause::Shutdown => f.write_str("the cluster was shut down"),
+            EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
+            EndCause::DependencyNeverSatisfied { condition } => {
+                write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")
+            }
+        }
+    }
+}
+
+/// What becomes of a job after a run that was ended for a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequel {
+    /// The job is over.
+    Over,
+    /// A node of the run is gone. The job is queued again if it may run twice.
+    RunAgain,
+    /// Another job gets its processing elements.
+    GiveWay {
+        /// Whether the job is queued again, if it may run twice.
+        requeue: bool,
+    },
+    /// The launch was cut off, and is done again.
+    LaunchAgain {
+        /// The work that was cut off.
+        cut: Cut,
+        /// How many launches in a row were cut off, this one included.
+        launches: u32,
+    },
+}
+
+impl Sequel {
+    /// Whether the job can be queued again.
+    pub fn can_run_again(self) -> bool {
+        match self {
+            Sequel::RunAgain | Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
+            Sequel::Over => false,
+        }
+    }
+
+    /// Whether the job is queued again. `may_repeat`: it may run twice. `started`: all of its ranks
+    /// executed in this run.
+    pub fn runs_again(self, may_repeat: bool, started: bool) -> bool {
+        match self {
+            Sequel::Over => false,
+            Sequel::RunAgain => may_repeat,
+            Sequel::GiveWay { requeue } => may_repeat && requeue,
+            Sequel::LaunchAgain { cut, launches } => match is_not_begun(cut, started) {
+                true => launches < MAX_LAUNCHES,
+                false => may_repeat,
+            },
+        }
+    }
+
+    /// Whether the loss of a node becomes the cause of the end, if a node was lost meanwhile: ranks
+    /// may still run there. A job whose launch was cut off, and which must not run twice, then ends:
+    /// no time bounds how long a node that was cut off runs it.
+    pub fn yields_to_a_loss(self, may_repeat: bool) -> bool {
+        match self {
+            Sequel::Over | Sequel::RunAgain => false,
+            Sequel::GiveWay { requeue } => requeue,
+            Sequel::LaunchAgain { cut, .. } => cut != Cut::Slices && !may_repeat,
+        }
+    }
+
+    /// Whether the job comes first when it is queued again.
+    pub fn comes_first(self) -> bool {
+        match self {
+            Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
+            Sequel::Over | Sequel::RunAgain => false,
+        }
+    }
+
+    /// Whether the run has certainly ended on all nodes when the job is queued again. Only a job
+    /// that may run twice is launched again while a node may still run it.
+    pub fn has_ended_everywhere(self, may_repeat: bool) -> bool {
+        match self {
+            Sequel::GiveWay { .. } => true,
+            Sequel::LaunchAgain { cut, .. } => !may_repeat || cut == Cut::Staging,
+            Sequel::Over | Sequel::RunAgain => false,
+        }
+    }
+
+    /// The launches in a row that were cut off, with the one of this run; `None` if the launch was
+    /// not cut off.
+    pub fn launches_cut(self, started: bool) -> Option<u32> {
+        match self {
+            Sequel::LaunchAgain { cut, launches } => {
+                Some(if is_not_begun(cut, started) { launches } else { 0 })
+            }
+            Sequel::Over | Sequel::RunAgain | Sequel::GiveWay { .. } => None,
+        }
+    }
+}
+
+/// Whether a run whose launch was cut off counts as not begun: not all of its ranks have executed.
+fn is_not_begun(cut: Cut, started: bool) -> bool {
+    !started && cut != Cut::Slices
+}
