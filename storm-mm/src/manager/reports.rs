@@ -54,8 +54,8 @@ impl Core {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
+        self.partitions.node_forgets(node);
         for id in self.partitions.ids() {
-            self.partitions.get_mut(id).slices_mut().node_forgets(node);
             if let Some(index) = self.partitions[id].index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
@@ -149,10 +149,7 @@ impl Core {
         if !self.nodes.set_up(node, true) {
             return;
         }
-        for id in self.partitions.ids() {
-            // Jobs may be there already.
-            self.partitions.get_mut(id).slices_mut().job_comes_to(&NodeSet::single(node));
-        }
+        self.partitions.node_comes(node);
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);

@@ -40,7 +40,7 @@ impl Core {
     /// edge go out.
     pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partitions.get_mut(partition).slices_mut().begin_edge_on_time();
+        self.partitions.get_mut(partition).begin_edge_on_time();
         self.end_slice(now, partition);
     }
 
@@ -53,7 +53,7 @@ impl Core {
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        self.partitions.get_mut(partition).slices_mut().end_edge();
+        self.partitions.get_mut(partition).end_edge();
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -246,7 +246,7 @@ impl Core {
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
         let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
-        self.partitions.get_mut(partition).slices_mut().job_comes_to(&nodes);
+        self.partitions.get_mut(partition).job_comes_to(&nodes);
         let slot = flags;
         let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
         let steps = ranks.iter().map_while(|share| share.of_step(first));
