@@ -14,7 +14,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{
-    CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
+    ClientsAddress, CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
@@ -34,6 +34,11 @@ pub trait Host: 'static {
 
     /// The node's present load.
     fn status(&self) -> NodeStatus;
+
+    /// Hears where users of other hosts reach the Machine Manager, at each join.
+    fn clients_connect_at(&self, clients: Option<ClientsAddress>) {
+        let _ = clients;
+    }
 
     /// Whether somebody on the host asks the node manager to end. When its link is closed, it then
     /// looks for no other.

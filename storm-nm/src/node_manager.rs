@@ -247,6 +247,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
                         self.handle(Event::Command(command.clone()));
                     }
                     command => {
+                        if let Command::Resume { clients, .. } = command {
+                            self.host.clients_connect_at(*clients);
+                        }
                         self.handle(Event::Command(command.clone()));
                         if is_answer(command) {
                             self.life.accepted();

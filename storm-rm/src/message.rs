@@ -3,6 +3,7 @@
 //! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard. Every variant has
 //! a row in `docs/protocol.md`.
 
+pub use crate::clients_address::ClientsAddress;
 pub use crate::exit_status::ExitStatus;
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 use crate::{
@@ -118,6 +119,9 @@ pub enum Command {
         jobs: Vec<ResumedJob>,
         /// The next run of a job has this number or a higher one.
         next_run: JobIncarnation,
+        /// Where users of the node's host reach the manager; `None` if it lets in no users of other
+        /// hosts.
+        clients: Option<ClientsAddress>,
     },
     /// The other answer to [`Report::Joined`]: the configuration has more processing elements than
     /// the node offers, so the node leaves.
@@ -182,7 +186,8 @@ pub struct LaunchJob {
     pub task: Option<ArrayTask>,
     /// The specification of the job.
     pub spec: Rc<JobSpec>,
-    /// The ranks of every node.
+    /// The processes for which every node has room. [`step_ranks`](Self::step_ranks) are those that
+    /// start.
     pub ranks: RankMap,
     /// The partition whose strobes schedule the job.
     pub partition: PartitionId,

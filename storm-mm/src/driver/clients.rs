@@ -294,12 +294,12 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &&NodeRanks| match record.spec.input {
+    let reads = |share: &NodeRanks| match record.spec.input {
         InputSpec::None => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,
     };
-    let shares = record.ranks.iter().filter(|_| !state.is_final()).filter(reads);
+    let shares = record.step_ranks().filter(|_| !state.is_final()).filter(reads);
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 

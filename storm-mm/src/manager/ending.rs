@@ -102,7 +102,7 @@ impl Core {
 
     /// Whether a user may act on everyone's jobs.
     pub fn is_admin(&self, peer: Peer) -> bool {
-        peer.uid == 0 || self.config.admin_uids.contains(&peer.uid)
+        !peer.by_door && (peer.uid == 0 || self.config.admin_uids.contains(&peer.uid))
     }
 
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
@@ -263,7 +263,7 @@ impl Core {
             let finished = Event::Finished(job);
             self.tell_policy(now, live.partition(), finished);
         }
-        self.ended_outside_matrix(now, job, live.nodes());
+        self.ended_outside_matrix(now, job, live.place_nodes());
         self.return_stranded(now);
         if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);

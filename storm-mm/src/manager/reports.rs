@@ -54,16 +54,16 @@ impl Core {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
+        self.partitions.node_forgets(node);
         for id in self.partitions.ids() {
-            self.partitions.get_mut(id).slices_mut().node_forgets(node);
             if let Some(index) = self.partitions[id].index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
         self.place_anew_from(now, node);
-        for job in self.live.with_part_on(node) {
+        for job in self.live.placed_on(node) {
             // The end of an earlier job may have ended this one, or placed it elsewhere.
-            if !self.live.get(job).is_some_and(|live| live.has_part_on(node)) {
+            if !self.live.get(job).is_some_and(|live| live.is_placed_on(node)) {
                 continue;
             }
             match self.awaits_return(now, job, node, going) {
@@ -149,10 +149,7 @@ impl Core {
         if !self.nodes.set_up(node, true) {
             return;
         }
-        for id in self.partitions.ids() {
-            // Jobs may be there already.
-            self.partitions.get_mut(id).slices_mut().job_comes_to(&NodeSet::single(node));
-        }
+        self.partitions.node_comes(node);
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
@@ -238,9 +235,9 @@ impl Core {
     ) {
         let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // A node is believed only about its own ranks.
-        let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
-        let share = shares.iter().find(|share| share.node == node);
-        let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
+        let record = self.jobs.get(&job);
+        let share = record.and_then(|record| record.step_ranks().find(|share| share.node == node));
+        let own = |exit: &RankExit| share.as_ref().is_some_and(|share| share.has(exit.rank));
         let first = live.part_over(node, ranks.into_iter().filter(own));
         if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
@@ -295,10 +292,8 @@ impl Core {
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
-        let of_node = |node| {
-            let shares = &self.jobs.get(&job)?.ranks;
-            Some(shares.iter().find(|share| share.node == node)?.first)
-        };
+        let of_node =
+            |node| Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first);
         let missing = live.fences().missing();
         let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
         if let Some(rank) = missing {

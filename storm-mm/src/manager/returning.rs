@@ -47,7 +47,8 @@ impl Core {
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
         let jobs = kept.iter().filter_map(|job| self.resumed(*job, node)).collect();
         let next_run = self.live.next_run();
-        let answer = Draft::Resume { jobs, next_run };
+        let clients = self.config.clients;
+        let answer = Draft::Resume { jobs, next_run, clients };
         self.effects.durable.push(Durable::Draft(NodeSet::single(node), answer));
         let mut left_here = BTreeSet::new();
         for job in &awaited {
@@ -82,6 +83,10 @@ impl Core {
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(job) else { return };
+        if !live.nodes().contains(node) {
+            // The node belongs to the job's place, and has no rank to lose.
+            return;
+        }
         match loss {
             Loss::NeverHeard if starting => live.lacks(node),
             Loss::NotLeft if starting => {

@@ -201,7 +201,7 @@ impl LocalJob {
             (ExitStatus::Code(0), false) => return None,
             (ExitStatus::Code(_), false) => 0,
         };
-        let alone = self.all_ended() && self.task.count == self.task.spec().procs;
+        let alone = self.all_ended() && self.task.count == self.task.spec().ranks();
         if alone || self.doomed || self.silent {
             return None;
         }

@@ -3,7 +3,6 @@
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::job::{JobPhase, LocalJob};
-use super::node_core::ActiveRow;
 use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use storm_primitives::NodeId;
@@ -52,7 +51,7 @@ impl NodeCore {
             job.orphaned = !job.silent && !job.released;
             job.withholds |= job.orphaned;
         }
-        self.partitions.values_mut().for_each(|active| *active = ActiveRow::of(active.row));
+        let _ = self.active.forget_strobes();
     }
 
     /// Ends and forgets the orphans that the next Machine Manager may have queued again, as they
@@ -106,11 +105,7 @@ impl NodeCore {
             }
             let coscheduling = resumed.coscheduling;
             actions.push(Action::Coschedule { job: key, coscheduling });
-            let row = resumed.active_row;
-            let known = self.partitions.entry(resumed.partition).or_insert(ActiveRow::of(row));
-            if !known.follows {
-                known.row = row;
-            }
+            self.active.answer_names(resumed.partition, resumed.active_row);
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
             actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
             job.tell_all(&self.config, actions);
@@ -129,12 +124,8 @@ impl NodeCore {
     /// They were for an earlier life: nobody recalls them, and they would contradict later
     /// launches.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
-        for (partition, active) in &mut self.partitions {
-            if active.follows {
-                actions.push(Action::Follow { partition: *partition, slices: None });
-            }
-            *active = ActiveRow::of(active.row);
-        }
+        let followed = self.active.forget_strobes().into_iter();
+        actions.extend(followed.map(|partition| Action::Follow { partition, slices: None }));
     }
 }
 

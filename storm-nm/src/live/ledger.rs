@@ -200,9 +200,9 @@ impl Ledger {
     }
 
     pub(super) fn first_run(&self) -> io::Result<JobIncarnation> {
-        let mut bytes = [0; 4];
+        let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, FIRST_RUN_AT)?;
-        Ok(JobIncarnation(u32::from_le_bytes(bytes)))
+        Ok(JobIncarnation(u64::from_le_bytes(bytes)))
     }
 
     /// The files that go to the keeper.

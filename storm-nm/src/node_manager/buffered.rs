@@ -156,7 +156,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             return true;
         }
         let (job, buffered) = (task.key(), self.buffered_slices());
-        let shares = task.launch.ranks.iter();
+        let shares = task.launch.step_ranks();
         let placement: Rc<[NodeId]> =
             shares.flat_map(|share| (0..share.count).map(move |_| share.node)).collect();
         let opened = {

@@ -183,7 +183,7 @@ impl Side {
 }
 
 fn resume(jobs: Vec<ResumedJob>) -> Event {
-    Event::Command(Command::Resume { jobs, next_run: JobIncarnation(1) })
+    Event::Command(Command::Resume { jobs, next_run: JobIncarnation(1), clients: None })
 }
 
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use storm_nm::{Action, Event, HostEvent, JobPhase, NodeCore};
 use storm_rm::message::{Command, ExitStatus, RankExit, ResumedJob, Stream, Strobe};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
-fn launch_of(job: u64, run: u32) -> Command {
+fn launch_of(job: u64, run: u64) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
 }
 
@@ -15,8 +15,8 @@ fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
     core.handle(Event::Command(command))
 }
 
-fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
-    let resumed = |(job, run): &(u64, u32)| ResumedJob {
+fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
+    let resumed = |(job, run): &(u64, u64)| ResumedJob {
         job: JobId(*job),
         incarnation: JobIncarnation(*run),
         slot: JobSlot(0),
@@ -27,7 +27,11 @@ fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
         hold_output: true,
         input_known: false,
     };
-    Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
+    Command::Resume {
+        jobs: kept.iter().map(resumed).collect(),
+        next_run: JobIncarnation(next_run),
+        clients: None,
+    }
 }
 
 /// A regression: a launch waited for the journal while its node died and returned. The next life
@@ -80,9 +84,9 @@ fn the_end_of_a_job_is_told_after_its_withheld_output() {
             }
         }
         assert_eq!(core.phase(job), Some(JobPhase::Ended));
-        let Command::Resume { mut jobs, next_run } = answer(3, &[(1, 1)]) else { panic!() };
+        let Command::Resume { mut jobs, next_run, .. } = answer(3, &[(1, 1)]) else { panic!() };
         jobs[0].hold_output = hold;
-        let mut actions = tell(&mut core, Command::Resume { jobs, next_run });
+        let mut actions = tell(&mut core, Command::Resume { jobs, next_run, clients: None });
         let is_end = |action: &Action| matches!(action, Action::Announce { .. });
         assert_eq!(actions.iter().any(is_end), !hold, "{actions:?}");
         if hold {

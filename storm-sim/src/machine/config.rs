@@ -234,6 +234,7 @@ impl MachineConfig {
             user_jobs_max: storm_mm::DEFAULT_USER_JOBS_MAX,
             service: Default::default(),
             admin_uids: vec![crate::client::USER.uid],
+            clients: None,
             origin: Timestamp::UNIX_EPOCH,
             user_name: Rc::new(|_| None),
         }

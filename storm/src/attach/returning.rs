@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
 
 /// How long to wait for its return. A restart takes a second, and a user at a terminal should learn
-/// soon.
-const RETURN_LIMIT: Duration = Duration::from_secs(60);
+/// soon. It is longer than `node-return`, in which the Node Manager comes back through which this
+/// host's users reach the manager.
+const RETURN_LIMIT: Duration = Duration::from_secs(65);
 /// Pause between two attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 

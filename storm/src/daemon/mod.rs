@@ -8,14 +8,17 @@ mod local_nodes;
 mod mm;
 mod nm;
 mod open_journal;
+mod relay;
 mod remote_users;
 mod settings;
+mod socket_path;
 mod user_database;
 mod work_dir;
 
 pub(crate) use file_sizes::too_small_bytes;
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
+pub(crate) use relay::run_relay;
 
 use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::{EXIT_USAGE, Failure};

@@ -60,7 +60,8 @@ pub(in crate::manager) struct Placed {
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
     pub(in crate::manager) placement: Placement,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
 }
 
 /// A job that a former manager placed.
@@ -72,7 +73,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) rows: RowSet,
     /// Its elements, if its partition has room for it.
     pub(in crate::manager) placement: Option<Placement>,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
     /// Whether its nodes hold its output.
     pub(in crate::manager) hold_output: bool,
     pub(in crate::manager) ran: Duration,
@@ -148,8 +150,14 @@ impl LiveJob {
         self.place.released
     }
 
+    /// The nodes that start ranks of it.
     pub(in crate::manager) fn nodes(&self) -> &NodeSet {
         self.parts.nodes()
+    }
+
+    /// All nodes of its place.
+    pub(in crate::manager) fn place_nodes(&self) -> &NodeSet {
+        self.parts.place()
     }
 
     /// Nodes whose part is over.
@@ -225,6 +233,11 @@ impl LiveJob {
     /// Whether every node's part is over.
     pub(in crate::manager) fn is_over(&self) -> bool {
         self.parts.are_over()
+    }
+
+    /// Whether a node belongs to its place, and its part there is not over.
+    pub(in crate::manager) fn is_placed_on(&self, node: NodeId) -> bool {
+        self.parts.is_placed_on(node)
     }
 
     /// Whether a node has a part of it that is not over.

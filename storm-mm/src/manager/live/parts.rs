@@ -18,6 +18,9 @@ pub(in crate::manager) struct Left {
 /// The parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
+    /// The nodes of the job's place. The loss of any of them ends the job.
+    place: NodeSet,
+    /// The nodes that have a part.
     nodes: NodeSet,
     /// Nodes whose part of the job is over: they reported its end, or died.
     over: NodeSet,
@@ -39,13 +42,17 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The parts of a job that this manager places.
-    pub(super) fn placed(nodes: NodeSet) -> Parts {
-        Parts { input_known: nodes.clone(), nodes, ..Parts::default() }
+    pub(super) fn placed((place, nodes): (NodeSet, NodeSet)) -> Parts {
+        Parts { input_known: nodes.clone(), place, nodes, ..Parts::default() }
     }
 
     /// The parts of a job that a former manager placed.
-    pub(super) fn restored(nodes: NodeSet) -> Parts {
-        Parts { unheard: nodes.clone(), nodes, ..Parts::default() }
+    pub(super) fn restored((place, nodes): (NodeSet, NodeSet)) -> Parts {
+        Parts { unheard: place.clone(), place, nodes, ..Parts::default() }
+    }
+
+    pub(super) fn place(&self) -> &NodeSet {
+        &self.place
     }
 
     pub(super) fn nodes(&self) -> &NodeSet {
@@ -71,6 +78,11 @@ impl Parts {
     /// Whether every node's part is over.
     pub(super) fn are_over(&self) -> bool {
         self.nodes.is_subset(&self.over)
+    }
+
+    /// Whether the node belongs to the place, and its part is not over.
+    pub(super) fn is_placed_on(&self, node: NodeId) -> bool {
+        self.place.contains(node) && !self.over.contains(node)
     }
 
     /// Whether the node has a part that is not over.

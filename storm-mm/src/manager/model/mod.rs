@@ -14,6 +14,7 @@ mod preempting;
 mod random;
 mod reservations;
 mod resources;
+mod scripts;
 mod service;
 mod settings;
 mod steps;

@@ -22,7 +22,9 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, HostTime, PadId, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
+use storm_rm::message::{
+    ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
+};
 use storm_rm::{
     Coscheduling, Destination, FileSpec, JobId, JobIncarnation, OsBytes, Owner, Rank, RankClass,
     RowSet,
@@ -119,6 +121,10 @@ impl Host for LiveHost {
 
     fn status(&self) -> NodeStatus {
         node_facts::status()
+    }
+
+    fn clients_connect_at(&self, clients: Option<ClientsAddress>) {
+        self.relays.set(self.config.relay.as_ref().is_some_and(|relay| (relay.hear)(clients)));
     }
 
     fn is_asked_to_end(&self) -> bool {

@@ -195,7 +195,7 @@ impl World {
         self.number.set(number);
         // The first heartbeat answers the joins.
         let jobs = self.resumed.borrow().clone();
-        let answer = Command::Resume { jobs, next_run: JobIncarnation(1) };
+        let answer = Command::Resume { jobs, next_run: JobIncarnation(1), clients: None };
         let answer = (number == 1).then_some(answer);
         let commands = answer.into_iter().chain(commands);
         let commands = commands.map(|command| (set.clone(), command)).collect();
@@ -249,12 +249,12 @@ impl World {
     }
 
     /// Waits until the flag of a slot has a value on all nodes.
-    pub(crate) async fn all_started(&self, slot: u32, incarnation: u32) {
+    pub(crate) async fn all_started(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.started(JobSlot(slot)).expect("a slot");
         self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
     }
 
-    pub(crate) async fn all_terminated(&self, slot: u32, incarnation: u32) {
+    pub(crate) async fn all_terminated(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.terminated(JobSlot(slot)).expect("a slot");
         self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
     }
