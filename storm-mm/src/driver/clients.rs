@@ -76,8 +76,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::Input { job, data, eof } => {
-            return input(shared, peer, job, InputRequest { data, eof, replies });
+        ManagerRequest::Input { job, data, eof, resent_from } => {
+            return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
         }
         ManagerRequest::Cancel { jobs, signal, states } => {
             let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states));

@@ -106,7 +106,6 @@ impl Core {
             rows: live.rows(),
             coscheduling: self.partitions[live.partition()].coscheduling(),
             hold_output: live.holds_output(),
-            input_known: live.knows_input(node),
         })
     }
 
@@ -189,6 +188,12 @@ impl Core {
     /// Whether nodes of the job have not come back yet.
     pub fn is_recovering(&self, job: JobId) -> bool {
         self.live.get(job).is_some_and(LiveJob::is_recovering)
+    }
+
+    /// For a run that a former manager placed: the nodes that came back with their parts. They
+    /// report how much input their ranks have taken.
+    pub fn inherited_parts(&self, job: JobId, run: JobIncarnation) -> Option<&NodeSet> {
+        self.live.get(job).filter(|live| live.incarnation() == run)?.inherited()
     }
 
     /// Why a job is where a former manager left it.

@@ -4,6 +4,7 @@ mod input;
 mod labeller;
 mod queue_notes;
 mod returning;
+mod sent_input;
 mod shown;
 mod signals;
 mod terminal;
@@ -16,6 +17,7 @@ use crate::outcome::Outcome;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
+use sent_input::SentInput;
 use shown::Shown;
 use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
@@ -64,7 +66,8 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
-        sent_input: false,
+        sent_input: SentInput::default(),
+        resend: false,
         input_failure: None,
         awaiting_ok: None,
         running: false,
@@ -99,8 +102,9 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
-    /// Whether the job was sent any input.
-    sent_input: bool,
+    sent_input: SentInput,
+    /// Whether input that may not have arrived must be sent to the manager that is back.
+    resend: bool,
     /// The error that ended our standard input early.
     input_failure: Option<io::Error>,
     /// The request that must be answered before the next input is sent.
@@ -135,6 +139,10 @@ impl Follower {
     ) -> Result<Outcome, Failure> {
         loop {
             let may_send = self.running && self.awaiting_ok.is_none();
+            if may_send && self.resend {
+                self.send_again().await?;
+                continue;
+            }
             let holds_output = self.terminal.holds_output();
             // Output is flushed when no more of it is available. Input waits for its answer in
             // between, and takes no turn from the replies.
@@ -179,6 +187,7 @@ impl Follower {
     async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
         if Some(line.id) == self.awaiting_ok {
             self.awaiting_ok = None;
+            self.sent_input.answered();
             if let Reply::Error { .. } = line.reply {
                 // The job reads no more: it is over, or has closed its input.
                 self.input.stop();
@@ -217,6 +226,7 @@ impl Follower {
                 if state == JobState::Pending {
                     // The job runs again from its beginning.
                     self.shown = Shown::default();
+                    self.sent_input = SentInput::default();
                 }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
@@ -267,9 +277,21 @@ impl Follower {
     }
 
     async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
+        self.sent_input.sent(data.clone());
         let eof = data.is_empty();
-        self.sent_input |= !eof;
-        let input = ManagerRequest::Input { job: self.what.job, data, eof };
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from: None })
+            .await
+    }
+
+    /// Sends the input again that a manager that went away may not have passed on.
+    async fn send_again(&mut self) -> Result<(), Failure> {
+        self.resend = false;
+        let Some((begins_at, data, eof)) = self.sent_input.in_doubt() else { return Ok(()) };
+        let resent_from = Some(begins_at);
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from }).await
+    }
+
+    async fn pass_input(&mut self, input: ManagerRequest) -> Result<(), Failure> {
         let sent = self.requests.send(input).await;
         self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
         Ok(())

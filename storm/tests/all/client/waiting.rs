@@ -37,7 +37,8 @@ fn a_follower_is_told_why_the_job_waits() {
         let (state, node_list) = (JobState::Running, Some("n1".to_owned()));
         events.send(Reply::State { job: JOB, state, reason: None, node_list }).expect("it waits");
         let input = call(&calls).await;
-        let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+        let end =
+            ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
         assert_eq!(input.request, end);
         input.replies.send(Reply::Ok).expect("it waits");
         let (state, breakdown) = (JobState::Completed, None);
