@@ -99,7 +99,9 @@ impl Flow {
     /// These nodes have ranks that read the input.
     fn has_readers(&mut self, nodes: &NodeSet) {
         if self.taken_bytes.is_empty() || self.origin == Origin::Former {
-            nodes.iter().for_each(|node| drop(self.taken_bytes.entry(node).or_insert(0)));
+            for node in nodes.iter() {
+                self.taken_bytes.entry(node).or_insert(0);
+            }
         }
     }
 

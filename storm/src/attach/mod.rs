@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
-use storm_rm::{InputSpec, JobId};
+use storm_rm::{InputSpec, JobId, JobIncarnation};
 pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
@@ -66,6 +66,7 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
+        run: JobIncarnation::default(),
         sent_input: SentInput::default(),
         resend: false,
         input_failure: None,
@@ -102,6 +103,8 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
+    /// The run that the job was last told to be in, and its input.
+    run: JobIncarnation,
     sent_input: SentInput,
     /// Whether input that may not have arrived must be sent to the manager that is back.
     resend: bool,
@@ -205,7 +208,8 @@ impl Follower {
                 self.look_at_reader().await?;
                 Ok(None)
             }
-            Reply::Attached { state, .. } => {
+            Reply::Attached { state, run, .. } => {
+                self.is_in_run(run);
                 self.running = state == JobState::Running;
                 self.queue_notes.is(state);
                 Ok(None)
@@ -216,7 +220,8 @@ impl Follower {
                 }
                 Ok(None)
             }
-            Reply::State { node_list, state, reason, .. } => {
+            Reply::State { node_list, state, reason, run, .. } => {
+                self.is_in_run(run);
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
                     self.terminal.note(&format!("job {job} waits again: {why}")).await;
@@ -249,6 +254,13 @@ impl Follower {
             }
             // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
+        }
+    }
+
+    /// The job is in this run. Another run than before has got no input yet.
+    fn is_in_run(&mut self, run: JobIncarnation) {
+        if std::mem::replace(&mut self.run, run) != run {
+            self.sent_input = SentInput::default();
         }
     }
 
