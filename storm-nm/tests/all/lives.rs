@@ -25,7 +25,6 @@ fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
         active_row: Row(0),
         coscheduling: Default::default(),
         hold_output: true,
-        input_known: false,
     };
     Command::Resume {
         jobs: kept.iter().map(resumed).collect(),
