@@ -201,6 +201,10 @@ pub trait Host: 'static {
     /// rank never asks.
     fn hand_over(&self, _job: JobKey, _rank: Rank, _segment: &NodeEnd) {}
 
+    /// Notes that the job ends with this node manager, which holds the messages of its ranks. A
+    /// modelled rank has none.
+    fn ends_with_manager(&self, _job: JobKey) {}
+
     /// The rings of a rank at its end of that memory's bell; several rings at once are one. A
     /// modelled rank never rings.
     fn rings(&self, _bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {

@@ -325,10 +325,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 node.runtime.sleep(node.config.signal_grace).await;
                 node.handle(Event::SignalGraceOver { job });
             }),
-            Action::Destroy { job } => {
-                self.hold_output(job, false);
-                self.host.destroy(job);
-            }
+            Action::Destroy { job } => self.host.destroy(job),
             Action::HoldOutput { job, hold } => self.hold_output(job, hold),
             Action::End { job } => {
                 self.close_slices(job);
@@ -337,7 +334,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::Forget { job } => {
                 self.close_slices(job);
                 self.streams.inputs().forget(job);
-                self.hold_output(job, false);
+                self.streams.forget_output(job);
                 self.host.forget(job);
             }
             Action::Input { job, ranks, offset, data, eof } => {

@@ -434,6 +434,14 @@ pub enum Report {
         /// No piece follows.
         last: bool,
     },
+    /// A rank of the node has asked for the memory by which the node moves its messages in slices.
+    /// From now on the job ends with its Node Managers. Sent once per node.
+    InSlices {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+    },
 }
 
 /// What a part of a job lacks that a former Node Manager left.

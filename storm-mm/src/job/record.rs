@@ -361,6 +361,10 @@ impl JobRecord {
         match &self.phase {
             Phase::Pending | Phase::Starting => JobState::Pending,
             Phase::Running if self.suspended_for.is_some() => JobState::Suspended,
+            // The run counts as not begun.
+            Phase::Ending(EndCause::LaunchCut { .. }) if self.started.is_none() => {
+                JobState::Pending
+            }
             Phase::Running | Phase::Ending(_) => JobState::Running,
             Phase::Ended(outcome) => outcome.state,
         }

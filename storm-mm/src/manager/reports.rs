@@ -1,9 +1,9 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
-use super::live::{Awaiting, LiveJob};
+use super::live::{Awaiting, LiveJob, Piece};
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, Notice};
+use super::{Core, Durable};
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
@@ -169,14 +169,8 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
-            Report::Output { job, rank, stream, offset, mut data } => {
-                let known = self.known_output(job, (rank, stream), (offset, data.len()));
-                let data = data.split_off(known);
-                if !data.is_empty() {
-                    let offset = offset.saturating_add(known as u64);
-                    let notice = Notice::Output(rank, stream, offset, data);
-                    self.effects.durable.push(Durable::Notify(job, notice));
-                }
+            Report::Output { job, rank, stream, offset, data } => {
+                self.output(job, Piece { rank, stream, offset, data });
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
@@ -218,6 +212,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
+            Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
             // The driver joins the parts.
             Report::Part { .. } => {}
         }

@@ -116,7 +116,7 @@ impl Core {
 
     /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
     /// was.
-    fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
+    pub(super) fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
         let Some(live) = self.live.get_mut(job) else { return };
         if !live.all_are_back() {

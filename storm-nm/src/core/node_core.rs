@@ -155,9 +155,9 @@ impl NodeCore {
                 self.input(job, (Some(offset), data, eof), actions);
             }
             Command::HoldOutput { job, hold } => {
-                if let Some(key) = self.current(job) {
-                    let doomed = self.jobs.get(&key).is_some_and(|state| state.doomed);
-                    actions.push(Action::HoldOutput { job: key, hold: hold && !doomed });
+                let key = self.current(job);
+                if let Some(state) = key.and_then(|key| self.jobs.get_mut(&key)) {
+                    state.hold_output(hold && !state.doomed, &self.config, actions);
                 }
             }
             Command::FenceDone { job, sequence, puts } => {

@@ -18,6 +18,11 @@ impl NodeCore {
         orphans.map(|(key, _)| held(key)).collect()
     }
 
+    /// Whether the output of a run is of use: the run was not given up for another run.
+    pub(crate) fn wants_output(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| !state.silent)
+    }
+
     /// The first run of a job that this node can have heard of, if it was told. From this run on, a
     /// run that it does not hold is one that it has not heard of. The exception are runs that it
     /// was told to launch and has given up, which must not be launched again.
@@ -44,6 +49,7 @@ impl NodeCore {
         self.answered = false;
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
+            job.withholds |= job.orphaned;
         }
         let _ = self.active.forget_strobes();
     }
@@ -103,10 +109,7 @@ impl NodeCore {
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
             actions.push(Action::TellInput { job: key, ranks });
             job.tell_all(&self.config, actions);
-            if job.phase == JobPhase::Ended {
-                actions.push(job.announcement(&self.config));
-            }
-            actions.push(Action::HoldOutput { job: key, hold: resumed.hold_output });
+            job.hold_output(resumed.hold_output && !job.doomed, &self.config, actions);
         }
         let unknown = self.jobs.iter().filter(|(_, job)| job.orphaned);
         let unknown: Vec<JobKey> = unknown.map(|(key, _)| *key).collect();

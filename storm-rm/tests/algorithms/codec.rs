@@ -357,6 +357,7 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run()).prop_map(|(job, incarnation)| Report::LeaseOver { job, incarnation }),
         (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
             .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
+        (job(), run()).prop_map(|(job, incarnation)| Report::InSlices { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

@@ -140,6 +140,9 @@ impl DaemonError {
             DaemonError::KeyNeeded { .. } => {
                 Some("give the cluster's key with --key; `storm key new` makes one")
             }
+            DaemonError::Keeper(storm_pl::StartError::TooMany(_)) => {
+                Some("start it again with that limit: its jobs go on for `node-return`")
+            }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
             DaemonError::Serve(ServeError::Join(why)) => Some(join_hint(why.as_ref())),
             DaemonError::TooFewPes { .. } => Some(

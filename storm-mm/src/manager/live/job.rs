@@ -1,5 +1,6 @@
 //! A job that holds processing elements: the state that exists only while it does.
 
+use super::output::{Output, Piece};
 use super::parts::{Left, Lost, Parts};
 use super::steps::{Launch, Steps};
 use super::time::RunTime;
@@ -10,7 +11,7 @@ use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{RankExit, Stream};
+use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, RankClass, Row, RowSet};
 use storm_sched::Placement;
 
@@ -42,20 +43,13 @@ struct Place {
     released: bool,
 }
 
-/// What is known of a job's output.
-#[derive(Clone, Debug, Default)]
-struct Output {
-    /// Whether its nodes hold the output, since the client may come back.
-    hold: bool,
-    /// How much of each rank and stream has come.
-    seen: BTreeMap<(Rank, bool), u64>,
-}
-
 /// The reports of ranks.
 #[derive(Clone, Debug, Default)]
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
+    /// Whether a rank communicates in slices.
+    in_slices: bool,
 }
 
 /// A job that this manager places.
@@ -119,7 +113,7 @@ impl LiveJob {
             parts: Parts::restored(nodes),
             steps: Steps::at(now, Launch::Recovering),
             time,
-            output: Output { hold: restored.hold_output, seen: BTreeMap::new() },
+            output: Output::held(restored.hold_output),
             ranks: Ranks::default(),
             fences: PmiFences::resumed(),
         }
@@ -224,6 +218,11 @@ impl LiveJob {
     /// stopped.
     pub(in crate::manager) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
         self.time.earliest(now, limit)
+    }
+
+    /// Whether it communicates in slices: its Node Managers hold a part of its state.
+    pub(in crate::manager) fn is_in_slices(&self) -> bool {
+        self.ranks.in_slices
     }
 
     /// The facts that the driver needs to watch its flags.
@@ -393,6 +392,13 @@ impl LiveJob {
         self.parts.late(now)
     }
 
+    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node Managers
+    /// have ended before, and those of them that have not come back.
+    pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
+        self.ranks.in_slices = true;
+        (self.parts.left(), self.parts.away())
+    }
+
     /// These nodes are not waited for any longer. `fenced` is when their ranks have certainly
     /// ended, if nothing is known of their keepers.
     pub(in crate::manager) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
@@ -412,17 +418,19 @@ impl LiveJob {
         std::mem::take(&mut self.output.hold)
     }
 
-    /// Output has come. Returns how many of these bytes had come before.
-    pub(in crate::manager) fn known_output(
-        &mut self,
-        (rank, stream): (Rank, Stream),
-        (offset, len): (u64, usize),
-    ) -> usize {
-        let end = offset.saturating_add(len as u64);
-        let seen = self.output.seen.entry((rank, stream == Stream::Stderr)).or_insert(offset);
-        let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
-        *seen = end.max(*seen);
-        known.min(len)
+    /// Output has come. Returns the part that had not come before.
+    pub(in crate::manager) fn fresh_output(&mut self, piece: Piece) -> Piece {
+        self.output.fresh(piece)
+    }
+
+    /// Output has come while it starts. Returns what is to be passed on.
+    pub(in crate::manager) fn keep_early(&mut self, piece: Piece) -> Vec<Piece> {
+        self.output.keep_early(piece)
+    }
+
+    /// The output that came while it started.
+    pub(in crate::manager) fn take_early(&mut self) -> Vec<Piece> {
+        self.output.take_early()
     }
 
     /// The lost nodes that may still run ranks of it, and until when.

@@ -3,6 +3,7 @@
 
 mod flags;
 mod job;
+mod output;
 mod parts;
 mod steps;
 mod time;
@@ -10,6 +11,7 @@ mod told_class;
 
 pub(super) use flags::{Awaiting, Taken};
 pub(super) use job::{LiveJob, Placed, Restored};
+pub(super) use output::Piece;
 pub(super) use parts::{Left, Lost};
 pub(super) use steps::Launch;
 pub(super) use told_class::ToldClass;

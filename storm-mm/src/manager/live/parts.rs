@@ -38,6 +38,8 @@ pub(super) struct Parts {
     restored: bool,
     /// Nodes that came back with their parts.
     inherited: NodeSet,
+    /// Nodes whose next Node Managers have come back under this manager.
+    succeeded: NodeSet,
 }
 
 impl Parts {
@@ -129,7 +131,21 @@ impl Parts {
     pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.unheard.remove(node);
         self.inherited.insert(node);
-        self.away.remove(&node).is_some()
+        let was_away = self.away.remove(&node).is_some();
+        if was_away {
+            self.succeeded.insert(node);
+        }
+        was_away
+    }
+
+    /// The nodes whose Node Managers have ended under this manager.
+    pub(super) fn left(&self) -> NodeSet {
+        self.succeeded.union(&self.away.keys().copied().collect())
+    }
+
+    /// The nodes that have not come back under their next Node Managers.
+    pub(super) fn away(&self) -> NodeSet {
+        self.away.keys().copied().collect()
     }
 
     /// The node has come back and had never heard of the launch.

@@ -377,6 +377,16 @@ impl Host for LiveHost {
         }
     }
 
+    fn ends_with_manager(&self, job: JobKey) {
+        let live = self.job(job);
+        // A mark, in case the keeper is not told before the end.
+        let marked = live.iter().filter_map(|live| live.ledger.as_ref()).map(|it| it.set_useless());
+        for error in marked.filter_map(Result::err) {
+            tracing::warn!(%job, %error, "this job is not marked as one that ends");
+        }
+        self.keeper.forget_kept(kept_id(job));
+    }
+
     fn rings(&self, bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {
         let bell = fs::File::from(bell);
         // SAFETY: a file's descriptor stays the same and open until the file is dropped.
