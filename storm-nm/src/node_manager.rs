@@ -347,7 +347,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
                 if let Some(flag) = self.life.plan().started(slot) {
-                    self.life.link().memory().store(flag, u64::from(incarnation.0));
+                    self.life.link().memory().store(flag, incarnation.0);
                 }
             }
             Action::Announce { part, report } => {

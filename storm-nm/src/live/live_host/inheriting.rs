@@ -32,7 +32,7 @@ const CUT_STREAM: &str =
 
 /// The keeper's name for a job. Runs are numbered over all jobs, so the run is enough.
 pub(super) fn kept_id(job: JobKey) -> KeptId {
-    KeptId(u64::from(job.incarnation.0))
+    KeptId(job.incarnation.0)
 }
 
 /// A job of a former node manager, as far as its files describe it.
