@@ -69,11 +69,6 @@ pub trait Host: 'static {
         let _ = (job, sequence, puts);
     }
 
-    /// Counts the input of this rank from here on.
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        let _ = (job, rank);
-    }
-
     /// Number of bytes of a stream that former node managers read.
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
         let _ = (job, rank, stream);

@@ -340,14 +340,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::Input { job, ranks, offset, data, eof } => {
                 self.input(job, &ranks, (offset, &data), eof);
             }
-            Action::CountInput { job, ranks, known } => self.count_input(job, &ranks, known),
+            Action::TellInput { job, ranks } => self.tell_input(job, &ranks),
             Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
             Action::RankGone { job, rank } => self.rank_gone(job, rank),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
                 if let Some(flag) = self.life.plan().started(slot) {
-                    self.life.link().memory().store(flag, u64::from(incarnation.0));
+                    self.life.link().memory().store(flag, incarnation.0);
                 }
             }
             Action::Announce { part, report } => {

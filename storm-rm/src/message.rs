@@ -150,9 +150,6 @@ pub struct ResumedJob {
     pub coscheduling: Coscheduling,
     /// Whether to hold its output, since its client may come back.
     pub hold_output: bool,
-    /// Whether this Machine Manager knows how much input the node was sent, and wants to know how
-    /// much its ranks have taken. If not, both count from zero.
-    pub input_known: bool,
 }
 
 /// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).

@@ -322,7 +322,6 @@ mod tests {
             rows: RowSet::single(Row(0)),
             coscheduling: Coscheduling::Strobed,
             hold_output: false,
-            input_known: false,
         };
         outbox.say(NodeSet::single(NodeId(1)), destroy(2));
         let draft = Draft::Resume { jobs: vec![job], next_run: JobIncarnation(2), clients: None };

@@ -58,7 +58,6 @@ pub struct Resumed {
     pub rows: RowSet,
     pub coscheduling: Coscheduling,
     pub hold_output: bool,
-    pub input_known: bool,
 }
 
 /// The active row of each partition, at one moment.
@@ -135,16 +134,7 @@ impl Launch {
 
 impl Resumed {
     fn in_row(&self, active_row: Row) -> ResumedJob {
-        let Resumed {
-            job,
-            incarnation,
-            slot,
-            partition,
-            rows,
-            coscheduling,
-            hold_output,
-            input_known,
-        } = *self;
+        let Resumed { job, incarnation, slot, partition, rows, coscheduling, hold_output } = *self;
         ResumedJob {
             job,
             incarnation,
@@ -154,7 +144,6 @@ impl Resumed {
             active_row,
             coscheduling,
             hold_output,
-            input_known,
         }
     }
 }

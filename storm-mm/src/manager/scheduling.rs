@@ -293,7 +293,23 @@ impl Core {
     pub(super) fn notify_state(&mut self, job: JobId, state: JobState, reason: Option<String>) {
         let node_list = self.jobs.get(&job).map(|record| record.node_list.clone());
         let node_list = node_list.filter(|list| !list.is_empty());
-        let reply = Reply::State { job, state, reason, node_list };
+        self.notify(job, state, reason, node_list);
+    }
+
+    /// Tells the clients that follow a job that it waits, on no nodes.
+    pub(super) fn notify_pending(&mut self, job: JobId, reason: Option<String>) {
+        self.notify(job, JobState::Pending, reason, None);
+    }
+
+    fn notify(
+        &mut self,
+        job: JobId,
+        state: JobState,
+        reason: Option<String>,
+        node_list: Option<String>,
+    ) {
+        let run = self.jobs.get(&job).map_or_else(Default::default, |record| record.incarnation);
+        let reply = Reply::State { job, state, run, reason, node_list };
         self.effects.durable.push(Durable::Notify(job, Notice::Event(reply)));
     }
 

@@ -229,5 +229,5 @@ pub(crate) fn shipped(spec: JobSpec, file: FileSpec) -> JobSpec {
 
 /// A request to write to the job's standard input.
 pub(crate) fn input(job: JobId, data: &'static [u8], eof: bool) -> ManagerRequest {
-    ManagerRequest::Input { job, data: Bytes::from_static(data), eof }
+    ManagerRequest::Input { job, data: Bytes::from_static(data), eof, resent_from: None }
 }

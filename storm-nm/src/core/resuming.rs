@@ -107,7 +107,7 @@ impl NodeCore {
             actions.push(Action::Coschedule { job: key, coscheduling });
             self.active.answer_names(resumed.partition, resumed.active_row);
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
-            actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
+            actions.push(Action::TellInput { job: key, ranks });
             job.tell_all(&self.config, actions);
             job.hold_output(resumed.hold_output && !job.doomed, &self.config, actions);
         }

@@ -94,7 +94,7 @@ struct Opened {
 
 /// The engines' name for the run of a job: the same number on all nodes, and unique.
 fn engine_key(job: JobKey) -> storm_bcs::JobKey {
-    storm_bcs::JobKey(u64::from(job.incarnation.0))
+    storm_bcs::JobKey(job.incarnation.0)
 }
 
 fn member(job: JobKey, rank: Rank) -> Member {

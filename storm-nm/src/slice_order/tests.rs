@@ -340,7 +340,6 @@ impl Known {
             active_row: Row(0),
             hold_output: false,
             coscheduling: Default::default(),
-            input_known: true,
         };
         vec![Event::ManagerLost, resume(core.jobs().map(resumed).collect())]
     }

@@ -61,7 +61,6 @@ fn resumed(hold_output: bool) -> ResumedJob {
         active_row: Row(0),
         coscheduling: Coscheduling::Strobed,
         hold_output,
-        input_known: false,
     }
 }
 

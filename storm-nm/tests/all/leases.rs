@@ -101,7 +101,6 @@ fn a_part_that_is_not_whole_is_told_and_killed_and_never_counts_as_started() {
         active_row: Row(0),
         coscheduling: Coscheduling::Strobed,
         hold_output: false,
-        input_known: false,
     };
     let actions = core.handle(Event::Command(Command::Resume {
         jobs: vec![resumed],

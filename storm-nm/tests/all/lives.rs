@@ -25,7 +25,6 @@ fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
         active_row: Row(0),
         coscheduling: Default::default(),
         hold_output: true,
-        input_known: false,
     };
     Command::Resume {
         jobs: kept.iter().map(resumed).collect(),
@@ -84,9 +83,11 @@ fn the_end_of_a_job_is_told_after_its_withheld_output() {
             }
         }
         assert_eq!(core.phase(job), Some(JobPhase::Ended));
-        let Command::Resume { mut jobs, next_run, .. } = answer(3, &[(1, 1)]) else { panic!() };
+        let Command::Resume { mut jobs, next_run, clients } = answer(3, &[(1, 1)]) else {
+            panic!()
+        };
         jobs[0].hold_output = hold;
-        let mut actions = tell(&mut core, Command::Resume { jobs, next_run, clients: None });
+        let mut actions = tell(&mut core, Command::Resume { jobs, next_run, clients });
         let is_end = |action: &Action| matches!(action, Action::Announce { .. });
         assert_eq!(actions.iter().any(is_end), !hold, "{actions:?}");
         if hold {

@@ -43,13 +43,9 @@ impl Follower {
                 Ok(replies) => {
                     self.lost = false;
                     self.running = false;
-                    // Input without an answer may have arrived, so it is not sent twice.
                     self.awaiting_ok = None;
+                    self.resend = true;
                     self.terminal.note("the manager is back").await;
-                    if self.sent_input {
-                        let note = format!("input just sent may not have reached job {job}");
-                        self.terminal.note(&note).await;
-                    }
                     return Ok(replies);
                 }
                 Err(error) if error.may_pass() && began.elapsed() < RETURN_LIMIT => {}

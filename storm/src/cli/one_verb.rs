@@ -61,7 +61,7 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 30] = [
+const VERBS: [(&str, Arguments); 31] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
     ("batch", BatchOptions::augment_args),

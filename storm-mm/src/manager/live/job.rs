@@ -204,8 +204,9 @@ impl LiveJob {
         self.output.hold
     }
 
-    pub(in crate::manager) fn knows_input(&self, node: NodeId) -> bool {
-        self.parts.knows_input(node)
+    /// For a job that a former manager placed: the nodes that came back with their parts.
+    pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
+        self.parts.inherited()
     }
 
     /// Its run time, without the time for which it was stopped.

@@ -34,21 +34,23 @@ pub(super) struct Parts {
     away: BTreeMap<NodeId, Left>,
     /// Nodes that came back and had never heard of the launch.
     lacking: NodeSet,
+    /// Whether a former manager placed the job.
+    restored: bool,
+    /// Nodes that came back with their parts.
+    inherited: NodeSet,
     /// Nodes whose next Node Managers have come back under this manager.
     succeeded: NodeSet,
-    /// Nodes that know how much input this manager has sent them.
-    input_known: NodeSet,
 }
 
 impl Parts {
     /// The parts of a job that this manager places.
     pub(super) fn placed((place, nodes): (NodeSet, NodeSet)) -> Parts {
-        Parts { input_known: nodes.clone(), place, nodes, ..Parts::default() }
+        Parts { place, nodes, ..Parts::default() }
     }
 
     /// The parts of a job that a former manager placed.
     pub(super) fn restored((place, nodes): (NodeSet, NodeSet)) -> Parts {
-        Parts { unheard: place.clone(), place, nodes, ..Parts::default() }
+        Parts { unheard: place.clone(), place, nodes, restored: true, ..Parts::default() }
     }
 
     pub(super) fn place(&self) -> &NodeSet {
@@ -95,8 +97,10 @@ impl Parts {
         self.nodes.difference(&self.over).difference(&self.unheard)
     }
 
-    pub(super) fn knows_input(&self, node: NodeId) -> bool {
-        self.input_known.contains(node)
+    /// For a job that a former manager placed: the nodes that came back with their parts, and
+    /// report how much input their ranks have taken.
+    pub(super) fn inherited(&self) -> Option<&NodeSet> {
+        self.restored.then_some(&self.inherited)
     }
 
     /// Whether all nodes that have not come back may do so under their next Node Managers.
@@ -126,7 +130,7 @@ impl Parts {
     /// The node has come back. Returns whether it had left under this manager.
     pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.unheard.remove(node);
-        self.input_known.insert(node);
+        self.inherited.insert(node);
         let was_away = self.away.remove(&node).is_some();
         if was_away {
             self.succeeded.insert(node);
@@ -146,6 +150,7 @@ impl Parts {
 
     /// The node has come back and had never heard of the launch.
     pub(super) fn lack(&mut self, node: NodeId) {
+        self.inherited.remove(node);
         self.lacking.insert(node);
     }
 

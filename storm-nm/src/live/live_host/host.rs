@@ -242,12 +242,6 @@ impl Host for LiveHost {
         self.shared_memory.leave_locked();
     }
 
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        if let Some(streams) = self.streams(job, rank) {
-            streams.count_input_anew();
-        }
-    }
-
     fn switch(&self, _strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
         stop.iter().for_each(|key| self.note_stopped(*key, true));
         resume.iter().for_each(|key| self.note_stopped(*key, false));

@@ -4,7 +4,7 @@ use super::LiveHost;
 use super::events::rank_exit;
 use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
-use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
+use crate::live::rank_streams::{RankStreams, Remembered, last_lines, skip_unread};
 use crate::live::shared_files::SharedFiles;
 use crate::{Flaw, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use nix::fcntl::Flock;
@@ -32,7 +32,7 @@ const CUT_STREAM: &str =
 
 /// The keeper's name for a job. Runs are numbered over all jobs, so the run is enough.
 pub(super) fn kept_id(job: JobKey) -> KeptId {
-    KeptId(u64::from(job.incarnation.0))
+    KeptId(job.incarnation.0)
 }
 
 /// A job of a former node manager, as far as its files describe it.
@@ -351,6 +351,8 @@ impl LiveHost {
         let pl = found.pl;
         let noted = self.remembered(ledger, key, (pl, rank), taken_bytes.unwrap_or(0));
         let _ = noted.ledger.has_read(rank);
+        let has_ended = found.ended.is_some();
+        let last = if has_ended { last_lines(&found.ends, &noted) } else { Vec::new() };
         let ends = (found.ends, OwnEnds::default());
         let streams = RankStreams::open(ends, (key, rank), &self.events, Some(noted));
         let streams = streams.map_err(|error| format!("its streams cannot be read: {error}"))?;
@@ -371,6 +373,9 @@ impl LiveHost {
         }
         match found.ended {
             Some((status, usage)) => {
+                for line in last {
+                    self.tell(HostEvent::Pmi { job: key, rank, line });
+                }
                 self.tell(HostEvent::Exited { job: key, exit: rank_exit(rank, status, usage) });
             }
             None => {

@@ -71,12 +71,6 @@ impl<R: Runtime> Host for ModelledHost<R> {
         }
     }
 
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        if let Some(process) = self.process(job, rank) {
-            process.stdin.written_bytes.set(0);
-        }
-    }
-
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
         let job = self.job(job);
         let ledger = job.as_ref().and_then(|job| job.ledger.as_ref());

@@ -251,12 +251,12 @@ impl World {
     /// Waits until the flag of a slot has a value on all nodes.
     pub(crate) async fn all_started(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.started(JobSlot(slot)).expect("a slot");
-        self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
+        self.when(|| self.on_all(|p| p.memory().load(flag) == incarnation)).await;
     }
 
     pub(crate) async fn all_terminated(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.terminated(JobSlot(slot)).expect("a slot");
-        self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
+        self.when(|| self.on_all(|p| p.memory().load(flag) == incarnation)).await;
     }
 
     /// All exits of a run, once every node has reported them.
