@@ -130,6 +130,7 @@ impl GangStart {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),
         }
