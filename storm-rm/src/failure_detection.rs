@@ -45,7 +45,7 @@ pub async fn isolate_unstarted<P: Primitives>(
     incarnation: JobIncarnation,
 ) -> Result<Isolated, PrimitiveError> {
     let Some(flag) = plan.started(slot) else { return Ok(Isolated::default()) };
-    let run = u64::from(incarnation.0);
+    let run = incarnation.0;
     let ask = |part| CompareAndWrite::new(part, flag, Relation::Equal, run);
     isolate(primitives, set, ask).await
 }

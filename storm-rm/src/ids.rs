@@ -9,10 +9,12 @@ use thiserror::Error;
 
 /// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a cluster. A flag
 /// that an earlier job left in the same slot must not be taken for this run's
-/// (`docs/decisions/0003-termination.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// (`docs/decisions/0003-termination.md`). 0, the default, stands for none.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
-pub struct JobIncarnation(pub u32);
+pub struct JobIncarnation(pub u64);
 
 /// Index of a live job in the global arrays of flags; reused after the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

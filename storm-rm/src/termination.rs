@@ -68,7 +68,7 @@ pub fn announce_termination<P: Primitives>(
     let urgent = part.announcer || part.failed;
     outbox.post(report(), if urgent { Urgency::AtOnce } else { Urgency::WhenConvenient });
     if let Some(flag) = plan.terminated(part.slot) {
-        primitives.memory().store(flag, u64::from(part.incarnation.0));
+        primitives.memory().store(flag, part.incarnation.0);
     }
     true
 }
@@ -173,7 +173,7 @@ pub async fn detect_termination<P: Primitives>(
     for id in terminating.in_order() {
         let Some(job) = terminating.jobs.get_mut(&id) else { continue };
         let Some(flag) = plan.terminated(job.slot) else { continue };
-        let set = u64::from(job.incarnation.0);
+        let set = job.incarnation.0;
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, set)
             .then_write(flag, NOT_TERMINATED);
         match job.ask(primitives, &question, round).await {
@@ -216,7 +216,7 @@ pub async fn detect_started<P: Primitives>(
     for id in starting.in_order() {
         let Some(job) = starting.jobs.get(&id) else { continue };
         let Some(flag) = plan.started(job.slot) else { continue };
-        let value = u64::from(job.incarnation.0);
+        let value = job.incarnation.0;
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, value);
         match job.ask(primitives, &question, round).await {
             Ok(true) => news.push((id, job.incarnation, StartNews::Started)),

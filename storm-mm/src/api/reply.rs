@@ -8,7 +8,7 @@ use super::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, Rank};
+use storm_rm::{ContentHash, JobId, JobIncarnation, Rank};
 
 /// An answer or an event: each variant is the `reply` of one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub enum Reply {
         job: JobId,
         /// Its state now.
         state: JobState,
+        /// Its latest run; 0 if it never started.
+        #[serde(default)]
+        run: JobIncarnation,
     },
     /// A listing, or a part of it.
     Jobs {
@@ -111,6 +114,9 @@ pub enum Reply {
         job: JobId,
         /// The state.
         state: JobState,
+        /// Its latest run; 0 if it never started.
+        #[serde(default)]
+        run: JobIncarnation,
         /// Why, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,

@@ -5,13 +5,18 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, Rank};
+use storm_rm::{ContentHash, JobId, JobIncarnation, Rank};
 
 fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);
     vec![
         ManagerRequest::Attach { job },
-        ManagerRequest::Input { job, data: Bytes::from_static(b"\xff\0text"), eof: true },
+        ManagerRequest::Input {
+            job,
+            data: Bytes::from_static(b"\xff\0text"),
+            eof: true,
+            resent_from: None,
+        },
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],
@@ -135,16 +140,23 @@ fn replies_survive_their_line() {
         estimate: Some(Timestamp::UNIX_EPOCH),
     };
     let error = ApiError::new(ErrorCode::NoSuchJob, "no job 7").why("w").hint("h");
+    let run = JobIncarnation(3);
     let breakdown = Some(LaunchBreakdown { read_ms: 1.5, ..LaunchBreakdown::default() });
     for reply in [
         Reply::Ok,
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
-        Reply::Attached { job, state: JobState::Running },
+        Reply::Attached { job, state: JobState::Running, run },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
-        Reply::State { job, state: JobState::Running, reason: None, node_list: Some("n1".into()) },
+        Reply::State {
+            job,
+            state: JobState::Running,
+            run,
+            reason: None,
+            node_list: Some("n1".into()),
+        },
         Reply::Ended { job, state: JobState::Timeout, exit_code: 1, reason: None, breakdown },
     ] {
         let line = ReplyLine { id: 1, reply };

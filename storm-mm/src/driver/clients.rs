@@ -76,8 +76,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::Input { job, data, eof } => {
-            return input(shared, peer, job, InputRequest { data, eof, replies });
+        ManagerRequest::Input { job, data, eof, resent_from } => {
+            return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
         }
         ManagerRequest::Cancel { jobs, signal, states } => {
             let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states));
@@ -227,15 +227,15 @@ fn attach<P: Primitives, C: Contents + 'static>(
     job: JobId,
     replies: ReplySink,
 ) {
-    let state = match shared.owned_by(peer, job) {
-        Ok(state) => state,
+    let (state, run) = match shared.owned_by(peer, job) {
+        Ok(found) => found,
         Err(error) => {
             let _ = replies.refuse(error);
             return;
         }
     };
     if !state.is_final() {
-        let _ = replies.send(Reply::Attached { job, state });
+        let _ = replies.send(Reply::Attached { job, state, run });
         return shared.subscribe(job, replies);
     }
     // The end may not be durable yet.
@@ -252,7 +252,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
             Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
         })
     };
-    shared.answer(replies.clone(), Reply::Attached { job, state });
+    shared.answer(replies.clone(), Reply::Attached { job, state, run });
     if let Some(ended) = ended {
         shared.answer(replies, ended);
     }
@@ -286,7 +286,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     peer: Peer,
     job: JobId,
 ) -> Result<(JobIncarnation, NodeSet), ApiError> {
-    let state = shared.owned_by(peer, job)?;
+    let (state, _) = shared.owned_by(peer, job)?;
     let core = shared.core();
     let record = core.job(job)?;
     if state == JobState::Pending {
@@ -294,12 +294,12 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &&NodeRanks| match record.spec.input {
+    let reads = |share: &NodeRanks| match record.spec.input {
         InputSpec::None => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,
     };
-    let shares = record.ranks.iter().filter(|_| !state.is_final()).filter(reads);
+    let shares = record.step_ranks().filter(|_| !state.is_final()).filter(reads);
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 
@@ -337,13 +337,14 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         });
     }
 
-    fn owned_by(&self, peer: Peer, job: JobId) -> Result<JobState, ApiError> {
+    /// The state and the latest run of a job that the peer may follow.
+    fn owned_by(&self, peer: Peer, job: JobId) -> Result<(JobState, JobIncarnation), ApiError> {
         let core = self.core();
         let record = core.job(job)?;
         if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        Ok(record.state())
+        Ok((record.state(), record.incarnation))
     }
 }

@@ -1,10 +1,10 @@
 //! Submission: whether a job may come in, and into which partition.
 
+use super::Core;
 use super::dependencies::without_dependency;
 use super::jobs::MAX_BYTES_PER_USER;
 use super::partitions::Partition;
-use super::{Core, Durable, Notice};
-use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
+use crate::api::{ApiError, ErrorCode, Peer, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
@@ -136,8 +136,7 @@ impl Core {
 
     /// Has a job wait (again) for its partition's policy.
     pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
-        let state = Reply::State { job, state: JobState::Pending, reason: None, node_list: None };
-        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
+        self.notify_pending(job, None);
         self.enter(now, job);
     }
 

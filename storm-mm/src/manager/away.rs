@@ -9,8 +9,8 @@ use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeReturn, Stream};
-use storm_rm::{JobId, Rank};
+use storm_rm::JobId;
+use storm_rm::message::NodeReturn;
 
 /// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +45,9 @@ impl Core {
         let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
         // Nodes that carry the messages of ranks cannot continue where their former Node Managers
         // ended.
-        let partition = &self.partitions[live.partition()];
         let waits = live.is_on_nodes()
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
-            && partition.policy().communication_slice().is_none();
+            && !live.is_in_slices();
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 
@@ -60,17 +59,6 @@ impl Core {
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
         let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
         self.effects.durable.push(Durable::Timer { at: left.until, timer });
-    }
-
-    /// How much of this output was passed on before: a node may repeat output.
-    pub(super) fn known_output(
-        &mut self,
-        job: JobId,
-        (rank, stream): (Rank, Stream),
-        (offset, len): (u64, usize),
-    ) -> usize {
-        let Some(live) = self.live.get_mut(job) else { return 0 };
-        live.known_output((rank, stream), (offset, len))
     }
 }
 

@@ -8,8 +8,7 @@
 
 use super::live::Lost;
 use super::returns::{Fenced, HeldRuns, KEEPER_TIME, KILL_TIME};
-use super::{Core, Durable, JobTimer, Notice, Timer};
-use crate::api::{JobState, Reply};
+use super::{Core, Durable, JobTimer, Timer};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
@@ -34,8 +33,7 @@ impl Core {
         }
         self.returns.fence(job, lost);
         let reason = self.fencing_reason(now, job);
-        let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
-        self.effects.durable.push(Durable::Notify(job, Notice::Event(state)));
+        self.notify_pending(job, reason);
         self.queue_if_fenced(now, job);
     }
 

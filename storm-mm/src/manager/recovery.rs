@@ -190,7 +190,7 @@ impl Core {
             row,
             rows,
             placement,
-            nodes: record.ranks.iter().map(|share| share.node).collect(),
+            nodes: (record.nodes(), record.step_nodes()),
             parts_over: record.parts_over.clone(),
             hold_output: record.spec.output == OutputSpec::Client,
             ran: self.ran_before(now, record, partition),

@@ -1,9 +1,9 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
-use super::live::{Awaiting, LiveJob};
+use super::live::{Awaiting, LiveJob, Piece};
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, Notice};
+use super::{Core, Durable};
 use crate::job::{Cut, EndCause, JobEventKind, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
@@ -54,17 +54,17 @@ impl Core {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
+        self.partitions.node_forgets(node);
         for id in self.partitions.ids() {
-            self.partitions.get_mut(id).slices_mut().node_forgets(node);
             if let Some(index) = self.partitions[id].index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
         self.place_anew_from(now, node);
         self.note_ends_on(now, node);
-        for job in self.live.with_part_on(node) {
+        for job in self.live.placed_on(node) {
             // The end of an earlier job may have ended this one, or placed it elsewhere.
-            if !self.live.get(job).is_some_and(|live| live.has_part_on(node)) {
+            if !self.live.get(job).is_some_and(|live| live.is_placed_on(node)) {
                 continue;
             }
             match self.awaits_return(now, job, node, going) {
@@ -80,8 +80,8 @@ impl Core {
         }
     }
 
-    /// A node is lost that had reported the end of its part of jobs. Its next life is told to forget
-    /// these jobs, so the next manager learns of these ends from the journal only
+    /// Journals the ends of parts that a lost node had reported. The node's next life is told to
+    /// forget these jobs, so the next manager learns of the ends from the journal only
     /// (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
     fn note_ends_on(&mut self, now: Instant, node: NodeId) {
         for job in self.live.ends_forgotten_by(node) {
@@ -164,10 +164,7 @@ impl Core {
         if !self.nodes.set_up(node, true) {
             return;
         }
-        for id in self.partitions.ids() {
-            // Jobs may be there already.
-            self.partitions.get_mut(id).slices_mut().job_comes_to(&NodeSet::single(node));
-        }
+        self.partitions.node_comes(node);
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
@@ -187,14 +184,8 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
-            Report::Output { job, rank, stream, offset, mut data } => {
-                let known = self.known_output(job, (rank, stream), (offset, data.len()));
-                let data = data.split_off(known);
-                if !data.is_empty() {
-                    let offset = offset.saturating_add(known as u64);
-                    let notice = Notice::Output(rank, stream, offset, data);
-                    self.effects.durable.push(Durable::Notify(job, notice));
-                }
+            Report::Output { job, rank, stream, offset, data } => {
+                self.output(job, Piece { rank, stream, offset, data });
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
@@ -236,6 +227,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
+            Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
             // The driver joins the parts.
             Report::Part { .. } => {}
         }
@@ -258,9 +250,9 @@ impl Core {
     ) {
         let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // A node is believed only about its own ranks.
-        let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
-        let share = shares.iter().find(|share| share.node == node);
-        let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
+        let record = self.jobs.get(&job);
+        let share = record.and_then(|record| record.step_ranks().find(|share| share.node == node));
+        let own = |exit: &RankExit| share.as_ref().is_some_and(|share| share.has(exit.rank));
         let first = live.part_over(node, ranks.into_iter().filter(own));
         if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
@@ -315,10 +307,8 @@ impl Core {
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
-        let of_node = |node| {
-            let shares = &self.jobs.get(&job)?.ranks;
-            Some(shares.iter().find(|share| share.node == node)?.first)
-        };
+        let of_node =
+            |node| Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first);
         let missing = live.fences().missing();
         let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
         if let Some(rank) = missing {

@@ -6,7 +6,7 @@ use storm_mm::api::{
     Call, JobState, MAX_OUTPUT_EVENT_BYTES, ManagerRequest, Reply, ServerLimits, TrySendError,
 };
 use storm_rm::message::Stream;
-use storm_rm::{JobId, Rank};
+use storm_rm::{JobId, JobIncarnation, Rank};
 
 const JOB: JobId = JobId(7);
 const BLOCK_BYTES: usize = 16 << 10;
@@ -18,6 +18,10 @@ fn small_buffer() -> ServerLimits {
 pub(crate) fn output(number: u8) -> Reply {
     let data = Bytes::from(vec![number; BLOCK_BYTES]);
     Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, offset: 0, data }
+}
+
+fn attached() -> Reply {
+    Reply::Attached { job: JOB, state: JobState::Running, run: JobIncarnation(1) }
 }
 
 pub(crate) fn ended() -> Reply {
@@ -48,18 +52,14 @@ fn output_is_held_back_for_a_slow_reader_and_arrives_whole() {
         let id = requests.send(ManagerRequest::Attach { job: JOB }).await.expect("sent");
         let core = async {
             let call = served.call().await;
-            let running = JobState::Running;
-            call.replies.send(Reply::Attached { job: JOB, state: running }).expect("it reads");
+            call.replies.send(attached()).expect("it reads");
             let held_back = send_with_flow_control(&call, 200).await;
             assert!(held_back > 0, "200 blocks do not fit into the buffer");
             call.replies.send(ended()).expect("it reads");
         };
         let reader = async {
             let first = replies.next().await.expect("open").expect("a reply");
-            assert_eq!(
-                (first.id, &first.reply),
-                (id, &Reply::Attached { job: JOB, state: JobState::Running })
-            );
+            assert_eq!((first.id, first.reply), (id, attached()));
             for number in 0..200 {
                 let line = replies.next().await.expect("open").expect("an event");
                 assert_eq!(line.reply, output(number));
@@ -144,7 +144,7 @@ fn requests_are_answered_while_a_job_is_followed() {
         let attach = requests.send(ManagerRequest::Attach { job: JOB }).await.expect("sent");
         let following = served.call().await;
         let data = Bytes::from_static(b"input");
-        let input = ManagerRequest::Input { job: JOB, data, eof: false };
+        let input = ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None };
         let asked = requests.send(input.clone()).await.expect("sent");
         let call = served.call().await;
         assert_eq!(call.request, input);

@@ -12,6 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use thiserror::Error;
 
 /// The reason why the conversation with the process manager failed.
@@ -195,7 +196,33 @@ impl PmiClient {
     /// # Errors
     /// [`PmiError`] when the conversation fails.
     pub fn finalize(&mut self) -> Result<(), PmiError> {
-        match self.ask(&Request::Finalize)? {
+        self.write(&Request::Finalize)?;
+        self.finish_finalize()
+    }
+
+    /// Reports that this process ends well, and waits for the answer for at most `time`. Returns
+    /// whether it came; if not, [`PmiClient::finish_finalize`] reads it later.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn finalize_within(&mut self, time: Duration) -> Result<bool, PmiError> {
+        self.write(&Request::Finalize)?;
+        self.stream.set_read_timeout(Some(time))?;
+        let answered = self.finish_finalize();
+        self.stream.set_read_timeout(None)?;
+        match answered {
+            Ok(()) => Ok(true),
+            Err(PmiError::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Waits for the answer of a [`PmiClient::finalize_within`] that had none.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn finish_finalize(&mut self) -> Result<(), PmiError> {
+        match self.read_response()? {
             Response::FinalizeAck => Ok(()),
             _ => Err(PmiError::Unexpected { request: "finalize" }),
         }

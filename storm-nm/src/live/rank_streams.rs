@@ -179,14 +179,6 @@ impl RankStreams {
         }
     }
 
-    /// Counts the rank's input from zero.
-    pub(super) fn count_input_anew(&self) {
-        if let Some(noted) = &self.remembered {
-            noted.taken_bytes.set(0);
-            noted.note(noted.ledger.has_written(noted.rank, 0));
-        }
-    }
-
     pub(super) fn close_pmi(&self) {
         if let Some(pmi) = self.pmi.borrow_mut().take() {
             // Other processes may hold this end too. If the rank has closed the connection, the
@@ -274,7 +266,7 @@ async fn read_pmi(
 
 /// Reads the bytes in the socket, and writes them down before they leave it.
 fn read_noted(
-    socket: &UnixStream,
+    socket: &impl AsRawFd,
     noted: &Remembered,
     before: usize,
     chunk: &mut [u8],
@@ -287,6 +279,23 @@ fn read_noted(
         noted.note(noted.ledger.has_read(noted.rank));
     }
     Ok(len)
+}
+
+/// The whole lines in the PMI socket of a rank that has ended. The rank, or the PMIx server for it,
+/// sent them before its end.
+pub(super) fn last_lines(ends: &PlEnds, noted: &Remembered) -> Vec<String> {
+    let Some(pmi) = &ends.pmi else { return Vec::new() };
+    let (mut pending, mut chunk) = (Vec::new(), [0; PMI_READ_BYTES]);
+    while let Ok(len) = read_noted(pmi, noted, pending.len(), &mut chunk)
+        && len > 0
+    {
+        pending.extend_from_slice(&chunk[..len]);
+    }
+    let whole = pending.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    let lines = String::from_utf8_lossy(&pending[..whole]).into_owned();
+    let lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    lines.iter().for_each(|line| noted.note(noted.ledger.log_line(noted.rank, line)));
+    lines
 }
 
 /// Takes out of the socket the bytes that a former node manager was about to read, if they are

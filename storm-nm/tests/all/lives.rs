@@ -3,11 +3,11 @@
 use crate::core_properties::{joined, key, launch};
 use bytes::Bytes;
 use std::rc::Rc;
-use storm_nm::{Action, Event, NodeCore};
-use storm_rm::message::{Command, ResumedJob, Strobe};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
+use storm_nm::{Action, Event, HostEvent, JobPhase, NodeCore};
+use storm_rm::message::{Command, ExitStatus, RankExit, ResumedJob, Stream, Strobe};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
-fn launch_of(job: u64, run: u32) -> Command {
+fn launch_of(job: u64, run: u64) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
 }
 
@@ -15,8 +15,8 @@ fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
     core.handle(Event::Command(command))
 }
 
-fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
-    let resumed = |(job, run): &(u64, u32)| ResumedJob {
+fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
+    let resumed = |(job, run): &(u64, u64)| ResumedJob {
         job: JobId(*job),
         incarnation: JobIncarnation(*run),
         slot: JobSlot(0),
@@ -25,9 +25,12 @@ fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
         active_row: Row(0),
         coscheduling: Default::default(),
         hold_output: true,
-        input_known: false,
     };
-    Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
+    Command::Resume {
+        jobs: kept.iter().map(resumed).collect(),
+        next_run: JobIncarnation(next_run),
+        clients: None,
+    }
 }
 
 /// A regression: a launch waited for the journal while its node died and returned. The next life
@@ -60,6 +63,41 @@ fn nothing_is_believed_before_a_join_is_answered() {
     assert!(!tell(&mut core, launch_of(2, 3)).is_empty());
     let leaving = tell(&mut joined(4), Command::Shutdown);
     assert!(leaving.contains(&Action::Leave), "{leaving:?}");
+}
+
+/// A regression: the end of a job that ended without a manager was told to the next one ahead of
+/// output that waited for a client.
+#[test]
+fn the_end_of_a_job_is_told_after_its_withheld_output() {
+    for hold in [false, true] {
+        let (mut core, job) = (joined(4), key(1, 1));
+        tell(&mut core, launch_of(1, 1));
+        core.handle(Event::Prepared { job, outcome: Ok(()) });
+        core.handle(Event::ManagerLost);
+        for rank in [0, 1].map(Rank) {
+            let status = ExitStatus::Code(0);
+            let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+            core.handle(Event::Host(HostEvent::Exited { job, exit }));
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                core.handle(Event::StreamEnded { job, rank, stream });
+            }
+        }
+        assert_eq!(core.phase(job), Some(JobPhase::Ended));
+        let Command::Resume { mut jobs, next_run, clients } = answer(3, &[(1, 1)]) else {
+            panic!()
+        };
+        jobs[0].hold_output = hold;
+        let mut actions = tell(&mut core, Command::Resume { jobs, next_run, clients });
+        let is_end = |action: &Action| matches!(action, Action::Announce { .. });
+        assert_eq!(actions.iter().any(is_end), !hold, "{actions:?}");
+        if hold {
+            actions = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
+        }
+        let passed = Action::HoldOutput { job, hold: false };
+        let passed = actions.iter().position(|action| *action == passed);
+        let end = actions.iter().position(is_end);
+        assert!(passed.is_some() && passed < end, "{actions:?}");
+    }
 }
 
 #[test]

@@ -11,8 +11,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 use storm_mpi::pmi::PmiClient;
 use storm_mpi::pmi::client::PmiError;
+
+/// How long the Node Manager has to answer a `finalize`. libpmix's client waits for 2 s, and ranks
+/// leave one after the other.
+const FINALIZE_TIME: Duration = Duration::from_secs(1);
+/// The same after another `finalize` had no answer.
+const NO_TIME: Duration = Duration::from_millis(1);
 
 /// The ranks that have asked for an environment.
 pub(super) struct Ranks {
@@ -38,6 +45,8 @@ enum Standing {
     Joined(PmiClient),
     /// The rank has sent `finalize`, and may join again.
     Left(UnixStream),
+    /// The rank has sent `finalize`. The Node Manager has ended, and the next one will answer.
+    Leaving(PmiClient),
     /// The Node Manager no longer serves the rank.
     Lost,
 }
@@ -102,7 +111,9 @@ impl Ranks {
             }
             let is_behind = match rank.standing {
                 Standing::Started(_) => true,
-                Standing::Left(_) => furthest.is_some_and(|furthest| rank.programs < furthest),
+                Standing::Left(_) | Standing::Leaving(_) => {
+                    furthest.is_some_and(|furthest| rank.programs < furthest)
+                }
                 Standing::Joined(_) | Standing::Lost => false,
             };
             absent |= rank.process.is_none() && is_behind;
@@ -116,29 +127,35 @@ impl Ranks {
     /// Sends `init` for a rank. Returns false if the rank cannot join.
     pub(super) fn join(&mut self, rank: u32) -> Result<bool, ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(false) };
-        match std::mem::replace(&mut local.standing, Standing::Lost) {
-            Standing::Started(pmi) | Standing::Left(pmi) => {
-                let joined = PmiClient::start(pmi, storm_mpi::Rank(rank), self.size);
-                local.standing = Standing::Joined(joined.map_err(of(rank))?);
-                local.programs += 1;
-                Ok(true)
+        let pmi = match std::mem::replace(&mut local.standing, Standing::Lost) {
+            Standing::Started(pmi) | Standing::Left(pmi) => pmi,
+            Standing::Leaving(mut pmi) => {
+                pmi.finish_finalize().map_err(of(rank))?;
+                pmi.into_stream()
             }
             Standing::Joined(pmi) => {
                 local.standing = Standing::Joined(pmi);
-                Ok(true)
+                return Ok(true);
             }
-            Standing::Lost => Ok(false),
-        }
+            Standing::Lost => return Ok(false),
+        };
+        let joined = PmiClient::start(pmi, storm_mpi::Rank(rank), self.size);
+        local.standing = Standing::Joined(joined.map_err(of(rank))?);
+        local.programs += 1;
+        Ok(true)
     }
 
-    /// Sends `finalize` for a rank.
+    /// Sends `finalize` for a rank. A Node Manager that is away finds it when it is back: a rank
+    /// that leaves meanwhile must not wait for it, nor keep the other ranks waiting.
     pub(super) fn finalize(&mut self, rank: u32) -> Result<(), ServeError> {
+        let leaving = |local: &LocalRank| matches!(local.standing, Standing::Leaving(_));
+        let time = if self.ranks.values().any(leaving) { NO_TIME } else { FINALIZE_TIME };
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(()) };
         local.standing = match std::mem::replace(&mut local.standing, Standing::Lost) {
-            Standing::Joined(mut pmi) => {
-                pmi.finalize().map_err(of(rank))?;
-                Standing::Left(pmi.into_stream())
-            }
+            Standing::Joined(mut pmi) => match pmi.finalize_within(time).map_err(of(rank))? {
+                true => Standing::Left(pmi.into_stream()),
+                false => Standing::Leaving(pmi),
+            },
             other => other,
         };
         Ok(())
@@ -148,7 +165,10 @@ impl Ranks {
     pub(super) fn abort(&mut self, rank: u32, exit_code: i32) -> Result<(), ServeError> {
         match self.ranks.get_mut(&rank).map(|local| &mut local.standing) {
             Some(Standing::Joined(pmi)) => pmi.abort(exit_code).map_err(of(rank)),
-            Some(Standing::Started(_) | Standing::Left(_) | Standing::Lost) | None => Ok(()),
+            Some(
+                Standing::Started(_) | Standing::Left(_) | Standing::Leaving(_) | Standing::Lost,
+            )
+            | None => Ok(()),
         }
     }
 
@@ -207,4 +227,51 @@ fn readable(rank: u32) -> EpollEvent {
 
 fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
     move |source| ServeError::Pmi { rank, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::thread::spawn;
+
+    /// A rank that has joined, and the lines that the Node Manager reads of it from then on. The
+    /// Node Manager answers to nothing more.
+    fn joined(rank: u32) -> (LocalRank, impl Iterator<Item = String>) {
+        let (server, mut node) = UnixStream::pair().expect("a pair");
+        let answers = spawn(move || {
+            let mut lines = BufReader::new(node.try_clone().expect("a copy")).lines();
+            for answer in [
+                "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
+                "cmd=my_kvsname kvsname=kvs\n",
+            ] {
+                lines.next();
+                node.write_all(answer.as_bytes()).expect("it reads");
+            }
+            lines
+        });
+        let pmi = PmiClient::start(server, storm_mpi::Rank(rank), 3).expect("joined");
+        let standing = Standing::Joined(pmi);
+        let local = LocalRank { process: None, standing, in_barrier: false, programs: 1 };
+        let lines = answers.join().expect("it answered").map(|line| line.expect("text"));
+        (local, lines)
+    }
+
+    /// Regression: libpmix's client gave up after 2 s, and the other ranks of the node exited
+    /// without a word to the Node Manager.
+    #[test]
+    fn no_rank_waits_for_the_leave_of_another_while_the_node_manager_is_away() {
+        let mut ranks = Ranks::new(3, 3).expect("descriptors");
+        let mut lines = Vec::new();
+        for rank in 0..3 {
+            let (local, read) = joined(rank);
+            ranks.ranks.insert(rank, local);
+            lines.push(read);
+        }
+        for rank in 0..3 {
+            ranks.finalize(rank).expect("sent");
+            assert!(matches!(ranks.ranks[&rank].standing, Standing::Leaving(_)), "rank {rank}");
+            assert_eq!(lines[rank as usize].next().as_deref(), Some("cmd=finalize"));
+        }
+    }
 }

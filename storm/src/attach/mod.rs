@@ -4,6 +4,7 @@ mod input;
 mod labeller;
 mod queue_notes;
 mod returning;
+mod sent_input;
 mod shown;
 mod signals;
 mod terminal;
@@ -16,6 +17,7 @@ use crate::outcome::Outcome;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
+use sent_input::SentInput;
 use shown::Shown;
 use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
@@ -25,7 +27,7 @@ use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
-use storm_rm::{InputSpec, JobId};
+use storm_rm::{InputSpec, JobId, JobIncarnation};
 pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
@@ -33,13 +35,11 @@ use without_pmix::WithoutPmix;
 /// The job to follow, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Follow {
-    /// The job.
     pub(crate) job: JobId,
     /// The request whose replies are the job's events.
     pub(crate) request: u64,
     /// The input that it reads.
     pub(crate) input: InputSpec,
-    /// The form of its output.
     pub(crate) form: OutputForm,
     /// Whether a manager that goes away may return at the same address, with the job.
     pub(crate) may_return: bool,
@@ -66,7 +66,9 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
-        sent_input: false,
+        run: JobIncarnation::default(),
+        sent_input: SentInput::default(),
+        resend: false,
         input_failure: None,
         awaiting_ok: None,
         running: false,
@@ -101,8 +103,11 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
-    /// Whether the job was sent any input.
-    sent_input: bool,
+    /// The run that the job was last told to be in, and its input.
+    run: JobIncarnation,
+    sent_input: SentInput,
+    /// Whether input that may not have arrived must be sent to the manager that is back.
+    resend: bool,
     /// The error that ended our standard input early.
     input_failure: Option<io::Error>,
     /// The request that must be answered before the next input is sent.
@@ -137,6 +142,10 @@ impl Follower {
     ) -> Result<Outcome, Failure> {
         loop {
             let may_send = self.running && self.awaiting_ok.is_none();
+            if may_send && self.resend {
+                self.send_again().await?;
+                continue;
+            }
             let holds_output = self.terminal.holds_output();
             // Output is flushed when no more of it is available. Input waits for its answer in
             // between, and takes no turn from the replies.
@@ -181,6 +190,7 @@ impl Follower {
     async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
         if Some(line.id) == self.awaiting_ok {
             self.awaiting_ok = None;
+            self.sent_input.answered();
             if let Reply::Error { .. } = line.reply {
                 // The job reads no more: it is over, or has closed its input.
                 self.input.stop();
@@ -198,7 +208,8 @@ impl Follower {
                 self.look_at_reader().await?;
                 Ok(None)
             }
-            Reply::Attached { state, .. } => {
+            Reply::Attached { state, run, .. } => {
+                self.is_in_run(run);
                 self.running = state == JobState::Running;
                 self.queue_notes.is(state);
                 Ok(None)
@@ -209,7 +220,8 @@ impl Follower {
                 }
                 Ok(None)
             }
-            Reply::State { node_list, state, reason, .. } => {
+            Reply::State { node_list, state, reason, run, .. } => {
+                self.is_in_run(run);
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
                     self.terminal.note(&format!("job {job} waits again: {why}")).await;
@@ -219,6 +231,7 @@ impl Follower {
                 if state == JobState::Pending {
                     // The job runs again from its beginning.
                     self.shown = Shown::default();
+                    self.sent_input = SentInput::default();
                 }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
@@ -244,6 +257,13 @@ impl Follower {
         }
     }
 
+    /// The job is in this run. Another run than before has got no input yet.
+    fn is_in_run(&mut self, run: JobIncarnation) {
+        if std::mem::replace(&mut self.run, run) != run {
+            self.sent_input = SentInput::default();
+        }
+    }
+
     /// Reports to the user that the job is suspended, or that it continues.
     async fn note_suspension(&mut self, state: JobState, reason: Option<String>) {
         let (job, suspended) = (self.what.job, state == JobState::Suspended);
@@ -253,7 +273,7 @@ impl Follower {
                 self.terminal.note(&format!("job {job} is {why}")).await;
             }
             (true, false) if state == JobState::Running => {
-                self.terminal.note(&format!("job {job} goes on")).await;
+                self.terminal.note(&format!("job {job} continues")).await;
             }
             _ => {}
         }
@@ -269,9 +289,21 @@ impl Follower {
     }
 
     async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
+        self.sent_input.sent(data.clone());
         let eof = data.is_empty();
-        self.sent_input |= !eof;
-        let input = ManagerRequest::Input { job: self.what.job, data, eof };
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from: None })
+            .await
+    }
+
+    /// Sends the input again that a manager that went away may not have passed on.
+    async fn send_again(&mut self) -> Result<(), Failure> {
+        self.resend = false;
+        let Some((begins_at, data, eof)) = self.sent_input.in_doubt() else { return Ok(()) };
+        let resent_from = Some(begins_at);
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from }).await
+    }
+
+    async fn pass_input(&mut self, input: ManagerRequest) -> Result<(), Failure> {
         let sent = self.requests.send(input).await;
         self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
         Ok(())

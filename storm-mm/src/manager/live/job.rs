@@ -1,5 +1,6 @@
 //! A job that holds processing elements: the state that exists only while it does.
 
+use super::output::{Output, Piece};
 use super::parts::{Left, Lost, Parts};
 use super::steps::{Launch, Steps};
 use super::time::RunTime;
@@ -10,7 +11,7 @@ use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{RankExit, Stream};
+use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, RankClass, Row, RowSet};
 use storm_sched::Placement;
 
@@ -42,20 +43,13 @@ struct Place {
     released: bool,
 }
 
-/// What is known of a job's output.
-#[derive(Clone, Debug, Default)]
-struct Output {
-    /// Whether its nodes hold the output, since the client may come back.
-    hold: bool,
-    /// How much of each rank and stream has come.
-    seen: BTreeMap<(Rank, bool), u64>,
-}
-
 /// The reports of ranks.
 #[derive(Clone, Debug, Default)]
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
+    /// Whether a rank communicates in slices.
+    in_slices: bool,
 }
 
 /// A job that this manager places.
@@ -66,7 +60,8 @@ pub(in crate::manager) struct Placed {
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
     pub(in crate::manager) placement: Placement,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
 }
 
 /// A job that a former manager placed.
@@ -78,7 +73,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) rows: RowSet,
     /// Its elements, if its partition has room for it.
     pub(in crate::manager) placement: Option<Placement>,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
     /// How the ranks of lost nodes ended whose parts were over before.
     pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     /// Whether its nodes hold its output.
@@ -122,7 +118,7 @@ impl LiveJob {
             parts: Parts::restored(nodes, over),
             steps: Steps::at(now, Launch::Recovering),
             time,
-            output: Output { hold: restored.hold_output, seen: BTreeMap::new() },
+            output: Output::held(restored.hold_output),
             ranks: Ranks { exits, ..Ranks::default() },
             fences: PmiFences::resumed(),
         }
@@ -159,8 +155,14 @@ impl LiveJob {
         self.place.released
     }
 
+    /// The nodes that start ranks of it.
     pub(in crate::manager) fn nodes(&self) -> &NodeSet {
         self.parts.nodes()
+    }
+
+    /// All nodes of its place.
+    pub(in crate::manager) fn place_nodes(&self) -> &NodeSet {
+        self.parts.place()
     }
 
     /// Nodes whose part is over.
@@ -207,8 +209,9 @@ impl LiveJob {
         self.output.hold
     }
 
-    pub(in crate::manager) fn knows_input(&self, node: NodeId) -> bool {
-        self.parts.knows_input(node)
+    /// For a job that a former manager placed: the nodes that came back with their parts.
+    pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
+        self.parts.inherited()
     }
 
     /// Its run time, without the time for which it was stopped.
@@ -222,6 +225,11 @@ impl LiveJob {
         self.time.earliest(now, limit)
     }
 
+    /// Whether it communicates in slices: its Node Managers hold a part of its state.
+    pub(in crate::manager) fn is_in_slices(&self) -> bool {
+        self.ranks.in_slices
+    }
+
     /// The facts that the driver needs to watch its flags. A lost node whose part was over is not
     /// watched.
     pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
@@ -232,6 +240,11 @@ impl LiveJob {
     /// Whether every node's part is over.
     pub(in crate::manager) fn is_over(&self) -> bool {
         self.parts.are_over()
+    }
+
+    /// Whether a node belongs to its place, and its part there is not over.
+    pub(in crate::manager) fn is_placed_on(&self, node: NodeId) -> bool {
+        self.parts.is_placed_on(node)
     }
 
     /// Whether a node has a part of it that is not over.
@@ -390,6 +403,13 @@ impl LiveJob {
         self.parts.late(now)
     }
 
+    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node Managers
+    /// have ended before, and those of them that have not come back.
+    pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
+        self.ranks.in_slices = true;
+        (self.parts.left(), self.parts.away())
+    }
+
     /// These nodes are not waited for any longer. `fenced` is when their ranks have certainly
     /// ended, if nothing is known of their keepers.
     pub(in crate::manager) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
@@ -409,17 +429,19 @@ impl LiveJob {
         std::mem::take(&mut self.output.hold)
     }
 
-    /// Output has come. Returns how many of these bytes had come before.
-    pub(in crate::manager) fn known_output(
-        &mut self,
-        (rank, stream): (Rank, Stream),
-        (offset, len): (u64, usize),
-    ) -> usize {
-        let end = offset.saturating_add(len as u64);
-        let seen = self.output.seen.entry((rank, stream == Stream::Stderr)).or_insert(offset);
-        let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
-        *seen = end.max(*seen);
-        known.min(len)
+    /// Output has come. Returns the part that had not come before.
+    pub(in crate::manager) fn fresh_output(&mut self, piece: Piece) -> Piece {
+        self.output.fresh(piece)
+    }
+
+    /// Output has come while it starts. Returns what is to be passed on.
+    pub(in crate::manager) fn keep_early(&mut self, piece: Piece) -> Vec<Piece> {
+        self.output.keep_early(piece)
+    }
+
+    /// The output that came while it started.
+    pub(in crate::manager) fn take_early(&mut self) -> Vec<Piece> {
+        self.output.take_early()
     }
 
     /// The lost nodes that may still run ranks of it, and until when.

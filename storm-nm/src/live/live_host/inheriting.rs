@@ -4,7 +4,7 @@ use super::LiveHost;
 use super::events::rank_exit;
 use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
-use crate::live::rank_streams::{RankStreams, Remembered, skip_unread};
+use crate::live::rank_streams::{RankStreams, Remembered, last_lines, skip_unread};
 use crate::live::shared_files::SharedFiles;
 use crate::{Flaw, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
 use nix::fcntl::Flock;
@@ -32,7 +32,7 @@ const CUT_STREAM: &str =
 
 /// The keeper's name for a job. Runs are numbered over all jobs, so the run is enough.
 pub(super) fn kept_id(job: JobKey) -> KeptId {
-    KeptId(u64::from(job.incarnation.0))
+    KeptId(job.incarnation.0)
 }
 
 /// A job of a former node manager, as far as its files describe it.
@@ -60,13 +60,14 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
             Ok((ledger, entry, (page, lock, shared_files), (told, first_run)))
-                if told != LaunchProgress::Nobody =>
+                if told != LaunchProgress::Nobody && !ledger.is_useless().unwrap_or(false) =>
             {
                 let ledger = Rc::new(ledger);
                 let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
                 found.push((left, told));
             }
-            // No rank had been told to start: the Machine Manager launches the job anew.
+            // No rank had been told to start, and the Machine Manager launches the job anew; or the
+            // former node manager held the messages of its ranks.
             Ok(_) => unusable.push(job),
             Err(error) => {
                 tracing::error!(%error, "a job of a former node manager cannot be taken over");
@@ -117,9 +118,7 @@ impl LiveHost {
         (memory_limit_bytes, pad): (Option<u64>, PadId),
         has_page: bool,
     ) -> Option<Rc<Ledger>> {
-        // A job under buffered coscheduling ends with this process, which holds the data that nodes
-        // move between its ranks.
-        let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
+        let first_run = self.first_run.get().filter(|_| self.survives)?;
         let mut entry = Entry::new(task);
         program.clone_into(&mut entry.program);
         entry.memory_limit_bytes = memory_limit_bytes;
@@ -227,6 +226,8 @@ impl LiveHost {
         let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
+        // The keeper may have had no time to tell the former node manager.
+        let told = if job.is_short { LaunchProgress::Unkept } else { told };
         let mut flaw = cut_of(told, job.ranks.len() == task.count as usize).map(Flaw::LaunchCut);
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
             let why = format!("what its Node Manager left of it cannot be read: {error}");
@@ -348,6 +349,8 @@ impl LiveHost {
         let pl = found.pl;
         let noted = self.remembered(ledger, key, (pl, rank), taken_bytes.unwrap_or(0));
         let _ = noted.ledger.has_read(rank);
+        let has_ended = found.ended.is_some();
+        let last = if has_ended { last_lines(&found.ends, &noted) } else { Vec::new() };
         let ends = (found.ends, OwnEnds::default());
         let streams = RankStreams::open(ends, (key, rank), &self.events, Some(noted));
         let streams = streams.map_err(|error| format!("its streams cannot be read: {error}"))?;
@@ -368,6 +371,9 @@ impl LiveHost {
         }
         match found.ended {
             Some((status, usage)) => {
+                for line in last {
+                    self.tell(HostEvent::Pmi { job: key, rank, line });
+                }
                 self.tell(HostEvent::Exited { job: key, exit: rank_exit(rank, status, usage) });
             }
             None => {

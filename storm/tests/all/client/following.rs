@@ -13,7 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
 use storm_mm::api::{Call, CancelOutcome, JobState, ManagerRequest, Reply, ReplySink};
 use storm_rm::message::Stream;
-use storm_rm::{JobId, Rank};
+use storm_rm::{JobId, JobIncarnation, Rank};
 
 const JOB: JobId = JobId(7);
 
@@ -27,13 +27,13 @@ struct Events {
     written: RefCell<BTreeMap<(u32, bool), u64>>,
 }
 
-/// Takes the job.
 async fn take_job(calls: &Receiver<Call>) -> Events {
     let call = call(calls).await;
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
     call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
     let state = JobState::Running;
-    let running = Reply::State { job: JOB, state, reason: None, node_list: Some("n1".to_owned()) };
+    let (run, node_list) = (JobIncarnation(1), Some("n1".to_owned()));
+    let running = Reply::State { job: JOB, state, run, reason: None, node_list };
     call.replies.send(running).expect("it waits");
     Events { replies: call.replies, written: RefCell::default() }
 }
@@ -49,10 +49,9 @@ async fn take_cancellation(calls: &Receiver<Call>) {
     cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
 }
 
-/// Takes the end of the input.
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
-    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
     assert_eq!(call.request, end);
     call.replies.send(Reply::Ok).expect("it waits");
 }
@@ -277,7 +276,10 @@ fn an_input_that_does_not_block_is_waited_for() {
         for expected in ["one", "two"] {
             let call = call(&calls).await;
             let data = Bytes::from_static(expected.as_bytes());
-            assert_eq!(call.request, ManagerRequest::Input { job: JOB, data, eof: false });
+            assert_eq!(
+                call.request,
+                ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None }
+            );
             call.replies.send(Reply::Ok).expect("it waits");
             write(&events, 0, Stream::Stdout, "!");
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 use std::process::Stdio;
 use storm_mm::api::{ApiError, Call, ErrorCode, Explanation, JobState, ManagerRequest, Reply};
-use storm_rm::JobId;
+use storm_rm::{JobId, JobIncarnation};
 
 const JOB: JobId = JobId(7);
 const TOLD: &str = "storm: job 7 is PENDING: it needs 4 PEs, and none are free\n";
@@ -35,9 +35,12 @@ fn a_follower_is_told_why_the_job_waits() {
         events.send(Reply::Submitted { job: JOB }).expect("it waits");
         explain(&calls).await;
         let (state, node_list) = (JobState::Running, Some("n1".to_owned()));
-        events.send(Reply::State { job: JOB, state, reason: None, node_list }).expect("it waits");
+        let run = JobIncarnation(1);
+        let running = Reply::State { job: JOB, state, run, reason: None, node_list };
+        events.send(running).expect("it waits");
         let input = call(&calls).await;
-        let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+        let end =
+            ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
         assert_eq!(input.request, end);
         input.replies.send(Reply::Ok).expect("it waits");
         let (state, breakdown) = (JobState::Completed, None);
