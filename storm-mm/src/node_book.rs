@@ -126,6 +126,7 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. } => {}
         }
     }

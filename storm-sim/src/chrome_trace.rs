@@ -122,6 +122,7 @@ impl ChromeTrace {
             | JobEventKind::DependencyNoted { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => return,
         };

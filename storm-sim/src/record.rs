@@ -255,6 +255,7 @@ impl State {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),

@@ -91,7 +91,9 @@ impl Pending {
                     Item::Effect(Durable::Command(nodes, _) | Durable::Draft(nodes, _)) => {
                         *nodes = nodes.difference(dead);
                     }
-                    Item::Effect(Durable::AwaitTermination(watch)) => {
+                    Item::Effect(
+                        Durable::AwaitStarted(watch) | Durable::AwaitTermination(watch),
+                    ) => {
                         watch.nodes = watch.nodes.difference(dead);
                     }
                     Item::Effect(_) | Item::Action(_) => {}

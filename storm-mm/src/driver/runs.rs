@@ -56,6 +56,8 @@ impl Runs {
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
         self.terminating.forget_all(&awaits);
         self.starting.forget_all(&awaits);
+        // A run that goes on had ended there.
+        self.starting.nodes_died(dead);
         self.terminating.nodes_died(dead);
     }
 }

@@ -84,12 +84,12 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
         let asked = starting.now();
         match detect_started(&shared.primitives, &shared.plan, &asked, round).await {
             Ok(news) => {
-                for (job, incarnation, news) in news {
+                // For a death, the membership tells as well: the job ends, waits for the node, or
+                // goes on without it.
+                let started = news.into_iter().filter(|(_, _, news)| *news == StartNews::Started);
+                for (job, incarnation, _) in started {
                     starting.forget(job, incarnation);
-                    // For a death, the membership tells as well, and ends the job.
-                    if news == StartNews::Started {
-                        shared.drive(|core, now| core.started(now, job, incarnation));
-                    }
+                    shared.drive(|core, now| core.started(now, job, incarnation));
                 }
             }
             // A node that does not answer is handled elsewhere: its job ends or goes on.

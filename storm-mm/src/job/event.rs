@@ -140,6 +140,13 @@ pub enum JobEventKind {
         /// Its name.
         sched: String,
     },
+    /// The part of a node is over, and the node is lost: its next life does not know the part.
+    PartOver {
+        /// The node.
+        node: NodeId,
+        /// How its ranks ended.
+        exits: Vec<RankExit>,
+    },
 }
 
 /// News of a job that another depends on, apart from its end ([`JobEventKind::DependencyEnded`]).

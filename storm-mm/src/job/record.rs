@@ -59,6 +59,9 @@ pub struct JobRecord {
     pub ranks: Vec<NodeRanks>,
     /// Its row, once placed.
     pub row: Option<Row>,
+    /// The nodes of its present run that are lost and whose parts were over before, and how their
+    /// ranks ended.
+    pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     /// Its nodes by name, once placed.
     pub node_list: String,
     /// The nodes of its last run, if it waits to run again and they may still hold it.
@@ -142,6 +145,7 @@ impl JobRecord {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
         let made = |id, task| JobRecord {
@@ -183,6 +187,7 @@ impl JobRecord {
             runs: 0,
             ranks: Vec::new(),
             row: None,
+            parts_over: BTreeMap::new(),
             node_list: String::new(),
             former_nodes: NodeSet::new(),
             submitted: event.at,
@@ -250,6 +255,9 @@ impl JobRecord {
             }
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
+            JobEventKind::PartOver { node, exits } => {
+                self.parts_over.insert(*node, exits.clone());
+            }
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
                 (self.ran, self.ran_at) = (*time, None);
@@ -280,6 +288,7 @@ impl JobRecord {
         let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
         self.note(event, "ended", text);
         self.phase = Phase::Ended(outcome.clone());
+        self.parts_over.clear();
         self.forget_dependencies();
     }
 
@@ -290,6 +299,7 @@ impl JobRecord {
         self.former_nodes = NodeSet::new();
         self.comes_first = false;
         self.elements = None;
+        self.parts_over.clear();
     }
 
     /// A run is over, and the job waits for the next run.
@@ -306,6 +316,7 @@ impl JobRecord {
             false => self.step_nodes(),
         };
         self.ranks.clear();
+        self.parts_over.clear();
         self.elements = None;
         self.row = None;
         self.node_list.clear();

@@ -97,6 +97,7 @@ impl JobMark {
             | JobEventKind::DependencyNoted { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),

@@ -313,6 +313,7 @@ impl Core {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Placed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::Moved { .. }

@@ -191,6 +191,7 @@ impl Core {
             rows,
             placement,
             nodes: (record.nodes(), record.step_nodes()),
+            parts_over: record.parts_over.clone(),
             hold_output: record.spec.output == OutputSpec::Client,
             ran: self.ran_before(now, record, partition),
             active: at_work.runs(rows),

@@ -4,7 +4,7 @@ use super::away::Going;
 use super::live::{Awaiting, LiveJob, Piece};
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
-use crate::job::{Cut, EndCause, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
@@ -61,6 +61,7 @@ impl Core {
             }
         }
         self.place_anew_from(now, node);
+        self.note_ends_on(now, node);
         for job in self.live.placed_on(node) {
             // The end of an earlier job may have ended this one, or placed it elsewhere.
             if !self.live.get(job).is_some_and(|live| live.is_placed_on(node)) {
@@ -76,6 +77,20 @@ impl Core {
                 }
                 None => self.part_gone(now, job, node, runs_until, None),
             }
+        }
+    }
+
+    /// Journals the ends of parts that a lost node had reported. The node's next life is told to
+    /// forget these jobs, so the next manager learns of the ends from the journal only
+    /// (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
+    fn note_ends_on(&mut self, now: Instant, node: NodeId) {
+        for job in self.live.ends_forgotten_by(node) {
+            let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
+            let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
+            let exits = self.live.get(job).map(LiveJob::exits);
+            let exits = exits.into_iter().flat_map(|exits| exits.values());
+            let exits = exits.filter(|exit| share.has(exit.rank)).cloned().collect();
+            self.append(now, job, JobEventKind::PartOver { node, exits });
         }
     }
 

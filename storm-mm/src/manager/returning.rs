@@ -166,6 +166,9 @@ impl Core {
         if !live.is_recovering() {
             return;
         }
+        if live.all_are_back() {
+            return self.go_on_if_all_heard(now, job);
+        }
         let missing = live.late_nodes(now);
         if missing.is_empty() {
             return;

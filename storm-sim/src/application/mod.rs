@@ -41,6 +41,16 @@ pub enum Application {
         #[serde(with = "crate::scenario::written_time")]
         time: Duration,
     },
+    /// Every rank computes, waits for no other rank, and ends. Nodes are done one after the other.
+    #[serde(rename_all = "kebab-case")]
+    Independent {
+        /// CPU time of the first rank.
+        #[serde(with = "crate::scenario::written_time")]
+        time: Duration,
+        /// Time of the last rank in hundredths of the first rank's time. The times of the ranks in
+        /// between grow in proportion.
+        heterogeneity_percent: u32,
+    },
     /// SWEEP3D's pattern: a sweep from one corner of the grid of ranks to the other, pipelined in
     /// blocks, then a sweep back.
     #[serde(rename_all = "kebab-case")]
@@ -122,6 +132,10 @@ impl Application {
         match self {
             Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),
             Application::Compute { time } => Script::compute(*time),
+            Application::Independent { time, heterogeneity_percent } => {
+                let percent = *heterogeneity_percent;
+                Script::compute(slowed(*time, percent, context.rank, context.size))
+            }
             Application::Wavefront { iterations, blocks, block_time, message_bytes } => {
                 let grid = Grid::of(context.size);
                 let sweep =
@@ -150,7 +164,7 @@ impl Application {
     /// CPU time of a rank that has no more work than the others.
     pub fn work(&self) -> Duration {
         match self {
-            Application::Compute { time } => *time,
+            Application::Compute { time } | Application::Independent { time, .. } => *time,
             Application::Wavefront { iterations, blocks, block_time, .. } => {
                 block_time.saturating_mul(blocks.saturating_mul(2)).saturating_mul(*iterations)
             }

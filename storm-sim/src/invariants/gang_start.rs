@@ -129,6 +129,7 @@ impl GangStart {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
+            | JobEventKind::PartOver { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),
         }

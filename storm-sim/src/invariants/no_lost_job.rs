@@ -38,6 +38,7 @@ impl NoLostJob {
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnElements { .. }
+                | JobEventKind::PartOver { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             )

@@ -1,9 +1,9 @@
 //! A job runs once at a time. No node starts ranks of a run while ranks of another run of the job
-//! exist anywhere. A frozen node is no exception, because its keeper ends the ranks.
+//! exist anywhere, and no node starts its ranks of a run twice. A frozen node is no exception, because its keeper ends the ranks.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
@@ -14,10 +14,15 @@ use storm_rm::{JobId, JobIncarnation};
 pub struct OneRun {
     /// Ranks that have not ended.
     left: BTreeMap<JobId, BTreeMap<(JobIncarnation, NodeId), u32>>,
+    /// The runs that each node has started.
+    began: BTreeSet<(JobKey, NodeId)>,
 }
 
 impl OneRun {
     fn launched(&mut self, node: NodeId, job: JobKey, ranks: u32) -> Result<(), Broken> {
+        if !self.began.insert((job, node)) {
+            return broken(format!("{job} starts on {node}, where it started before"));
+        }
         let runs = self.left.entry(job.job).or_default();
         let beside = runs.keys().find(|(run, _)| *run != job.incarnation);
         if let Some((run, other)) = beside {
@@ -100,6 +105,19 @@ mod tests {
         start(&mut invariant, 1, 2).unwrap();
         let found = start(&mut invariant, 2, 3).unwrap_err();
         assert!(found.0.contains("on n3 while run 1 is left on n1"), "{found}");
+    }
+
+    #[test]
+    fn a_run_that_starts_twice_on_a_node_is_detected() {
+        let mut invariant = OneRun::default();
+        start(&mut invariant, 1, 1).unwrap();
+        for rank in [0, 1].map(Rank) {
+            let exit = HostAct::Exit { job: key(1, 1), rank };
+            invariant.note(&Fact::Host(NodeId(1), &exit)).unwrap();
+        }
+        start(&mut invariant, 1, 2).unwrap();
+        let found = start(&mut invariant, 1, 1).unwrap_err();
+        assert!(found.0.contains("on n1, where it started before"), "{found}");
     }
 
     #[test]

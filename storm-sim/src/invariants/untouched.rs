@@ -22,7 +22,7 @@ use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
 use storm_primitives::sim::NodeFault;
 use storm_rm::message::NodeRanks;
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, Rank};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -45,6 +45,8 @@ pub struct Untouched {
 struct Run {
     incarnation: JobIncarnation,
     ranks: Vec<NodeRanks>,
+    /// The ranks that have ended.
+    over: BTreeSet<Rank>,
     /// All its ranks execute.
     started: bool,
     edited: Edited,
@@ -53,6 +55,13 @@ struct Run {
 impl Run {
     fn is_on(&self, node: NodeId) -> bool {
         self.ranks.iter().any(|share| share.node == node)
+    }
+
+    /// Whether ranks of it are left on a node.
+    fn is_left_on(&self, node: NodeId) -> bool {
+        let here = self.ranks.iter().filter(|share| share.node == node);
+        let mut ranks = here.flat_map(|share| share.first.0..share.first.0 + share.count);
+        ranks.any(|rank| !self.over.contains(&Rank(rank)))
     }
 }
 
@@ -137,7 +146,8 @@ impl Untouched {
                 let troubled = ranks.iter().any(|share| without(&share.node));
                 let edited = if troubled { Edited::Excused } else { Edited::Not };
                 let (incarnation, ranks) = (*incarnation, ranks.clone());
-                self.runs.insert(job, Run { incarnation, ranks, started: false, edited });
+                let (over, started) = (BTreeSet::new(), false);
+                self.runs.insert(job, Run { incarnation, ranks, over, started, edited });
             }
             JobEventKind::Started { .. } => {
                 if let Some(run) = self.runs.get_mut(&job) {
@@ -200,12 +210,20 @@ impl Untouched {
                 self.fresh.remove(&node);
                 Ok(())
             }
+            HostAct::Exit { job, rank } => {
+                let run = self.runs.get_mut(&job.job);
+                let run = run.filter(|run| run.incarnation == job.incarnation);
+                run.into_iter().for_each(|run| {
+                    run.over.insert(*rank);
+                });
+                Ok(())
+            }
             HostAct::KeeperEnded => {
                 self.excuse(|_, run| run.is_on(node));
                 Ok(())
             }
             HostAct::Left => {
-                let ended = self.runs.iter().filter(|(_, run)| run.is_on(node));
+                let ended = self.runs.iter().filter(|(_, run)| run.is_left_on(node));
                 let how = format!("is lost as the node manager of {node} leaves");
                 ended.map(|(job, _)| *job).try_for_each(|job| self.touched(job, &how))
             }

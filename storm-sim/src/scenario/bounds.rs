@@ -50,6 +50,9 @@ impl JobEntry {
         within("binary-mib", self.binary_mib, BINARY_MIB)?;
         match self.application {
             Application::Compute { .. } => Ok(()),
+            Application::Independent { heterogeneity_percent, .. } => {
+                within("heterogeneity-percent", heterogeneity_percent, UNEVEN_PERCENT)
+            }
             Application::BulkSynchronous {
                 iterations,
                 imbalance_percent,

@@ -296,6 +296,7 @@ impl JobEntry {
             }
             Application::PingPong { .. }
             | Application::Compute { .. }
+            | Application::Independent { .. }
             | Application::Wavefront { .. }
             | Application::BulkSynchronous { .. } => Ok(()),
         }
@@ -310,13 +311,18 @@ impl GeneratedJobs {
         let mut arrivals = Vec::new();
         for number in 0..self.count {
             at += upto(self.mean_interarrival * 2);
+            let procs = 1 + random(u64::from(most)) as u32;
+            let binary_bytes = random(mib(self.max_binary_mib) + 1);
+            let application = self.application(random(4), upto(self.max_work));
+            let apart = matches!(application, Application::Independent { .. });
             let request = JobRequest {
                 name: format!("job-{number}"),
-                procs: 1 + random(u64::from(most)) as u32,
-                binary_bytes: random(mib(self.max_binary_mib) + 1),
-                application: self.application(random(4), upto(self.max_work)),
+                procs,
+                binary_bytes,
+                application,
                 requeue: random(2) == 0,
-                fences: self.fences,
+                // All ranks would wait for the last one.
+                fences: if apart { 0 } else { self.fences },
                 partition: None,
             };
             arrivals.push(Arrival { at, request });
@@ -327,8 +333,12 @@ impl GeneratedJobs {
     /// An application of this kind, of about this much work.
     fn application(&self, kind: u64, work: Duration) -> Application {
         const ITERATIONS: u32 = 5;
+        const HETEROGENEITY_PERCENT: u32 = 300;
         match kind {
-            0 => Application::Compute { time: work },
+            0 => Application::Independent {
+                time: work,
+                heterogeneity_percent: HETEROGENEITY_PERCENT,
+            },
             1 => Application::bulk_synchronous(ITERATIONS, work / ITERATIONS),
             2 => Application::PingPong { iterations: ITERATIONS, message_bytes: 64 },
             _ => Application::Wavefront {

@@ -92,6 +92,91 @@ fn a_job_ends_or_runs_again_when_the_node_manager_stays_away() {
     }
 }
 
+/// A job whose first node is done long before the last one.
+fn independent(time: Duration) -> JobRequest {
+    let application = Application::Independent { time, heterogeneity_percent: 500 };
+    JobRequest { fences: 0, application, ..job(false) }
+}
+
+/// The node manager of a node ends, and the next one begins and joins.
+async fn replace_node_manager(machine: &Machine, node: NodeId, how: NodeManagerEnd) {
+    machine.end_node_manager(node, how);
+    machine.runtime().sleep(Duration::from_millis(20)).await;
+    machine.start_node_manager(node);
+    machine.runtime().sleep(Duration::from_millis(40)).await;
+}
+
+async fn replace_manager(machine: &Machine) {
+    machine.kill_manager();
+    machine.runtime().sleep(Duration::from_millis(10)).await;
+    machine.restart_manager().expect("its configuration is sound");
+}
+
+/// Regression: the next node manager was told to forget a part that was over, and the next manager
+/// took the part for lost. The job ended NODE_FAIL.
+#[test]
+fn a_job_goes_on_when_a_node_that_is_done_and_then_the_manager_start_anew() {
+    let done = NodeId(1);
+    for how in ENDS {
+        for (seed, returns, restarts) in [(0, 1, 1), (1, 2, 1), (2, 1, 2)] {
+            let machine = machine(seed);
+            let this = machine.clone();
+            let times = machine.run(LIMIT, async move {
+                this.joined(NODES).await;
+                let job = this.submit(&independent(Duration::from_millis(200))).await?;
+                while this.job(job).is_none_or(|times| times.started.is_none()) {
+                    this.runtime().sleep(Duration::from_millis(1)).await;
+                }
+                // Longer than both ranks of the first node compute.
+                this.runtime().sleep(Duration::from_millis(400)).await;
+                for _ in 0..returns {
+                    replace_node_manager(&this, done, how).await;
+                }
+                for _ in 0..restarts {
+                    replace_manager(&this).await;
+                    this.runtime().sleep(Duration::from_millis(50)).await;
+                }
+                assert!(this.job(job).is_some_and(|times| times.ended.is_none()));
+                Ok(this.ended(job).await)
+            });
+            let times = times.unwrap_or_else(|failure| panic!("{how:?}, seed {seed}: {failure:?}"));
+            assert_eq!(times.state, Some(JobState::Completed), "{how:?} {seed}: {times:?}");
+            assert_eq!(times.requeued, 0, "{how:?}, seed {seed}");
+        }
+    }
+}
+
+/// Regression: the same while the job was being launched on another node. The next manager
+/// launched the ranks again that had ended. An invariant finds a second start.
+#[test]
+fn ranks_that_ended_while_others_were_launched_do_not_start_again() {
+    let (done, launching) = (NodeId(1), NodeId(NODES));
+    let mut hit = 0;
+    for micros in (0..6_000).step_by(200) {
+        let machine = machine(micros);
+        let this = machine.clone();
+        let times = machine.run(LIMIT, async move {
+            this.joined(NODES).await;
+            let job = this.submit(&independent(Duration::from_millis(4))).await?;
+            this.runtime().sleep(Duration::from_micros(micros)).await;
+            this.end_node_manager(launching, NodeManagerEnd::Killed);
+            this.runtime().sleep(Duration::from_millis(30)).await;
+            let starts = this.job(job).is_some_and(|times| times.started.is_none());
+            replace_node_manager(&this, done, NodeManagerEnd::Killed).await;
+            replace_manager(&this).await;
+            this.runtime().sleep(Duration::from_millis(20)).await;
+            this.start_node_manager(launching);
+            Ok((starts, this.ended(job).await))
+        });
+        let times = times.unwrap_or_else(|failure| panic!("after {micros} us: {failure:?}"));
+        let (starts, times) = times;
+        // A node that has not heard of the launch when its node manager ends may have lost the job.
+        let completed = times.state == Some(JobState::Completed);
+        hit += u32::from(starts && completed && times.requeued == 0);
+    }
+    assert!(hit > 0, "no launch was interrupted that went on");
+}
+
 /// Regression: the manager took a report of a node for a report of its next incarnation, and then
 /// ignored the next incarnation's own.
 #[test]

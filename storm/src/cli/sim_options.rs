@@ -10,7 +10,8 @@ A scenario, in TOML (docs/user-guide.md, Simulating a machine, has every field):
   limit = \"60s\"                  virtual time in which everything must be over
   [machine]                      profile, nodes, pes, sched, quantum, mpl, load, ...
   [[job]]                        name, at, copies, procs, binary-mib, requeue, application
-    application.kind             compute, wavefront, bulk-synchronous, ping-pong
+    application.kind             compute, independent, wavefront, bulk-synchronous,
+                                 ping-pong
   [generated-jobs]               jobs drawn from the seed
   [[fault]]                      at, node, kind
     kind                         kill, freeze, thaw, rejoin, cut, mend, delay, lossy, slow,

@@ -41,6 +41,7 @@ mod sim;
 mod surroundings;
 mod takeover;
 mod takeover_launches;
+mod takeover_parts;
 mod terminal;
 mod tour;
 mod trust;

@@ -75,6 +75,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) placement: Option<Placement>,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
+    /// How the ranks of lost nodes ended whose parts were over before.
+    pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     /// Whether its nodes hold its output.
     pub(in crate::manager) hold_output: bool,
     pub(in crate::manager) ran: Duration,
@@ -100,9 +102,12 @@ impl LiveJob {
         }
     }
 
-    /// A job goes on under this manager. All its nodes must come back.
+    /// A job goes on under this manager. All its nodes must come back whose parts are not over.
     pub(in crate::manager) fn restored(now: Instant, restored: Restored) -> LiveJob {
         let Restored { incarnation, slot, partition, row, rows, placement, nodes, .. } = restored;
+        let over = restored.parts_over.keys().copied().collect();
+        let exits = restored.parts_over.into_values().flatten();
+        let exits = exits.map(|exit| (exit.rank, exit)).collect();
         let mut time = RunTime::stopped_after(restored.ran);
         time.set_active(now, restored.active);
         LiveJob {
@@ -110,11 +115,11 @@ impl LiveJob {
             slot,
             partition,
             place: Place { row, rows, placement, released: false },
-            parts: Parts::restored(nodes),
+            parts: Parts::restored(nodes, over),
             steps: Steps::at(now, Launch::Recovering),
             time,
             output: Output::held(restored.hold_output),
-            ranks: Ranks::default(),
+            ranks: Ranks { exits, ..Ranks::default() },
             fences: PmiFences::resumed(),
         }
     }
@@ -225,9 +230,10 @@ impl LiveJob {
         self.ranks.in_slices
     }
 
-    /// The facts that the driver needs to watch its flags.
+    /// The facts that the driver needs to watch its flags. A lost node whose part was over is not
+    /// watched.
     pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
-        let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.nodes().clone());
+        let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.parts.with_flags());
         Watch { job, incarnation, slot, nodes }
     }
 
@@ -360,6 +366,11 @@ impl LiveJob {
     ) -> bool {
         self.ranks.exits.extend(exits.map(|exit| (exit.rank, exit)));
         self.parts.end(node)
+    }
+
+    /// A node is lost. Returns whether its part was over and it had not been lost since.
+    pub(in crate::manager) fn forgets_end(&mut self, node: NodeId) -> bool {
+        self.parts.forgets(node)
     }
 
     /// A node has no ranks of it any more. `runs_until` is set if they may go on until then.

@@ -99,6 +99,14 @@ impl LiveJobs {
         self.iter().filter(|(_, live)| live.is_placed_on(node)).map(|(job, _)| job).collect()
     }
 
+    /// A node is lost. Returns the jobs whose part there was over, and that were not returned
+    /// before.
+    pub(super) fn ends_forgotten_by(&mut self, node: NodeId) -> Vec<JobId> {
+        let forgotten =
+            self.jobs.iter_mut().filter_map(|(job, live)| live.forgets_end(node).then_some(*job));
+        forgotten.collect()
+    }
+
     /// The nodes of the places of a partition's live jobs.
     pub(super) fn nodes_of(&self, partition: PartitionId) -> NodeSet {
         self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.place_nodes()))

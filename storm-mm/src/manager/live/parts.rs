@@ -24,6 +24,10 @@ pub(super) struct Parts {
     nodes: NodeSet,
     /// Nodes whose part of the job is over: they reported its end, or died.
     over: NodeSet,
+    /// The nodes among these that reported its end.
+    reported: NodeSet,
+    /// The nodes among these that were lost afterwards. Their flags in global memory are lost.
+    forgot: NodeSet,
     /// The lost ones among these nodes that may still run ranks of the job, and until when.
     lost: Lost,
     /// Nodes that have not come back: a former manager placed the job on them, or their Node
@@ -48,9 +52,12 @@ impl Parts {
         Parts { place, nodes, ..Parts::default() }
     }
 
-    /// The parts of a job that a former manager placed.
-    pub(super) fn restored((place, nodes): (NodeSet, NodeSet)) -> Parts {
-        Parts { unheard: place.clone(), place, nodes, restored: true, ..Parts::default() }
+    /// The parts of a job that a former manager placed. Those of `over` had ended before their
+    /// nodes were lost.
+    pub(super) fn restored((place, nodes): (NodeSet, NodeSet), over: NodeSet) -> Parts {
+        let unheard = place.difference(&over);
+        let (reported, forgot) = (over.clone(), over.clone());
+        Parts { place, nodes, over, reported, forgot, unheard, restored: true, ..Parts::default() }
     }
 
     pub(super) fn place(&self) -> &NodeSet {
@@ -63,6 +70,11 @@ impl Parts {
 
     pub(super) fn over(&self) -> &NodeSet {
         &self.over
+    }
+
+    /// The nodes whose flags tell how far the job is.
+    pub(super) fn with_flags(&self) -> NodeSet {
+        self.nodes.difference(&self.forgot)
     }
 
     pub(super) fn unheard(&self) -> &NodeSet {
@@ -112,7 +124,14 @@ impl Parts {
     pub(super) fn end(&mut self, node: NodeId) -> bool {
         let first = self.over.is_empty();
         self.over.insert(node);
+        self.reported.insert(node);
         first
+    }
+
+    /// The node is lost. Returns whether it had reported the end of its part, and was not lost
+    /// since.
+    pub(super) fn forgets(&mut self, node: NodeId) -> bool {
+        self.reported.contains(node) && self.forgot.insert(node)
     }
 
     /// The part of a node is lost. `runs_until` is set if its ranks may go on until then.

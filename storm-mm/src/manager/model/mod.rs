@@ -7,6 +7,7 @@ mod estimates;
 mod held_bytes;
 mod history;
 mod invariants;
+mod lost_parts;
 mod needs;
 mod ordered_slices;
 mod policy_changes;

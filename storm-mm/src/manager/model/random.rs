@@ -50,6 +50,8 @@ enum Step {
     SetQuantum(u64),
     NodeDown(u32),
     NodeUp(u32),
+    /// The Node Manager of a node ends, and the next one takes its jobs over.
+    NodeReturns(u32),
     /// The keeper of a node's processes dies; the node goes only later.
     ProcessesLost(u32),
     Staged {
@@ -102,6 +104,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
+        2 => node.clone().prop_map(Step::NodeReturns),
         1 => node.clone().prop_map(Step::ProcessesLost),
         4 => (pick.clone(), prop::bool::weighted(0.1))
             .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
@@ -156,6 +159,7 @@ impl World {
             | Step::SetQuantum(_) => self.take_need(step),
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
             Step::NodeUp(node) => self.node_up(NodeId(*node)),
+            Step::NodeReturns(node) => self.node_returns(NodeId(*node)),
             Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
             Step::Staged { pick, fails } if !self.stages.is_empty() => {
                 let reason = "no room".to_owned();
@@ -315,9 +319,13 @@ proptest! {
     fn whatever_happens_the_invariants_hold_and_every_job_ends(
         sched in sched(),
         job_slots in 1..6_u32,
+        keeps_jobs in any::<bool>(),
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut world = World::joined_serving(sched, job_slots, urgencies());
+        if keeps_jobs {
+            world.keep_jobs();
+        }
         for step in &steps {
             world.take(step);
             check_all(&world);

@@ -1,7 +1,9 @@
 //! The surroundings of the core: nodes with their parts of jobs, transfers, watches, timers and the
 //! journal. The world carries out the core's effects when a test says so.
 
+use super::lost_parts::Losses;
 use crate::api::Peer;
+
 use crate::job::{JobEventKind, JobRecord, Phase};
 use crate::journal::Entry;
 use crate::manager::eligibility::Obstacle;
@@ -14,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{
-    Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report, Slices,
+    Command, ExitStatus, LaunchJob, NodeInfo, NodeReturn, RankExit, Report, Slices,
 };
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
@@ -49,9 +51,12 @@ pub(super) struct World {
     pub(super) rows: BTreeMap<PartKey, RowSet>,
     pub(super) joined: BTreeSet<NodeId>,
     /// Parts that are over but not released, with the last report of their nodes.
-    over: BTreeMap<PartKey, Report>,
+    pub(super) over: BTreeMap<PartKey, Report>,
     /// For each node that joined anew, the first run that it can have heard of.
-    first_runs: BTreeMap<NodeId, JobIncarnation>,
+    pub(super) first_runs: BTreeMap<NodeId, JobIncarnation>,
+    /// How long the keepers of the nodes keep jobs.
+    pub(super) returns: Option<NodeReturn>,
+    pub(super) losses: Losses,
     /// Whether the core has had a predecessor on its journal.
     pub(super) restarted: bool,
     sched: String,
@@ -150,6 +155,8 @@ impl World {
             joined: BTreeSet::new(),
             over: BTreeMap::new(),
             first_runs: BTreeMap::new(),
+            returns: None,
+            losses: Losses::default(),
             restarted: false,
             sched: sched.to_owned(),
             job_slots,
@@ -232,6 +239,7 @@ impl World {
     }
 
     fn check_event(&mut self, job: JobId, kind: &JobEventKind) {
+        self.faults.extend(self.losses.check(job, kind));
         if let JobEventKind::Placed { ranks, .. } = kind {
             let dead = ranks.iter().find(|share| !self.joined.contains(&share.node));
             self.faults.extend(dead.map(|share| format!("{job} was placed on {}", share.node)));
@@ -248,6 +256,7 @@ impl World {
                 let share = launch.step_ranks_of(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 let part = (node, launch.job, launch.incarnation);
+                self.faults.extend(self.losses.launched(part));
                 self.parts.insert(part, (ranks, false));
                 self.rows.insert(part, launch.rows);
                 if node == launch.announcer {
@@ -296,20 +305,14 @@ impl World {
         self.over.retain(|part, _| !dead(part.0));
         self.first_runs.retain(|node, _| !dead(*node));
         let nodes = std::mem::take(&mut self.joined);
+        nodes.iter().filter(|node| dead(**node)).for_each(|node| self.loses(*node));
         let service = self.service.clone();
         let mut config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
         (self.edit)(&mut config);
         self.core = Core::new(config, self.journal.clone(), self.now).unwrap();
         self.act(|_, _| ());
         for node in nodes.into_iter().filter(|node| !dead(*node)) {
-            let parts = self.parts.keys().chain(self.over.keys());
-            let held = parts.filter(|part| part.0 == node);
-            let held =
-                held.map(|(_, job, incarnation)| HeldJob { job: *job, incarnation: *incarnation });
-            let jobs = held.collect();
-            let first_run = self.first_runs.get(&node).copied();
-            self.report(node, Report::Holds { jobs, first_run });
-            self.node_up(node);
+            self.comes_back(node);
         }
     }
 
@@ -330,13 +333,14 @@ impl World {
             version: "0".to_owned(),
             capabilities: Vec::new(),
             only_uid: None,
-            returns: None,
+            returns: self.returns,
         };
         self.joined.insert(node);
         self.report(node, Report::Joined(info));
     }
 
     pub(super) fn node_down(&mut self, node: NodeId) {
+        self.loses(node);
         self.joined.remove(&node);
         self.parts.retain(|(at, _, _), _| *at != node);
         self.over.retain(|(at, _, _), _| *at != node);
@@ -347,6 +351,7 @@ impl World {
     /// The Node Manager lives, but its processes are gone.
     pub(super) fn processes_lost(&mut self, node: NodeId) {
         if self.joined.remove(&node) {
+            self.loses(node);
             self.parts.retain(|(at, _, _), _| *at != node);
             self.over.retain(|(at, _, _), _| *at != node);
             self.first_runs.remove(&node);
@@ -403,6 +408,7 @@ impl World {
         let (node, job, incarnation) = part;
         let report = Report::Terminated { job, incarnation, ranks };
         self.over.insert(part, report.clone());
+        self.losses.part_over(part);
         self.report(node, report);
     }
 
