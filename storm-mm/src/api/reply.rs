@@ -128,6 +128,9 @@ pub enum Reply {
     Output {
         /// The job.
         job: JobId,
+        /// Which run of it; 0 if the manager does not tell.
+        #[serde(default)]
+        run: JobIncarnation,
         /// The rank.
         rank: Rank,
         /// The stream that it wrote to.

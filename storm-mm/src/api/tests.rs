@@ -112,11 +112,11 @@ fn a_request_that_names_more_than_can_be_answered_is_refused() {
 #[test]
 fn replies_have_the_documented_form() {
     let data = Bytes::from_static(b"hello\n");
-    let output =
-        Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, offset: 0, data };
+    let (job, run, rank, stream) = (JobId(7), JobIncarnation(2), Rank(3), Stream::Stdout);
+    let output = Reply::Output { job, run, rank, stream, offset: 0, data };
     let line = ReplyLine { id: 2, reply: output };
     let text = serde_json::to_string(&line).expect("encodes");
-    let expected = r#"{"id":2,"reply":"output","job":7,"rank":3,"stream":"stdout","offset":0,"data":"aGVsbG8K"}"#;
+    let expected = r#"{"id":2,"reply":"output","job":7,"run":2,"rank":3,"stream":"stdout","offset":0,"data":"aGVsbG8K"}"#;
     assert_eq!(text, expected);
     assert_eq!(serde_json::from_str::<ReplyLine>(&text).expect("decodes"), line);
 }

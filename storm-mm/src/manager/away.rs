@@ -5,12 +5,14 @@
 
 use super::live::Left;
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, JobTimer, Timer};
+use super::{Core, Durable, JobTimer, Notice, Timer};
+use crate::api::Reply;
 use crate::job::Phase;
+use bytes::Bytes;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeReturn, Stream};
-use storm_rm::{JobId, Rank};
+use storm_rm::{JobId, JobIncarnation, Rank};
 
 /// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +64,22 @@ impl Core {
         self.effects.durable.push(Durable::Timer { at: left.until, timer });
     }
 
-    /// How much of this output was passed on before: a node may repeat output.
-    pub(super) fn known_output(
+    /// Passes on output of a job's present run that was not passed on before. A node may repeat
+    /// output, and may send output of an earlier run.
+    pub(super) fn output(
         &mut self,
-        job: JobId,
+        (job, run): (JobId, JobIncarnation),
         (rank, stream): (Rank, Stream),
-        (offset, len): (u64, usize),
-    ) -> usize {
-        let Some(live) = self.live.get_mut(job) else { return 0 };
-        live.known_output((rank, stream), (offset, len))
+        (offset, mut data): (u64, Bytes),
+    ) {
+        let Some(live) = self.live.run_mut(job, run) else { return };
+        let known = live.known_output((rank, stream), (offset, data.len()));
+        let data = data.split_off(known);
+        if !data.is_empty() {
+            let offset = offset.saturating_add(known as u64);
+            let reply = Reply::Output { job, run, rank, stream, offset, data };
+            self.effects.durable.push(Durable::Notify(job, Notice::Output(reply)));
+        }
     }
 }
 

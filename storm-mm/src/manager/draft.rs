@@ -43,6 +43,7 @@ pub struct Launch {
     pub announcer: NodeId,
     pub node_list: String,
     pub buffered: bool,
+    pub hold_output: bool,
 }
 
 /// A [`ResumedJob`] without the active row. The fields are described there.
@@ -112,6 +113,7 @@ impl Launch {
             announcer,
             node_list,
             buffered,
+            hold_output,
         } = self.clone();
         LaunchJob {
             job,
@@ -127,6 +129,7 @@ impl Launch {
             announcer,
             node_list,
             buffered,
+            hold_output,
         }
     }
 }

@@ -160,5 +160,5 @@ pub enum Notice {
     /// wait for the job ([`Core::await_ends`](super::Core::await_ends)).
     Over(Option<Box<JobView>>),
     /// Output, to be delivered in order with flow control.
-    Output(Rank, storm_rm::message::Stream, u64, bytes::Bytes),
+    Output(Reply),
 }

@@ -3,7 +3,7 @@
 use super::away::Going;
 use super::live::{Awaiting, LiveJob};
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, Notice};
+use super::{Core, Durable};
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
@@ -172,14 +172,8 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
-            Report::Output { job, rank, stream, offset, mut data } => {
-                let known = self.known_output(job, (rank, stream), (offset, data.len()));
-                let data = data.split_off(known);
-                if !data.is_empty() {
-                    let offset = offset.saturating_add(known as u64);
-                    let notice = Notice::Output(rank, stream, offset, data);
-                    self.effects.durable.push(Durable::Notify(job, notice));
-                }
+            Report::Output { job, incarnation, rank, stream, offset, data } => {
+                self.output((job, incarnation), (rank, stream), (offset, data));
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {

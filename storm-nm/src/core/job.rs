@@ -60,6 +60,8 @@ pub(super) struct LocalJob {
     pub(super) failure: Option<Report>,
     /// Whether to forget it as soon as it has ended.
     pub(super) released: bool,
+    /// Whether it has ended, and the Machine Manager hears of the end after the output.
+    pub(super) end_untold: bool,
     /// Whether a rank never executed.
     pub(super) launch_failed: bool,
     /// Whether a rank ended abnormally.
@@ -110,6 +112,7 @@ impl LocalJob {
             partition: task.launch.partition,
             failure: None,
             released: false,
+            end_untold: false,
             launch_failed: false,
             failed: false,
             reported: [false; 3],

@@ -108,10 +108,8 @@ impl NodeCore {
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
             actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
             job.tell_all(&self.config, actions);
-            if job.phase == JobPhase::Ended {
-                actions.push(job.announcement(&self.config));
-            }
-            actions.push(Action::HoldOutput { job: key, hold: resumed.hold_output });
+            job.end_untold = job.phase == JobPhase::Ended;
+            self.hold_output(key, resumed.hold_output, actions);
         }
         let unknown = self.jobs.iter().filter(|(_, job)| job.orphaned);
         let unknown: Vec<JobKey> = unknown.map(|(key, _)| *key).collect();
@@ -120,6 +118,17 @@ impl NodeCore {
             self.supersede(key, actions);
         }
         self.reschedule(None, None, actions);
+    }
+
+    /// Holds the output of a job, or passes it on. The end of a resumed job follows its output: the
+    /// Machine Manager takes no output after the end.
+    pub(super) fn hold_output(&mut self, key: JobKey, hold: bool, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        let hold = hold && (!job.doomed || job.phase == JobPhase::Ended);
+        actions.push(Action::HoldOutput { job: key, hold });
+        if !hold && std::mem::take(&mut job.end_untold) {
+            actions.push(job.announcement(&self.config));
+        }
     }
 
     /// Forgets slices that were ordered before the Machine Manager knew of this life of the node.

@@ -91,6 +91,7 @@ pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> Laun
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
         buffered: false,
+        hold_output: false,
     }
 }
 

@@ -191,8 +191,8 @@ impl Follower {
             Reply::Error { error } if line.id == self.what.request || line.id == 0 => {
                 Err(error.into())
             }
-            Reply::Output { rank, stream, offset, data, .. } => {
-                let data = self.shown.fresh(rank, stream, offset, data);
+            Reply::Output { run, rank, stream, offset, data, .. } => {
+                let data = self.shown.fresh(run, (rank, stream), offset, data);
                 self.without_pmix.look(stream, &data);
                 self.terminal.write(rank, stream, &data).await;
                 self.look_at_reader().await?;
@@ -209,7 +209,7 @@ impl Follower {
                 }
                 Ok(None)
             }
-            Reply::State { node_list, state, reason, .. } => {
+            Reply::State { node_list, state, run, reason, .. } => {
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
                     self.terminal.note(&format!("job {job} waits again: {why}")).await;
@@ -217,8 +217,7 @@ impl Follower {
                 self.note_suspension(state, reason).await;
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {
-                    // The job runs again from its beginning.
-                    self.shown = Shown::default();
+                    self.shown.waits(run);
                 }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());

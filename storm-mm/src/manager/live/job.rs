@@ -24,7 +24,8 @@ pub(in crate::manager) struct LiveJob {
     parts: Parts,
     steps: Steps,
     time: RunTime,
-    output: Output,
+    /// How much of each rank's output has come.
+    output: BTreeMap<(Rank, bool), u64>,
     ranks: Ranks,
     fences: PmiFences,
 }
@@ -40,15 +41,6 @@ struct Place {
     placement: Option<Placement>,
     /// The policy was told that the elements are free.
     released: bool,
-}
-
-/// What is known of a job's output.
-#[derive(Clone, Debug, Default)]
-struct Output {
-    /// Whether its nodes hold the output, since the client may come back.
-    hold: bool,
-    /// How much of each rank and stream has come.
-    seen: BTreeMap<(Rank, bool), u64>,
 }
 
 /// The reports of ranks.
@@ -79,8 +71,6 @@ pub(in crate::manager) struct Restored {
     /// Its elements, if its partition has room for it.
     pub(in crate::manager) placement: Option<Placement>,
     pub(in crate::manager) nodes: NodeSet,
-    /// Whether its nodes hold its output.
-    pub(in crate::manager) hold_output: bool,
     pub(in crate::manager) ran: Duration,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
@@ -98,7 +88,7 @@ impl LiveJob {
             parts: Parts::placed(nodes),
             steps: Steps::at(now, Launch::Staging),
             time: RunTime::default(),
-            output: Output::default(),
+            output: BTreeMap::new(),
             ranks: Ranks::default(),
             fences: PmiFences::default(),
         }
@@ -117,7 +107,7 @@ impl LiveJob {
             parts: Parts::restored(nodes),
             steps: Steps::at(now, Launch::Recovering),
             time,
-            output: Output { hold: restored.hold_output, seen: BTreeMap::new() },
+            output: BTreeMap::new(),
             ranks: Ranks::default(),
             fences: PmiFences::resumed(),
         }
@@ -196,10 +186,6 @@ impl LiveJob {
 
     pub(in crate::manager) fn all_unheard_are_away(&self) -> bool {
         self.parts.all_unheard_are_away()
-    }
-
-    pub(in crate::manager) fn holds_output(&self) -> bool {
-        self.output.hold
     }
 
     pub(in crate::manager) fn knows_input(&self, node: NodeId) -> bool {
@@ -393,11 +379,6 @@ impl LiveJob {
         self.parts.fenced(node);
     }
 
-    /// Its output is passed on from now on. Returns whether its nodes held it.
-    pub(in crate::manager) fn release_output(&mut self) -> bool {
-        std::mem::take(&mut self.output.hold)
-    }
-
     /// Output has come. Returns how many of these bytes had come before.
     pub(in crate::manager) fn known_output(
         &mut self,
@@ -405,7 +386,7 @@ impl LiveJob {
         (offset, len): (u64, usize),
     ) -> usize {
         let end = offset.saturating_add(len as u64);
-        let seen = self.output.seen.entry((rank, stream == Stream::Stderr)).or_insert(offset);
+        let seen = self.output.entry((rank, stream == Stream::Stderr)).or_insert(offset);
         let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
         *seen = end.max(*seen);
         known.min(len)
