@@ -142,10 +142,17 @@ fn replies_survive_their_line() {
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
-        Reply::Attached { job, state: JobState::Running, run },
+        Reply::Attached { job, state: JobState::Running, run, away: true },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
-        Reply::State { job, state: JobState::Running, run, reason: None, node_list: Some("n1".into()) },
+        Reply::State {
+            job,
+            state: JobState::Running,
+            run,
+            away: false,
+            reason: None,
+            node_list: Some("n1".into()),
+        },
         Reply::Ended { job, state: JobState::Timeout, exit_code: 1, reason: None, breakdown },
     ] {
         let line = ReplyLine { id: 1, reply };

@@ -130,6 +130,7 @@ impl Core {
             Phase::Pending | Phase::Ended(_) => return,
         }
         tracing::info!(%job, "all its nodes are back");
+        self.tell_back(job);
         // The former manager may have changed the policy and not told them.
         self.tell_rows(job);
         if let Some(partition) = self.live.get(job).map(LiveJob::partition) {
@@ -155,6 +156,7 @@ impl Core {
             return;
         }
         live.give_up(&missing, now + self.config.requeue_fence);
+        self.tell_given_up(job, &missing);
         let removed = self.nodes.not_configured(&missing);
         let cause = match removed.is_empty() {
             true => EndCause::NodeLost { node: self.nodes.fold(&missing) },

@@ -22,7 +22,7 @@ pub(crate) fn output(number: u8) -> Reply {
 }
 
 fn attached() -> Reply {
-    Reply::Attached { job: JOB, state: JobState::Running, run: JobIncarnation(1) }
+    Reply::Attached { job: JOB, state: JobState::Running, run: JobIncarnation(1), away: false }
 }
 
 pub(crate) fn ended() -> Reply {

@@ -13,7 +13,7 @@ use storm_rm::{
     JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId, Program, Rank, Row, RowSet,
 };
 
-const RANKS: u32 = 2;
+pub(crate) const RANKS: u32 = 2;
 
 /// A step of the test.
 #[derive(Clone, Debug)]

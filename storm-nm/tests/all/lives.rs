@@ -1,11 +1,13 @@
 //! Commands to an earlier life of a node are not obeyed in a later life.
 
-use crate::core_properties::{joined, key, launch};
+use crate::core_properties::{RANKS, joined, key, launch};
 use bytes::Bytes;
 use std::rc::Rc;
-use storm_nm::{Action, Event, NodeCore};
-use storm_rm::message::{Command, ResumedJob, Strobe};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
+use storm_nm::{Action, Event, HostEvent, NodeCore};
+use storm_rm::message::{
+    Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe,
+};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
 fn launch_of(job: u64, run: u32) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
@@ -60,6 +62,55 @@ fn nothing_is_believed_before_a_join_is_answered() {
     assert!(!tell(&mut core, launch_of(2, 3)).is_empty());
     let leaving = tell(&mut joined(4), Command::Shutdown);
     assert!(leaving.contains(&Action::Leave), "{leaving:?}");
+}
+
+/// Regression: a job that had ended was announced before the output that was kept for its client.
+/// The Machine Manager passes on no output after the end.
+#[test]
+fn the_end_of_a_job_follows_its_output() {
+    let mut core = joined(4);
+    tell(&mut core, launch_of(1, 1));
+    core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
+    for rank in (0..RANKS).map(Rank) {
+        core.handle(Event::Host(HostEvent::Launched { job: key(1, 1), rank }));
+        let status = ExitStatus::Code(0);
+        let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        core.handle(Event::Host(HostEvent::Exited { job: key(1, 1), exit }));
+    }
+    let announces = |actions: &[Action]| {
+        actions.iter().position(|action| matches!(action, Action::Announce { .. }))
+    };
+    let mut ended = Vec::new();
+    for rank in (0..RANKS).map(Rank) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            ended = core.handle(Event::StreamEnded { job: key(1, 1), rank, stream });
+        }
+    }
+    assert!(announces(&ended).is_some(), "{ended:?}");
+    for _ in 0..2 {
+        core.handle(Event::ManagerLost);
+        let resumed = tell(&mut core, answer(2, &[(1, 1)]));
+        assert!(resumed.contains(&Action::HoldOutput { job: key(1, 1), hold: true }));
+        assert_eq!(announces(&resumed), None, "{resumed:?}");
+    }
+    let released = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
+    assert_eq!(released[0], Action::HoldOutput { job: key(1, 1), hold: false });
+    assert_eq!((announces(&released), released.len()), (Some(1), 2), "{released:?}");
+    let again = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
+    assert_eq!(announces(&again), None, "it is announced once");
+}
+
+/// Regression: the ranks wrote before the client was back.
+#[test]
+fn a_launch_whose_client_is_not_back_holds_the_output_from_the_start() {
+    let mut core = joined(4);
+    let held = LaunchJob { hold_output: true, ..launch(1, 1, 1, 0) };
+    let launched = tell(&mut core, Command::LaunchJob(Rc::new(held)));
+    let hold = launched
+        .iter()
+        .position(|action| *action == Action::HoldOutput { job: key(1, 1), hold: true });
+    let prepare = launched.iter().position(|action| matches!(action, Action::Prepare(_)));
+    assert!(hold.is_some() && hold < prepare, "{launched:?}");
 }
 
 #[test]

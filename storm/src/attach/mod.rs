@@ -1,5 +1,6 @@
 //! Follows a job: shows its output, sends it our input, and cancels it on an interruption.
 
+mod away;
 mod input;
 mod labeller;
 mod queue_notes;
@@ -13,6 +14,7 @@ mod without_pmix;
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
 use crate::manager::Manager;
 use crate::outcome::Outcome;
+use away::AwayNotes;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
@@ -72,6 +74,7 @@ pub(crate) async fn follow(
         running: false,
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
+        away_notes: AwayNotes::default(),
         terminal: Terminal::new(what.form),
         shown: Shown::default(),
         without_pmix: WithoutPmix::default(),
@@ -112,6 +115,7 @@ struct Follower {
     /// Whether the user knows that the job is suspended.
     suspended: bool,
     queue_notes: QueueNotes,
+    away_notes: AwayNotes,
     terminal: Terminal,
     shown: Shown,
     without_pmix: WithoutPmix,
@@ -159,6 +163,7 @@ impl Follower {
                     self.requests.send(explain).await.map_err(|error| self.lose(error))?;
                     self.queue_notes.asked();
                 }
+                () = self.away_notes.due() => self.note_away().await,
                 () = self.terminal.overdue() => self.terminal.pass_on().await,
                 () = ready(()), if holds_output => {
                     self.terminal.flush().await;
@@ -198,8 +203,9 @@ impl Follower {
                 self.look_at_reader().await?;
                 Ok(None)
             }
-            Reply::Attached { state, .. } => {
+            Reply::Attached { state, away, .. } => {
                 self.running = state == JobState::Running;
+                self.nodes_are(away, None).await;
                 self.queue_notes.is(state);
                 Ok(None)
             }
@@ -209,7 +215,8 @@ impl Follower {
                 }
                 Ok(None)
             }
-            Reply::State { node_list, state, run, reason, .. } => {
+            Reply::State { node_list, state, run, away, reason, .. } => {
+                self.nodes_are(away, reason.as_deref()).await;
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
                     self.terminal.note(&format!("job {job} waits again: {why}")).await;
@@ -224,6 +231,7 @@ impl Follower {
                 Ok(None)
             }
             Reply::Ended { job, state, exit_code, reason, breakdown } => {
+                self.note_away().await;
                 let interrupted = self.interrupted.map(|interruption| interruption.status);
                 let node_list = self.node_list.take();
                 let without_pmix = self.without_pmix.was_said();
@@ -240,6 +248,21 @@ impl Follower {
             }
             // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
+        }
+    }
+
+    /// Takes note of whether nodes of the job are away, and why.
+    async fn nodes_are(&mut self, away: bool, why: Option<&str>) {
+        self.terminal.may_be_late(away);
+        if let Some(news) = self.away_notes.are(away, why, Instant::now().into()) {
+            self.terminal.note(&format!("job {}: {news}", self.what.job)).await;
+        }
+    }
+
+    /// Tells the user why output does not come, if there is a reason to tell.
+    async fn note_away(&mut self) {
+        if let Some(why) = self.away_notes.take() {
+            self.terminal.note(&format!("job {}: {why}", self.what.job)).await;
         }
     }
 
@@ -320,6 +343,9 @@ impl Follower {
     /// A failure for an error of the connection. Remembers if the connection is gone.
     fn lose(&mut self, error: ClientError) -> Failure {
         self.lost = matches!(error, ClientError::Closed | ClientError::Connection(_));
+        if self.lost {
+            self.terminal.may_be_late(true);
+        }
         error.into()
     }
 }
