@@ -10,7 +10,9 @@ use thiserror::Error;
 /// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a cluster. A flag
 /// that an earlier job left in the same slot must not be taken for this run's
 /// (`docs/decisions/0003-termination.md`). 0, the default, stands for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct JobIncarnation(pub u32);
 

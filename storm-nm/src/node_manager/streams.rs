@@ -158,8 +158,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let begins = offset;
             offset += data.len() as u64;
             let JobKey { job, incarnation } = key;
-            let report =
-                Report::Output { job, incarnation, rank, stream, offset: begins, data };
+            let report = Report::Output { job, incarnation, rank, stream, offset: begins, data };
             if let Some(report) = self.streams.held.keep(key, report) {
                 self.post(report, Urgency::AtOnce);
             }

@@ -4,9 +4,7 @@ use crate::core_properties::{RANKS, joined, key, launch};
 use bytes::Bytes;
 use std::rc::Rc;
 use storm_nm::{Action, Event, HostEvent, NodeCore};
-use storm_rm::message::{
-    Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe,
-};
+use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
 fn launch_of(job: u64, run: u32) -> Command {

@@ -8,11 +8,11 @@ use storm_primitives::NodeId;
 use storm_rm::message::{CutLaunch, ExitStatus, NodeInfo, NodeReturn, Report};
 use storm_rm::{JobId, JobIncarnation};
 
-const CUT: NodeId = NodeId(1);
+pub(super) const CUT: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
 
 /// The node reports that its part of the job is not whole, and the parts end.
-fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
+pub(super) fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
     let run = world.record(job).incarnation;
     tell_cut(world, job, cut);
     end_run(world, job, run);
@@ -34,7 +34,7 @@ fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
 }
 
 /// The node tells that its keeper keeps jobs.
-fn keeps_jobs(world: &mut World, node: NodeId) {
+pub(super) fn keeps_jobs(world: &mut World, node: NodeId) {
     let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
     let info = world.core.nodes.get(node).and_then(|entry| entry.info.clone());
     let info = NodeInfo { returns: Some(returns), ..info.expect("it has joined") };

@@ -35,8 +35,7 @@ async fn take_job(calls: &Receiver<Call>) -> Events {
     call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
     let state = JobState::Running;
     let node_list = Some("n1".to_owned());
-    let running =
-        Reply::State { job: JOB, state, run: RUN, away: false, reason: None, node_list };
+    let running = Reply::State { job: JOB, state, run: RUN, away: false, reason: None, node_list };
     call.replies.send(running).expect("it waits");
     Events { replies: call.replies, written: RefCell::default() }
 }
