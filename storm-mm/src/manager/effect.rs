@@ -6,7 +6,7 @@ use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
-use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
+use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId};
 
 /// The effects of an act of the core, for the driver to carry out, each list in its order.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 //!
 //! The modelled ranks themselves know where they stand, and how much input they have taken.
 
-use crate::{JobTask, PmiStep};
+use crate::{JobKey, JobTask, PmiStep};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -260,7 +260,6 @@ impl LiveJob {
     /// All its nodes are back, and none was told to launch it: its launch begins again.
     pub(in crate::manager) fn begin_again(&mut self, now: Instant) {
         self.steps.begin_again(now);
-        self.output.hold = false;
         self.time = RunTime::default();
     }
 
