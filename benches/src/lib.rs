@@ -1,6 +1,5 @@
-//! The common parts of the benchmarks: a cluster driven through the `storm` command as by a user,
-//! the physical floor of the machine, programs to launch, and the median and spread of
-//! measurements.
+//! The common parts of the benchmarks: a cluster driven by the `storm` command, the physical floor
+//! of the machine, programs to launch, and the median and spread of measurements.
 //!
 //! The benchmarks do not look inside the daemons. They measure only the output of commands, and
 //! logs that any user can ask for.

@@ -23,7 +23,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
     spec.input = if options & 2 != 0 { InputSpec::All } else { InputSpec::None };
     Command::LaunchJob(Rc::new(LaunchJob {
         job: JobId(u64::from(job)),
-        incarnation: JobIncarnation(u32::from(run)),
+        incarnation: JobIncarnation(u64::from(run)),
         slot: JobSlot(0),
         task: None,
         spec: Rc::new(spec),
@@ -97,7 +97,7 @@ fuzz_target!(|input: &[u8]| {
     let config = CoreConfig { node: NODE, name, hostname, pes: PES, only_uid: None };
     let mut core = NodeCore::new(config);
     // The node believes nothing before its join is answered.
-    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(0) };
+    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(0), clients: None };
     assert_eq!(core.handle(Event::Command(answer)), []);
     let mut unprepared = Vec::new();
     while let Some(event) = event(&mut script, &core, &mut unprepared) {

@@ -14,7 +14,7 @@ pub const NODES: u32 = 4;
 /// Processing elements of each.
 pub const PES: u32 = 2;
 /// The submitting user.
-pub const MM_USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+pub const MM_USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
 
 /// The manager of the cluster, under this policy.
 pub fn manager_config(sched: &str) -> CoreConfig {
@@ -43,6 +43,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         user_jobs_max: 64,
         service: Default::default(),
         admin_uids: Vec::new(),
+        clients: None,
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
     }
@@ -61,6 +62,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: MM_USER.uid, gid: MM_USER.gid },
         procs,
+        first: storm_rm::FirstStep::Program,
         nodes: None,
         resources: storm_rm::Resources::default(),
         partition: None,

@@ -4,8 +4,8 @@ use crate::InputError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The most nodes: far beyond the point at which the paper's curves cross (17 billion), and far
-/// below the numbers at which a float no longer tells two neighbours apart.
+/// The most nodes: far more than where the paper's curves cross (17 billion), and few enough for a
+/// float to distinguish neighbouring numbers.
 pub const MAX_NODES: u64 = 1 << 40;
 
 /// The number of nodes of a machine.

@@ -4,6 +4,7 @@ use crate::ServiceConfig;
 use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_rm::message::ClientsAddress;
 use storm_sched::{NodeSpec, PolicyParams, Registry};
 
 /// The cluster as configured.
@@ -51,6 +52,8 @@ pub struct CoreConfig {
     pub service: ServiceConfig,
     /// Users that may cancel other users' jobs and shut the cluster down.
     pub admin_uids: Vec<u32>,
+    /// Where users of other hosts connect, which nodes are told; `None` if they cannot.
+    pub clients: Option<ClientsAddress>,
     /// The wall-clock time of the backend clock's origin.
     pub origin: Timestamp,
     /// The login name of a user, where the host knows it.

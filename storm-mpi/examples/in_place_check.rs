@@ -128,7 +128,7 @@ fn unmapped() -> Result<(), Box<dyn std::error::Error>> {
     if process.rank() == last {
         let data = MmapMut::map_anon(1 << 20)?;
         let address = Address { to: Rank(0), context, tag: Tag(1) };
-        // SAFETY: none, on purpose: the memory goes away while it is lent, as in a C program that
+        // SAFETY: none, on purpose: the memory is freed while it is lent, as in a C program that
         // frees it too early. This process touches it once more, and ends there.
         let send =
             unsafe { process.start_send(address, SendMode::Standard, data.as_ptr(), data.len())? };

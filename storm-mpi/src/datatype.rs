@@ -34,9 +34,8 @@ pub enum ReduceOp {
     Max,
 }
 
-/// The lesser and the greater of two numbers. The bits of the result depend neither on the machine
-/// that computes it nor on the order of the operands, because a node and a rank that reduce must
-/// agree.
+/// The lesser and the greater of two numbers. The bits of the result do not depend on the machine
+/// or on the order of the operands, because a node and a rank must get the same result.
 ///
 /// For floats, a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
 /// `minimumNumber` and `maximumNumber` (section 9.6). The sign of a zero from [`f64::min`] is not

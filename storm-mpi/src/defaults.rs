@@ -1,5 +1,5 @@
 //! Variables that STORM set in a rank's environment because its user had not set them. A job that
-//! the rank submits must not treat them as the user's wish.
+//! the rank submits must not treat them as the user's setting.
 //!
 //! Each part of STORM that sets such a variable adds it to the variable named [`VARIABLE`]. A value
 //! that the rank has changed meanwhile counts as the rank's own.

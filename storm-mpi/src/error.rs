@@ -147,7 +147,7 @@ pub enum CommError {
     )]
     NoContext,
     /// A wait could never end: this process is the only one of the job.
-    #[error("the job's only process waits for a message that nobody can send")]
+    #[error("the job's only process waits for a message that no process can send")]
     Deadlock,
     /// The job's communication is over, for the reason that its node gives. Only under buffered
     /// coscheduling.

@@ -46,11 +46,10 @@ struct Place {
     /// Start of the present wait, in nanoseconds of CLOCK_MONOTONIC; 0 while the rank does not
     /// wait.
     waits_since_ns: AtomicU64,
-    /// The [`Way`] in which the Node Manager wishes the rank to wait.
+    /// The [`Way`] in which the rank waits, as set by the Node Manager.
     way: AtomicU32,
 }
 
-/// Offset of [`Place::way`] in a place.
 const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);

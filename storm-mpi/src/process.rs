@@ -50,8 +50,8 @@ impl Process {
         Self::opened(None)
     }
 
-    /// Joins the job for several threads. Each thread goes [inside](Threads::enter) before it uses
-    /// the process in any way. While a thread waits, others enter.
+    /// Joins the job for several threads. Each thread [enters](Threads::enter) before it uses the
+    /// process in any way. While a thread waits, others enter.
     ///
     /// # Errors
     /// [`InitError`].

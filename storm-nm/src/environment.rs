@@ -1,13 +1,17 @@
 //! The variables that STORM adds to the environment of a rank.
 
 use crate::JobTask;
+use crate::script_environment::{LOCAL_LAUNCHERS, SCRIPTS_OWN, script_variables};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use std::path::Path;
 use storm_mpi::Thresholds;
 use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources};
+use storm_rm::{
+    ArrayExtent, Coscheduling, FirstStep, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources,
+};
 
 /// The names of a node: its id, name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +56,18 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
+/// The variables that name a job's own cluster: the manager's socket and the host of that socket, or
+/// the address of a manager on another host and the file of the user's key.
+pub const CLUSTER_VARIABLES: [&str; 4] =
+    [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
+const SOCKET_VARIABLE: &str = "STORM_SOCKET";
+/// In a job's environment: the client, not the user, has set the [`CLUSTER_VARIABLES`], so a node
+/// may name a nearer way to the same cluster. Ranks do not get it.
+pub const CLUSTER_GIVEN_VARIABLE: &str = "STORM_CLUSTER_GIVEN";
+
 /// Variables that only Node Managers set. In a job's environment they come from another job that
 /// submitted this one, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
-const NODES_OWN: [&str; 7] = [
+const NODES_OWN: [&str; 8] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
     "STORM_MPI_LOCAL_US",
@@ -62,6 +75,7 @@ const NODES_OWN: [&str; 7] = [
     storm_mpi::RDMA_DEVICE_VARIABLE,
     MPI_TYPE_VARIABLE,
     MPI_SPACE_VARIABLE,
+    CLUSTER_GIVEN_VARIABLE,
 ];
 
 /// The job's environment without variables that the submitter may not set.
@@ -70,6 +84,20 @@ pub(crate) fn submitted_environment(
 ) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
     let all = spec.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
+}
+
+/// The environment that ranks of the job share on a node whose `relay` is the socket to the manager.
+/// The relay replaces the variables that the client gave, not those that the user chose.
+pub(crate) fn environment_of_job<'a>(
+    spec: &'a JobSpec,
+    relay: Option<&'a Path>,
+) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone {
+    let is_given = spec.env.iter().any(|(name, _)| name.as_os_str() == CLUSTER_GIVEN_VARIABLE);
+    let relay = relay.filter(|_| is_given);
+    let is_of_cluster = |name: &OsStr| CLUSTER_VARIABLES.iter().any(|known| name == *known);
+    submitted_environment(spec)
+        .filter(move |(name, _)| relay.is_none() || !is_of_cluster(name))
+        .chain(relay.map(|socket| (OsStr::new(SOCKET_VARIABLE), socket.as_os_str())))
 }
 
 /// Variables that describe a rank. They are always set anew: a submitter's variables of these names
@@ -116,9 +144,8 @@ pub fn environment_to_submit(
         return own;
     }
     let given = value_of(defaults::VARIABLE).map(|text| Defaults::parse(text)).unwrap_or_default();
-    own.retain(|(name, value)| {
-        !RANKS_OWN.iter().any(|known| name == known) && !given.contain(name, value)
-    });
+    let is_own = |name: &OsStr| RANKS_OWN.iter().chain(&SCRIPTS_OWN).any(|known| name == *known);
+    own.retain(|(name, value)| !is_own(name) && !given.contain(name, value));
     own
 }
 
@@ -162,9 +189,20 @@ pub fn rank_environment(
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
-    let size = u64::from(launch.spec.procs);
+    let size = u64::from(launch.spec.ranks());
     let rank_number = u64::from(rank.0);
     let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
+    let mpi = [
+        ("PMI_RANK", number(rank_number)),
+        ("PMI_SIZE", number(size)),
+        // Hydra's names, which MPICH and Intel MPI look for.
+        ("MPI_LOCALRANKID", number(local_rank)),
+        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
+    ];
+    let of_first = match launch.spec.first {
+        FirstStep::Program => mpi.into(),
+        FirstStep::Script => script_variables(task, names),
+    };
     let variables = [
         ("STORM_JOB_ID", number(launch.job.0)),
         ("STORM_RANK", number(rank_number)),
@@ -175,18 +213,16 @@ pub fn rank_environment(
         ("STORM_NODELIST", OsString::from(&launch.node_list)),
         ("STORM_NODE_ADDR", OsString::from(&names.address)),
         ("STORM_JOB_DIR", job_directory.to_owned()),
-        ("PMI_RANK", number(rank_number)),
-        ("PMI_SIZE", number(size)),
-        // Hydra's names, which MPICH and Intel MPI look for.
-        ("MPI_LOCALRANKID", number(local_rank)),
-        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
     let resources = resource_variables(&launch.spec.resources);
     let shares = launch.coscheduling != Coscheduling::Strobed;
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
-    let yields = yields.chain(alone).map(|(name, value)| (name, OsString::from(value)));
+    let is_script = launch.spec.first == FirstStep::Script;
+    let local = LOCAL_LAUNCHERS.into_iter().filter(|_| is_script);
+    let yields =
+        yields.chain(alone).chain(local).map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
@@ -199,6 +235,7 @@ pub fn rank_environment(
     }
     let all = variables
         .into_iter()
+        .chain(of_first)
         .chain([transport])
         .chain(resources)
         .chain(array_variables(task))
@@ -249,7 +286,41 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
 /// all on it.
 pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
-        Ok(address) if address.is_loopback() => task.spec().procs,
+        Ok(address) if address.is_loopback() => task.spec().ranks(),
         Ok(_) | Err(_) => task.count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storm_rm::Program;
+
+    fn shared(variables: &[(&str, &str)], relay: Option<&str>) -> Vec<(String, String)> {
+        let env = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let plain = JobSpec::plain("true", Program::OnNodes("/bin/true".into()));
+        let spec = JobSpec { env, ..plain };
+        let text = |text: &OsStr| text.to_string_lossy().into_owned();
+        let relay = relay.map(Path::new);
+        environment_of_job(&spec, relay).map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn a_relay_replaces_the_way_to_the_cluster_that_the_client_gave() {
+        let given = [
+            ("HOME", "/h"),
+            ("STORM_SOCKET", "/m"),
+            ("STORM_SOCKET_HOST", "b head /m"),
+            ("STORM_MANAGER", "head:1"),
+            ("STORM_CLIENT_KEY", "/k"),
+            (CLUSTER_GIVEN_VARIABLE, "1"),
+        ];
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let (home, own) = (pair("HOME", "/h"), pair("STORM_SOCKET", "/own"));
+        assert_eq!(shared(&given, Some("/own")), [home.clone(), own]);
+        let kept = shared(&given, None);
+        assert_eq!(kept.len(), 5, "all but the mark: {kept:?}");
+        let chosen = shared(&given[..5], Some("/own"));
+        assert_eq!(chosen, kept, "the user's own choice stays");
     }
 }

@@ -14,7 +14,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{
-    CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
+    ClientsAddress, CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
@@ -34,6 +34,11 @@ pub trait Host: 'static {
 
     /// The node's present load.
     fn status(&self) -> NodeStatus;
+
+    /// Hears where users of other hosts reach the Machine Manager, at each join.
+    fn clients_connect_at(&self, clients: Option<ClientsAddress>) {
+        let _ = clients;
+    }
 
     /// Whether somebody on the host asks the node manager to end. When its link is closed, it then
     /// looks for no other.
@@ -62,11 +67,6 @@ pub trait Host: 'static {
     /// Remembers that the ranks of the job leave a PMI barrier with these pairs.
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
         let _ = (job, sequence, puts);
-    }
-
-    /// Counts the input of this rank from here on.
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        let _ = (job, rank);
     }
 
     /// Number of bytes of a stream that former node managers read.
@@ -200,6 +200,10 @@ pub trait Host: 'static {
     /// Gives a rank that asked over PMI the memory that it shares with the node manager. A modelled
     /// rank never asks.
     fn hand_over(&self, _job: JobKey, _rank: Rank, _segment: &NodeEnd) {}
+
+    /// Notes that the job ends with this node manager, which holds the messages of its ranks. A
+    /// modelled rank has none.
+    fn ends_with_manager(&self, _job: JobKey) {}
 
     /// The rings of a rank at its end of that memory's bell; several rings at once are one. A
     /// modelled rank never rings.

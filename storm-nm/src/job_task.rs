@@ -9,7 +9,7 @@ use storm_mpi::pmi::mapping::{Block, NodeIndex};
 use storm_mpi::pmi::node_server::NodeServerConfig;
 use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
-use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Rank};
+use storm_rm::{FirstStep, InputSpec, JobSpec, OsBytes, OutputSpec, Rank, RankMap};
 
 /// The ranks that a host is asked to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub struct JobTask {
 impl JobTask {
     /// The part of `node`; `None` if the job has no rank there.
     pub fn of_node(launch: Rc<LaunchJob>, node: NodeId) -> Option<JobTask> {
-        let own = launch.ranks.of_node(node)?;
+        let own = launch.step_ranks_of(node)?;
         let (first, count) = (own.first, own.count);
         // Ranks beyond the job's size, or beyond the largest rank, are invalid.
         let end = first.0.checked_add(count)?;
-        (end <= launch.spec.procs).then_some(JobTask { launch, first, count })
+        (end <= launch.spec.ranks()).then_some(JobTask { launch, first, count })
     }
 
     /// The job and its run.
@@ -45,6 +45,15 @@ impl JobTask {
     /// The ranks of this node, in order.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
         (self.first.0..self.first.0 + self.count).map(Rank)
+    }
+
+    /// The number of processes whose elements and memory the job has on this node.
+    pub fn room(&self) -> u32 {
+        let first = || self.launch.ranks.iter().next().map(|share| share.count);
+        match self.spec().first {
+            FirstStep::Program => self.count,
+            FirstStep::Script => first().unwrap_or(self.count),
+        }
     }
 
     /// Whether the output of the ranks goes to the attached client.
@@ -65,7 +74,7 @@ impl JobTask {
 
     /// Whether such a file is under this pattern.
     pub(crate) fn shares_file(&self, pattern: &OsBytes) -> bool {
-        names_file_of_ranks(pattern, self.spec().procs, self.count)
+        names_file_of_ranks(pattern, self.spec().ranks(), self.count)
     }
 
     /// Whether a rank of this node reads the input of the job.
@@ -84,7 +93,7 @@ impl JobTask {
         let launch = &self.launch;
         let mut blocks: Vec<Block> = Vec::new();
         let mut index = 0;
-        for run in launch.ranks.runs() {
+        for run in launch.step_ranks().collect::<RankMap>().runs() {
             match blocks.last_mut() {
                 Some(last) if last.ranks_per_node == run.count => last.nodes += run.nodes,
                 _ => blocks.push(Block {
@@ -101,8 +110,8 @@ impl JobTask {
         }
         NodeServerConfig {
             kvsname,
-            size: launch.spec.procs,
-            universe_size: launch.spec.procs,
+            size: launch.spec.ranks(),
+            universe_size: launch.spec.ranks(),
             appnum: 0,
             local_ranks: self.ranks().map(|rank| storm_mpi::Rank(rank.0)).collect(),
             process_mapping: ProcessMapping::new(blocks).to_string(),

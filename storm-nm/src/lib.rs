@@ -38,6 +38,7 @@ mod node_manager;
 mod outbox;
 mod output_pattern;
 mod reason;
+mod script_environment;
 mod slice_order;
 mod switch_log;
 mod task_set;
@@ -46,8 +47,8 @@ pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
 pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
-    MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, environment_to_submit,
-    implicit_waiting, rank_environment,
+    CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames,
+    boosted_waiting, environment_to_submit, implicit_waiting, rank_environment,
 };
 pub use host::{Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
 pub use job_key::JobKey;

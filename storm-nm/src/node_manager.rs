@@ -247,6 +247,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
                         self.handle(Event::Command(command.clone()));
                     }
                     command => {
+                        if let Command::Resume { clients, .. } = command {
+                            self.host.clients_connect_at(*clients);
+                        }
                         self.handle(Event::Command(command.clone()));
                         if is_answer(command) {
                             self.life.accepted();
@@ -322,10 +325,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 node.runtime.sleep(node.config.signal_grace).await;
                 node.handle(Event::SignalGraceOver { job });
             }),
-            Action::Destroy { job } => {
-                self.hold_output(job, false);
-                self.host.destroy(job);
-            }
+            Action::Destroy { job } => self.host.destroy(job),
             Action::HoldOutput { job, hold } => self.hold_output(job, hold),
             Action::End { job } => {
                 self.close_slices(job);
@@ -334,13 +334,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::Forget { job } => {
                 self.close_slices(job);
                 self.streams.inputs().forget(job);
-                self.hold_output(job, false);
+                self.streams.forget_output(job);
                 self.host.forget(job);
             }
             Action::Input { job, ranks, offset, data, eof } => {
                 self.input(job, &ranks, (offset, &data), eof);
             }
-            Action::CountInput { job, ranks, known } => self.count_input(job, &ranks, known),
+            Action::TellInput { job, ranks } => self.tell_input(job, &ranks),
             Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
             Action::RankGone { job, rank } => self.rank_gone(job, rank),

@@ -104,7 +104,7 @@ impl Process {
     /// has just ended may name another thread.
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
-    /// inside the group. The whole session then gets the nice value 19, or 0 again. With 19, it
+    /// inside the group. Then the session itself gets the nice value 19, or 0 again. With 19, it
     /// gets 15 of 1039 parts of a processor that it shares with a session of nice value 0.
     ///
     /// # Errors
@@ -305,7 +305,7 @@ fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()>
             Err(_) if !enabled => Ok(()),
             done => done,
         },
-        (false, true) => Err(io::Error::other("it is in a session of somebody else's")),
+        (false, true) => Err(io::Error::other("it is in the session of another process")),
         (false, false) => Ok(()),
     }
 }

@@ -101,7 +101,7 @@ pub(crate) enum Report {
     PadKeeper { pad: PadId, pid: ProcessId },
     /// A PL waits. The NM's end of its command socket is sent along.
     PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
-    /// A pad or one of its PLs could not be made; ask again with `Release`.
+    /// A pad or one of its PLs could not be made; `Release` requests it again.
     PadFailed { pad: PadId, step: PadStep, errno: Errno },
     /// A PL, or the application that it became, ended. `strays` is the usage so far of processes of
     /// the pad that belong to no PL.
@@ -135,10 +135,21 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A kept job. Its files are sent along. `ranks` messages about its ranks follow.
-    InheritedJob { job: KeptId, pad: PadId, given_back: bool, lease_over: bool, ranks: u32 },
+    /// A kept job. Its files are sent along, and `ranks` ranks follow. `is_short` says that others
+    /// are missing.
+    InheritedJob {
+        job: KeptId,
+        pad: PadId,
+        given_back: bool,
+        lease_over: bool,
+        is_short: bool,
+        ranks: u32,
+    },
     /// A rank of the last job. Its kept descriptors are sent along.
     InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
+    /// The keeper has no room for the descriptors of a part of this job, which does not outlive the
+    /// NM.
+    NotKept { job: KeptId },
 }
 
 /// The reason why a keeper gave up at its start.

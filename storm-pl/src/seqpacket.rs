@@ -133,8 +133,8 @@ impl Seqpacket {
             match recvmsg(&self.0, &mut parts, &mut control, wait.receive_flags()) {
                 Ok(message) => break message,
                 Err(Interruption::INTR) => {}
-                // A peer that died with unread data causes a reset, which is reported once, before
-                // the data that it sent. A keeper needs this data: it may leave jobs to be kept.
+                // A peer that died with unread data causes a reset. The reset is reported once,
+                // before the peer's data.
                 Err(Interruption::CONNRESET) => {}
                 Err(errno) => return Err(errno.into()),
             }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// The address of the arguments of this process, which processes forked from it share.
 static ARGUMENTS: OnceLock<Option<(usize, usize)>> = OnceLock::new();
-/// The most bytes of arguments; a larger area is left alone.
+/// The most bytes of arguments; a larger area is not changed.
 const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// Sets the title of this process. If the call fails, the process keeps its name.

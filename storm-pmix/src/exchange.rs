@@ -1,6 +1,6 @@
 //! The exchange of a blob from each node to all nodes, through the job's PMI key-value space. It
-//! takes several rounds, because the values of all nodes at one PMI barrier must fit in one report
-//! of a node and one heartbeat of the manager.
+//! takes several rounds, because the values of all nodes at a PMI barrier must fit in a node's
+//! report and in a heartbeat of the manager.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -44,7 +44,6 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// The portion for `nodes` nodes with heartbeats of `heartbeat_bytes` bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
         // Half of the heartbeat is used, because other data needs room too.
         let share = heartbeat_bytes / 2;

@@ -2,9 +2,10 @@
 //! and submitted programs. Only cargo-fuzz compiles them.
 
 use crate::client_environment::parameters;
-use crate::detect::needs;
+use crate::detect::linkage;
 use crate::exchange::{Exchange, ExchangeError, Portion};
 use crate::handover::understood;
+use crate::needs::needs;
 use crate::placement::Placement;
 
 /// Limit of rounds of an exchange.
@@ -12,7 +13,7 @@ const ROUNDS_MAX: usize = 64;
 
 /// Reads a submitted program.
 pub fn program(bytes: &[u8]) -> crate::Linkage {
-    needs(bytes).map(|needs| needs.linkage()).unwrap_or_default()
+    needs(bytes).map(|needs| linkage(&needs)).unwrap_or_default()
 }
 
 /// Reads a server's answer to a rank, and returns the number of its variables.

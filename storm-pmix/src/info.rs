@@ -20,7 +20,6 @@ pub(crate) enum InfoValue {
     Array(Vec<Info>),
 }
 
-/// One key and its value.
 pub(crate) fn info(key: &str, value: InfoValue) -> Info {
     let (kind, data) = match value {
         InfoValue::Bool(flag) => (BOOL, Data { flag }),

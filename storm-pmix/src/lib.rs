@@ -24,6 +24,7 @@ mod handover;
 mod info;
 mod libraries;
 mod library;
+mod needs;
 mod placement;
 mod rank;
 mod server;

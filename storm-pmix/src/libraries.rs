@@ -1,7 +1,7 @@
 //! Finds the MPI that a program loads through its libraries, by the rules of the loader (ld.so(8)).
 //! Packaged programs often need a library of their package, and only that library needs an MPI.
 
-use crate::detect::{Mpi, Needs};
+use crate::needs::{Mpi, Needs};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::env;
 use std::ffi::OsStr;

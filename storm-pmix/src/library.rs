@@ -56,7 +56,6 @@ impl Functions {
         Ok(functions)
     }
 
-    /// The name of a status.
     pub(crate) fn name_of(&self, status: Status) -> String {
         // SAFETY: the function takes any number, and returns a string of the library's or NULL.
         let name = unsafe { (self.error_string)(status) };

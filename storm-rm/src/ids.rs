@@ -14,7 +14,7 @@ use thiserror::Error;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct JobIncarnation(pub u32);
+pub struct JobIncarnation(pub u64);
 
 /// Index of a live job in the global arrays of flags; reused after the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

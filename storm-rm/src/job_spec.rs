@@ -4,7 +4,7 @@
 //! Node Managers carry it out. The specification says nothing about where the job runs; the
 //! placement does.
 
-use crate::{ContentHash, Environment, Needs, OsBytes, Resources};
+use crate::{ContentHash, Environment, FirstStep, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -15,8 +15,11 @@ pub struct JobSpec {
     pub name: String,
     /// The user as whom the job runs. The Machine Manager sets it from the peer's credentials.
     pub owner: Owner,
-    /// Number of processes (ranks), at least 1.
+    /// Number of processes that the job's place has room for, at least 1.
     pub procs: u32,
+    /// What runs in the place.
+    #[serde(default)]
+    pub first: FirstStep,
     /// Exactly this many nodes, when given.
     pub nodes: Option<u32>,
     /// The job's demands on its nodes besides elements.
@@ -63,6 +66,7 @@ impl JobSpec {
             name: name.to_owned(),
             owner: Owner { uid: 0, gid: 0 },
             procs: 1,
+            first: FirstStep::Program,
             nodes: None,
             resources: Resources::default(),
             partition: None,
@@ -80,6 +84,14 @@ impl JobSpec {
             requeue: false,
             bind: Binding::None,
             needs: Needs::default(),
+        }
+    }
+
+    /// Number of processes (ranks) that the job itself starts.
+    pub fn ranks(&self) -> u32 {
+        match self.first {
+            FirstStep::Program => self.procs,
+            FirstStep::Script => 1,
         }
     }
 }

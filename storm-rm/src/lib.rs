@@ -17,6 +17,7 @@
 //! This crate opens no socket or file, starts no process, does not decide what runs where, and does
 //! not know the wall clock.
 
+mod clients_address;
 mod content_sum;
 mod environment;
 mod exit_status;
@@ -36,6 +37,7 @@ mod process_class;
 mod rank_map;
 pub mod remote_queue;
 mod resources;
+mod step;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
@@ -54,5 +56,6 @@ pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
+pub use step::FirstStep;
 pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

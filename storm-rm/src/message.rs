@@ -3,6 +3,7 @@
 //! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard. Every variant has
 //! a row in `docs/protocol.md`.
 
+pub use crate::clients_address::ClientsAddress;
 pub use crate::exit_status::ExitStatus;
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 use crate::{
@@ -118,6 +119,9 @@ pub enum Command {
         jobs: Vec<ResumedJob>,
         /// The next run of a job has this number or a higher one.
         next_run: JobIncarnation,
+        /// Where users of the node's host reach the manager; `None` if it lets in no users of other
+        /// hosts.
+        clients: Option<ClientsAddress>,
     },
     /// The other answer to [`Report::Joined`]: the configuration has more processing elements than
     /// the node offers, so the node leaves.
@@ -146,9 +150,6 @@ pub struct ResumedJob {
     pub coscheduling: Coscheduling,
     /// Whether to hold its output, since its client may come back.
     pub hold_output: bool,
-    /// Whether this Machine Manager knows how much input the node was sent, and wants to know how
-    /// much its ranks have taken. If not, both count from zero.
-    pub input_known: bool,
 }
 
 /// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).
@@ -182,7 +183,8 @@ pub struct LaunchJob {
     pub task: Option<ArrayTask>,
     /// The specification of the job.
     pub spec: Rc<JobSpec>,
-    /// The ranks of every node.
+    /// The processes for which every node has room. [`step_ranks`](Self::step_ranks) are those that
+    /// start.
     pub ranks: RankMap,
     /// The partition whose strobes schedule the job.
     pub partition: PartitionId,
@@ -435,6 +437,14 @@ pub enum Report {
         bytes: Bytes,
         /// No piece follows.
         last: bool,
+    },
+    /// A rank of the node has asked for the memory by which the node moves its messages in slices.
+    /// From now on the job ends with its Node Managers. Sent once per node.
+    InSlices {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
     },
 }
 

@@ -68,7 +68,7 @@ pub fn announce_termination<P: Primitives>(
     let urgent = part.announcer || part.failed;
     outbox.post(report(), if urgent { Urgency::AtOnce } else { Urgency::WhenConvenient });
     if let Some(flag) = plan.terminated(part.slot) {
-        primitives.memory().store(flag, u64::from(part.incarnation.0));
+        primitives.memory().store(flag, part.incarnation.0);
     }
     true
 }

@@ -13,7 +13,7 @@ pub(crate) struct Guests {
     /// The columns of guests: by first column, the end and the job.
     columns: BTreeMap<u32, (u32, JobId)>,
     jobs: BTreeSet<JobId>,
-    /// The job that had its turn last: the next turn goes to the job after it.
+    /// The job that had its turn last: the job after it has the next turn.
     turn: JobId,
     settled: bool,
     /// The jobs whose columns are idle in the row, by id. `None` while they are not known.

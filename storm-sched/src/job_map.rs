@@ -9,7 +9,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::JobId;
 
-/// A map from jobs.
 pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobIdHasher>>;
 
 /// 2^64 divided by the golden ratio, which moves neighbours far apart (Knuth, The Art of Computer

@@ -161,6 +161,12 @@ impl JobRequest {
         Self { reservation: Some(reservation), ..self }
     }
 
+    /// The assumed run time of the job: the user's limit, or else the default. It is at least a
+    /// nanosecond, so that no job ends when it starts.
+    pub(crate) fn estimate(&self, default: Duration) -> Duration {
+        self.time_limit.unwrap_or(default).max(Duration::from_nanos(1))
+    }
+
     /// The PEs that the job's processes run on: the least that the job is charged for.
     #[must_use]
     pub fn pes(&self) -> u32 {

@@ -17,8 +17,8 @@ use crate::memory_account::{HeldMemory, MemoryAccount};
 use crate::row_order::RowOrder;
 use crate::shape::Shape;
 use crate::{
-    ColumnSet, JobId, JobRequest, Machine, MatrixRow, MplLimit, NodeIndex, NodeState, Placement,
-    Row,
+    ColumnSet, Fit, JobId, JobRequest, Machine, MatrixRow, MplLimit, NodeIndex, NodeState,
+    Placement, Row,
 };
 
 mod alternates;
@@ -32,24 +32,6 @@ mod unify;
 pub use alternates::{MAX_EXAMINED, RowChange};
 pub use check::InvariantViolation;
 pub use repack::Move;
-
-/// The choice of columns inside a row for a job that names no node count. A job that names a node
-/// count gets the first nodes with room instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
-    /// One aligned buddy block, rounded up to a power of two.
-    Block,
-    /// A union of buddy blocks, largest first: the fallback of [`crate::BuddyTree`] for holes and
-    /// odd sizes.
-    Pieces,
-    /// One column per process, out of one block if possible. Space sharing uses it, because
-    /// rounding up would only waste columns there.
-    Exact,
-    /// One column per process: the lowest free ones.
-    Left,
-    /// One column per process: the highest free ones.
-    Right,
-}
 
 /// The reason why a job that already runs could not get its columns back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -211,16 +193,16 @@ impl Matrix {
     #[must_use]
     pub fn vacant_row(&self) -> Option<Row> {
         let vacant = (0..self.limit.get()).map(Row);
-        // Live rows ascend. The first row that differs from its index marks a gap.
+        // Live rows ascend. The first number that differs from its index marks a gap.
         vacant
             .zip(self.live.rows().map(Some).chain(std::iter::repeat(None)))
             .find(|(number, live)| *live != Some(*number))
             .map(|(number, _)| number)
     }
 
-    /// Places a job in a row, and opens the row if it is not live. Returns `None` and changes
-    /// nothing if the job does not fit there, asks for nothing, or is in the matrix already, or if
-    /// the row's number is not below the limit.
+    /// Places a job in a row, and opens the row if it is not live. Returns `None` without a change
+    /// if the job does not fit, asks for nothing, or is in the matrix already, or if the row's
+    /// number is not below the limit.
     pub fn place(&mut self, request: &JobRequest, number: Row, fit: Fit) -> Option<Placement> {
         if request.pes() == 0 || self.contains(request.id) {
             return None;

@@ -14,11 +14,10 @@ use fixedbitset::FixedBitSet;
 
 use crate::buddy_tree::Side;
 use crate::guests::Guests;
-use crate::matrix::Fit;
 use crate::memory_account::MemoryAccount;
 use crate::shape::{Dealing, NodeRoom, Shape};
 use crate::{
-    BuddyTree, ColumnSet, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Row, Shortfall,
+    BuddyTree, ColumnSet, Fit, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Row, Shortfall,
 };
 
 /// A row with its columns.

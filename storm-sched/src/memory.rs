@@ -33,7 +33,7 @@ impl NodeMemory {
     }
 }
 
-/// A size in bytes as people write it, in the largest unit that divides it: `64 GiB`, `1536 MiB`.
+/// A size in bytes as users write it, in the largest unit that divides it: `64 GiB`, `1536 MiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemorySize(pub u64);
 

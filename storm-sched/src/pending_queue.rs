@@ -6,6 +6,7 @@
 //! is not over are also in a queue of their own.
 
 mod gap;
+mod order;
 mod orders;
 mod search_tree;
 
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) use gap::Gap;
+pub use order::Order;
 
 use gap::Demand;
 use orders::Orders;
@@ -21,7 +23,6 @@ use search_tree::SearchTree;
 
 use crate::job_map::JobMap;
 use crate::reservation::{Pool, ReservationId};
-use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times as many as large sites let into their queues.
@@ -223,7 +224,7 @@ impl PendingQueue {
         let place = self.places.remove(&job)?;
         let request = self.waiting.remove(&place)?;
         self.may_preempt -= usize::from(request.may_preempt());
-        let estimate = estimate(&request, self.default_estimate);
+        let estimate = request.estimate(self.default_estimate);
         if let Some(order) = &mut self.shortest_first {
             order.remove(&(estimate, place));
         }
@@ -244,7 +245,7 @@ impl PendingQueue {
     }
 
     fn insert(&mut self, place: Place, request: JobRequest) {
-        let estimate = estimate(&request, self.default_estimate);
+        let estimate = request.estimate(self.default_estimate);
         let mut demand = Demand::new(request.pes(), estimate);
         if let Some(orders) = request.reservation.and_then(|id| self.apart.get_mut(&id)) {
             orders.insert(place, estimate, demand);

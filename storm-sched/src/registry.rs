@@ -121,8 +121,8 @@ impl Registry {
         self.policies.iter().map(|(name, _)| *name)
     }
 
-    /// The names for people, with commas between them. The second names of a policy stand behind
-    /// its name, in parentheses.
+    /// The names for users, with commas between them. The second names of a policy are behind its
+    /// name, in parentheses.
     #[must_use]
     pub fn listing(&self) -> String {
         let listed = |name: &'static str| {

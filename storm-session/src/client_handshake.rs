@@ -1,12 +1,15 @@
-//! The handshake between a user's client and the Machine Manager. The user holds a client key; the
-//! manager derives the key from the cluster key and the contents of the opening. An opening has 136
-//! bytes and contains the user's name in the clear. Everything after the handshake is encrypted.
+//! The handshake between a user's client and the Machine Manager. The user holds a client key, or a
+//! login host speaks for the user with its door key. The manager derives either from the cluster key
+//! and the contents of the opening. An opening has 136 bytes, with the name of the user in the
+//! clear. Everything after the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
 use crate::cluster_key::{ID_BYTES, KeyId};
+use crate::door_key::DoorKey;
 use crate::handshake::{
     self, Failed, OTHER_KEY, OTHER_VERSION, Protocol, WRONG, answer, hear, open,
 };
+use crate::key_text::Secret;
 use crate::record::Sealed;
 use crate::sealed_stream::SealedStream;
 use crate::socket;
@@ -16,16 +19,41 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// The magic differs from the daemons', so that the two protocols cannot be confused.
-const PROTOCOL: Protocol = Protocol { magic: *b"\xffSTORMC", version: 1 };
+/// The protocols by the first bytes, which differ from the daemons': none can be taken for another.
+const PROTOCOLS: [Protocol; 2] = [
+    Protocol { magic: *b"\xffSTORMC", version: 1 },
+    Protocol { magic: *b"\xffSTORMD", version: 1 },
+];
+/// The index of client keys.
+const KEY: usize = 0;
+/// The index of door keys.
+const DOOR: usize = 1;
 
-/// A user that has proved to hold a client key.
+/// A user that has proved to hold a client key, or for whom a login host vouches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteUser {
     /// The user's name.
     pub name: UserName,
+    /// By which key.
+    pub via: Via,
+}
+
+/// The key by which a user came, with its serial number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A key of the user's own.
+    Key(ClientSerial),
+    /// The key of a login host, which says who the user is.
+    Door(ClientSerial),
+}
+
+impl Via {
     /// The serial number of the key.
-    pub serial: ClientSerial,
+    pub fn serial(self) -> ClientSerial {
+        match self {
+            Via::Key(serial) | Via::Door(serial) => serial,
+        }
+    }
 }
 
 /// Why a client and a manager have no session.
@@ -116,26 +144,49 @@ pub async fn connect_client(
     address: &str,
     key: &ClientKey,
 ) -> Result<SealedStream, ClientSessionError> {
+    connect(address, KEY, (&key.name(), key.secret()), (key.user(), key.cluster())).await
+}
+
+/// Connects to a manager's address for clients, `HOST:PORT`, as a user for whom the holder of a door
+/// key vouches. Waits as long as the network does.
+///
+/// # Errors
+/// [`ClientSessionError`].
+pub async fn connect_by_door(
+    address: &str,
+    key: &DoorKey,
+    user: &UserName,
+) -> Result<SealedStream, ClientSessionError> {
+    let (name, secret) = (key.name_of(user), key.secret_of(user));
+    connect(address, DOOR, (&name, &secret), (user, key.cluster())).await
+}
+
+async fn connect(
+    address: &str,
+    kind: usize,
+    (name, secret): (&[u8; NAME_BYTES], &Secret),
+    (user, cluster): (&UserName, KeyId),
+) -> Result<SealedStream, ClientSessionError> {
     let mut tcp = TcpStream::connect(address).await?;
     socket::configure(&tcp)?;
-    let name = key.name();
-    let error = match open(&mut tcp, &PROTOCOL, &name, key.secret(), &prologue(&name)).await {
+    let protocol = &PROTOCOLS[kind];
+    let error = match open(&mut tcp, protocol, name, secret, &prologue(kind, name)).await {
         Ok(noise) => return Ok(SealedStream::new(tcp, Sealed::new(noise))),
         Err(error) => error,
     };
-    let unproven = ClientSessionError::UnprovenManager { cluster: key.cluster() };
+    let unproven = ClientSessionError::UnprovenManager { cluster };
     Err(match error {
         Failed::Io(error) => ClientSessionError::Io(error),
         Failed::Closed => ClientSessionError::Closed,
         Failed::Refused(OTHER_KEY, detail) => {
             let mut theirs = [0; ID_BYTES];
             theirs.copy_from_slice(&detail[..ID_BYTES]);
-            ClientSessionError::RefusedKey { theirs: KeyId(theirs), ours: key.cluster() }
+            ClientSessionError::RefusedKey { theirs: KeyId(theirs), ours: cluster }
         }
         Failed::Refused(OTHER_VERSION, detail) => {
-            ClientSessionError::Version { theirs: detail[0], ours: PROTOCOL.version }
+            ClientSessionError::Version { theirs: detail[0], ours: protocol.version }
         }
-        Failed::Refused(WRONG, _) => ClientSessionError::RefusedUser { user: key.user().clone() },
+        Failed::Refused(WRONG, _) => ClientSessionError::RefusedUser { user: user.clone() },
         Failed::Refused(..) | Failed::Unproven | Failed::Foreign | Failed::Version(_) => unproven,
     })
 }
@@ -160,11 +211,13 @@ pub(crate) async fn accept_client_over(
     trust: &Trust,
 ) -> Result<(RemoteUser, Sealed), ClientSessionError> {
     let ours = trust.key().id();
-    let heard = hear::<NAME_BYTES, _>(stream, &PROTOCOL).await;
-    let opening = heard.map_err(|failed| match failed {
+    let heard = hear::<NAME_BYTES, _>(stream, &PROTOCOLS).await;
+    let (kind, opening) = heard.map_err(|failed| match failed {
         Failed::Io(error) => ClientSessionError::Io(error),
         Failed::Closed => ClientSessionError::Closed,
-        Failed::Version(theirs) => ClientSessionError::Version { theirs, ours: PROTOCOL.version },
+        Failed::Version(theirs) => {
+            ClientSessionError::Version { theirs, ours: PROTOCOLS[KEY].version }
+        }
         Failed::Foreign | Failed::Refused(..) | Failed::Unproven => ClientSessionError::NoKey,
     })?;
     let Some((shown, serial, user)) = read_name(&opening.name) else {
@@ -175,8 +228,14 @@ pub(crate) async fn accept_client_over(
         handshake::refuse(stream, OTHER_KEY, &ours.0).await?;
         return Err(ClientSessionError::OtherKey { user, theirs: shown, ours });
     };
-    let key = ClientKey::again(cluster, user.clone(), serial);
-    let noise = answer(stream, &opening, key.secret(), &prologue(&opening.name)).await;
+    let (via, secret) = match kind {
+        DOOR => (Via::Door(serial), DoorKey::again(cluster, serial).secret_of(&user)),
+        _ => {
+            let key = ClientKey::again(cluster, user.clone(), serial);
+            (Via::Key(serial), key.secret().clone())
+        }
+    };
+    let noise = answer(stream, &opening, &secret, &prologue(kind, &opening.name)).await;
     let noise = noise.map_err(|failed| match failed {
         Failed::Io(error) => ClientSessionError::Io(error),
         Failed::Closed => ClientSessionError::Closed,
@@ -184,11 +243,15 @@ pub(crate) async fn accept_client_over(
             ClientSessionError::UnprovenUser { user: user.clone() }
         }
     })?;
-    Ok((RemoteUser { name: user, serial }, Sealed::new(noise)))
+    Ok((RemoteUser { name: user, via }, Sealed::new(noise)))
 }
 
 /// The data that both ends must agree on, or the handshake fails. Addresses are not part of it,
 /// because a tunnel may lie between the ends.
-fn prologue(name: &[u8; NAME_BYTES]) -> Vec<u8> {
-    [b"storm client session, sealed, ".as_slice(), name].concat()
+fn prologue(kind: usize, name: &[u8; NAME_BYTES]) -> Vec<u8> {
+    let purpose: &[u8] = match kind {
+        DOOR => b"storm door session, sealed, ",
+        _ => b"storm client session, sealed, ",
+    };
+    [purpose, name].concat()
 }

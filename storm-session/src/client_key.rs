@@ -63,9 +63,7 @@ impl ClientKey {
     /// # Errors
     /// The system gives no random bytes.
     pub fn derive(cluster: &ClusterKey, user: UserName) -> io::Result<ClientKey> {
-        let mut serial = [0; SERIAL_BYTES];
-        getrandom::fill(&mut serial).map_err(io::Error::other)?;
-        Ok(ClientKey::again(cluster, user, ClientSerial(serial)))
+        Ok(ClientKey::again(cluster, user, ClientSerial::random()?))
     }
 
     /// Derives the key of `user` with an existing serial number.
@@ -104,16 +102,37 @@ impl ClientKey {
 
     /// The data that identify the key to the manager.
     pub(super) fn name(&self) -> [u8; NAME_BYTES] {
-        let mut name = [0; NAME_BYTES];
-        let (ids, user) = name.split_at_mut(ID_BYTES + SERIAL_BYTES);
-        ids[..ID_BYTES].copy_from_slice(&self.cluster.0);
-        ids[ID_BYTES..].copy_from_slice(&self.serial.0);
-        user[..self.user.0.len()].copy_from_slice(self.user.0.as_bytes());
-        name
+        written_name(self.cluster, self.serial, &self.user)
     }
 }
 
-/// Parses the data of [`ClientKey::name`]; `None` if they are not valid.
+impl ClientSerial {
+    pub(super) fn random() -> io::Result<ClientSerial> {
+        let mut serial = [0; SERIAL_BYTES];
+        getrandom::fill(&mut serial).map_err(io::Error::other)?;
+        Ok(ClientSerial(serial))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; SERIAL_BYTES] {
+        &self.0
+    }
+}
+
+/// The data that identify a user's session to the manager.
+pub(super) fn written_name(
+    cluster: KeyId,
+    serial: ClientSerial,
+    user: &UserName,
+) -> [u8; NAME_BYTES] {
+    let mut name = [0; NAME_BYTES];
+    let (ids, rest) = name.split_at_mut(ID_BYTES + SERIAL_BYTES);
+    ids[..ID_BYTES].copy_from_slice(&cluster.0);
+    ids[ID_BYTES..].copy_from_slice(&serial.0);
+    rest[..user.0.len()].copy_from_slice(user.0.as_bytes());
+    name
+}
+
+/// Parses the data of [`written_name`]; `None` if they are not valid.
 pub(super) fn read_name(name: &[u8; NAME_BYTES]) -> Option<(KeyId, ClientSerial, UserName)> {
     let (ids, user) = name.split_at(ID_BYTES + SERIAL_BYTES);
     let (id, serial) = ids.split_at(ID_BYTES);

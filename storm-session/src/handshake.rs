@@ -108,18 +108,20 @@ pub(crate) struct Opening<const NAME: usize> {
     message: [u8; NOISE_BYTES],
 }
 
-/// Reads the opening of a peer that has connected.
+/// Reads the opening of a peer that has connected, in one of these protocols, whose openings have
+/// the same length. Returns the opening with the index of its protocol.
 pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
-    protocol: &Protocol,
-) -> Result<Opening<NAME>, Failed> {
+    protocols: &[Protocol],
+) -> Result<(usize, Opening<NAME>), Failed> {
     let mut magic = [0; MAGIC_BYTES];
     let mut version = [0];
     stream.read_exact(&mut magic).await?;
     stream.read_exact(&mut version).await?;
-    if magic != protocol.magic {
+    let Some(index) = protocols.iter().position(|protocol| protocol.magic == magic) else {
         return Err(Failed::Foreign);
-    }
+    };
+    let protocol = &protocols[index];
     if version != [protocol.version] {
         refuse(stream, OTHER_VERSION, &[protocol.version]).await?;
         return Err(Failed::Version(version[0]));
@@ -127,7 +129,7 @@ pub(crate) async fn hear<const NAME: usize, S: AsyncRead + AsyncWrite + Unpin>(
     let mut opening = Opening { name: [0; NAME], message: [0; NOISE_BYTES] };
     stream.read_exact(&mut opening.name).await?;
     stream.read_exact(&mut opening.message).await?;
-    Ok(opening)
+    Ok((index, opening))
 }
 
 /// Answers an opening with the key that it names. Until this function has succeeded, nothing that

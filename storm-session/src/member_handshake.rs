@@ -65,7 +65,8 @@ pub(crate) async fn accept_over(
 ) -> Result<Option<Sealed>, SessionError> {
     let sealing = trust.sealing(local, peer);
     let ours = trust.key().id();
-    let opening = hear(stream, &PROTOCOL).await.map_err(|failed| failure(failed, ours))?;
+    let heard = hear(stream, &[PROTOCOL]).await;
+    let (_, opening) = heard.map_err(|failed| failure(failed, ours))?;
     let shown = KeyId(opening.name);
     let Some(key) = trust.find(shown) else {
         handshake::refuse(stream, OTHER_KEY, &ours.0).await?;

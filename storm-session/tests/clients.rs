@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 use storm_session::{
-    ClientKey, ClientSessionError, ClusterKey, RemoteUser, SealedStream, SessionError, Trust,
-    accept, accept_client, connect_client, initiate,
+    ClientKey, ClientSessionError, ClusterKey, DoorKey, RemoteUser, SealedStream, SessionError,
+    Trust, Via, accept, accept_client, connect_by_door, connect_client, initiate,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -121,7 +121,7 @@ fn a_client_key_is_valid_with_the_previous_cluster_key_too() {
             let key = key(cluster, "alice");
             let (manager, client) = meet(&trust, &key).await;
             let (user, _) = manager.expect("the right key");
-            assert_eq!((user.name.as_str(), user.serial), ("alice", key.serial()));
+            assert_eq!((user.name.as_str(), user.via), ("alice", Via::Key(key.serial())));
             client.expect("the right manager");
         }
     });
@@ -314,5 +314,53 @@ fn a_stream_that_is_cut_within_a_record_or_changed_is_an_error() {
             let kinds = [ErrorKind::UnexpectedEof, ErrorKind::InvalidData];
             assert!(kinds.contains(&read.kind()), "{read:?}");
         }
+    });
+}
+
+#[test]
+fn a_door_speaks_for_its_users_and_says_that_it_does() {
+    run(async {
+        let (ours, other) = (cluster(), cluster());
+        let trust = Trust::new(ours.clone());
+        let alice = "alice".parse().expect("a name");
+        let meet = async |door: &DoorKey| {
+            let (listener, address) = listen().await;
+            let (manager, client) =
+                tokio::join!(accepted(&listener, &trust), connect_by_door(&address, door, &alice));
+            (manager, client.map(drop))
+        };
+        let door = DoorKey::derive(&ours).expect("random bytes");
+        let (manager, client) = meet(&door).await;
+        let (user, _) = manager.expect("the right key");
+        assert_eq!((user.name.as_str(), user.via), ("alice", Via::Door(door.serial())));
+        client.expect("the right manager");
+        let foreign = DoorKey::derive(&other).expect("random bytes");
+        let (manager, client) = meet(&foreign).await;
+        assert!(matches!(manager, Err(ClientSessionError::OtherKey { .. })), "{manager:?}");
+        assert!(matches!(client, Err(ClientSessionError::RefusedKey { .. })), "{client:?}");
+    });
+}
+
+#[test]
+fn neither_kind_of_key_can_be_shown_as_the_other() {
+    run(async {
+        let cluster = cluster();
+        let trust = Trust::new(cluster.clone());
+        let (magic_at, kinds) = (6, [b'C', b'D']);
+        // The opening of each kind under the magic of the other.
+        let mut client = recorded(&trust, &key(&cluster, "alice")).await;
+        assert_eq!(client[magic_at], kinds[0]);
+        client[magic_at] = kinds[1];
+        let (manager, _) = say(&trust, &client[..OPENING_BYTES]).await;
+        assert!(matches!(manager, Err(ClientSessionError::UnprovenUser { .. })), "{manager:?}");
+        // A door key's secret as that of a client key of the same serial number.
+        let door = DoorKey::derive(&cluster).expect("random bytes");
+        let text = door.to_text();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [_, cluster_id, serial, secret] = words[..] else { panic!("four words") };
+        let posed = format!("storm-client-key-1 root {cluster_id} {serial} {secret}");
+        let (manager, client) = meet(&trust, &posed.parse().expect("a form")).await;
+        assert!(matches!(manager, Err(ClientSessionError::UnprovenUser { .. })), "{manager:?}");
+        assert!(matches!(client, Err(ClientSessionError::RefusedUser { .. })), "{client:?}");
     });
 }

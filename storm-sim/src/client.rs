@@ -8,7 +8,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Calls that may wait for the manager.
 pub(crate) const CALLS: usize = 64;
 /// The user who makes all requests, owns all simulated jobs and administers the machine.
-pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
 
 /// Sends requests to one incarnation of the Machine Manager.
 #[derive(Clone, Debug)]

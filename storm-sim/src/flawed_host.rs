@@ -60,10 +60,6 @@ impl Host for FlawedHost {
         self.inner.remember_fence(job, sequence, puts);
     }
 
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        self.inner.count_input_anew(job, rank);
-    }
-
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
         self.inner.output_offset(job, rank, stream)
     }

@@ -194,12 +194,10 @@ impl Record {
         self.facts.get()
     }
 
-    /// The times of a job.
     pub(crate) fn job(&self, job: JobId) -> Option<JobTimes> {
         self.state.borrow().jobs.get(&job).cloned()
     }
 
-    /// The times of all jobs.
     pub(crate) fn jobs(&self) -> BTreeMap<JobId, JobTimes> {
         self.state.borrow().jobs.clone()
     }

@@ -82,8 +82,7 @@ impl Watched {
         answer: &Result<bool, PrimitiveError>,
     ) {
         if *answer == Ok(true) && self.flags.contains(&caw.var.0) {
-            let incarnation = u32::try_from(caw.value).unwrap_or(u32::MAX);
-            self.record.note(Fact::Terminated(JobIncarnation(incarnation)));
+            self.record.note(Fact::Terminated(JobIncarnation(caw.value)));
         }
         let Some(before) = before else { return };
         let after = self.look(&caw.set, addr, value);

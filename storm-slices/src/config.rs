@@ -20,7 +20,7 @@ pub struct BcsConfig {
     pub collective_slots: u32,
     /// Bytes of a collective that go over a link in one slice.
     pub collective_bytes: u64,
-    /// Time that the strobe sender waits before it asks again whether a microphase is over.
+    /// Time that the strobe sender waits before it checks again whether a microphase is over.
     pub poll: Duration,
     /// Longest rest without slices, in case a notice of news was lost.
     pub rest: Duration,

@@ -33,7 +33,6 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// The causes, outermost first.
     pub(crate) causes: Vec<String>,
-    /// The hint.
     pub(crate) hint: Option<String>,
     /// The exit status.
     pub(crate) exit: u8,

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use storm_session::{ClientKey, ClusterKey, NotAKey};
+use storm_session::{ClientKey, ClusterKey, DoorKey, NotAKey};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -21,7 +21,6 @@ const OTHERS_BITS: u32 = 0o077;
 #[derive(Debug, Error)]
 #[error("the key file {} cannot be used", file.display())]
 pub(crate) struct KeyFileError {
-    /// The file.
     pub(crate) file: PathBuf,
     /// The problem.
     #[source]
@@ -68,6 +67,14 @@ impl Key for ClusterKey {
 impl Key for ClientKey {
     const COMMENT: &str =
         "# A user's key for a STORM cluster. Anybody who has it can act as that user there.\n";
+    fn text(&self) -> Zeroizing<String> {
+        self.to_text()
+    }
+}
+
+impl Key for DoorKey {
+    const COMMENT: &str = "# A login host's key for a STORM cluster. Anybody who has it can act as \
+                           every user but root there.\n";
     fn text(&self) -> Zeroizing<String> {
         self.to_text()
     }

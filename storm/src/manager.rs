@@ -36,7 +36,6 @@ impl Manager {
         }
     }
 
-    /// Connects to it.
     pub(crate) async fn connect(&self) -> Result<Client, ClientError> {
         match self {
             Manager::Socket(path) => Client::connect(path).await,

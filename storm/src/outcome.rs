@@ -6,7 +6,6 @@ use storm_rm::JobId;
 /// How a followed job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// The job.
     pub(crate) job: JobId,
     /// Its final state.
     pub(crate) state: JobState,

@@ -9,21 +9,23 @@ use crate::variables::{KEY_VARIABLE, MANAGER_VARIABLE, SOCKET_VARIABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use storm_nm::{CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES};
 use storm_rm::{Environment, OsBytes};
 
 /// The host of `STORM_SOCKET`: its boot id, its name and the socket, separated by spaces.
 const HOST_VARIABLE: &str = "STORM_SOCKET_HOST";
-/// All variables that tell a job about its cluster.
-const VARIABLES: [&str; 4] = [SOCKET_VARIABLE, HOST_VARIABLE, MANAGER_VARIABLE, KEY_VARIABLE];
 
-/// The environment of a job for this manager. Variables that the user exports by name stay.
+/// The environment of a job for this manager, with a mark for nodes that have a nearer way to it.
+/// Variables that the user exports by name stay, without the mark.
 pub(crate) fn with_own_cluster(
     environment: &Environment,
     export: Option<&ExportArgument>,
     manager: &Manager,
 ) -> Environment {
-    if export.is_some_and(|export| VARIABLES.iter().any(|name| export.names(OsStr::new(name)))) {
-        return environment.clone();
+    let is_chosen = |name: &&str| export.is_some_and(|export| export.names(OsStr::new(name)));
+    if CLUSTER_VARIABLES.iter().any(is_chosen) {
+        let is_mark = |name: &OsBytes| *name.as_os_str() == *CLUSTER_GIVEN_VARIABLE;
+        return environment.iter().filter(|(name, _)| !is_mark(name)).cloned().collect();
     }
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let own: Vec<(&str, OsString)> = match manager {
@@ -42,9 +44,13 @@ pub(crate) fn with_own_cluster(
             (KEY_VARIABLE, absolute(key_file).into_os_string()),
         ],
     };
-    let named = |name: &OsBytes| VARIABLES.iter().any(|known| *name.as_os_str() == **known);
+    let mark = (CLUSTER_GIVEN_VARIABLE, OsString::from("1"));
+    let known = CLUSTER_VARIABLES.iter().chain([&CLUSTER_GIVEN_VARIABLE]);
+    let named = |name: &OsBytes| known.clone().any(|known| *name.as_os_str() == **known);
     let others = environment.iter().filter(|(name, _)| !named(name)).cloned();
-    others.chain(own.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
+    others
+        .chain(own.into_iter().chain([mark]).map(|(name, value)| (name.into(), value.into())))
+        .collect()
 }
 
 /// The name of the host that `STORM_SOCKET` belongs to, if a job's environment names one and it is
@@ -73,7 +79,12 @@ mod tests {
 
     fn variables(manager: &Manager, export: Option<&str>) -> Vec<(String, String)> {
         let text = |bytes: &OsBytes| bytes.as_os_str().to_string_lossy().into_owned();
-        let mine = [("HOME", "/h"), ("STORM_SOCKET", "/other"), ("STORM_MANAGER", "other:1")];
+        let mine = [
+            ("HOME", "/h"),
+            ("STORM_SOCKET", "/other"),
+            ("STORM_MANAGER", "other:1"),
+            ("STORM_CLUSTER_GIVEN", "1"),
+        ];
         let mine: Environment =
             mine.map(|(name, to)| (name.into(), to.into())).into_iter().collect();
         let export = export.map(|text| ExportArgument::parse(text.into()).expect("an export"));
@@ -84,7 +95,8 @@ mod tests {
     #[test]
     fn a_job_is_told_of_its_own_cluster_and_no_other() {
         let told_of_socket = variables(&Manager::at(Path::new("/s")), Some("ALL"));
-        let [home, socket, host] = &told_of_socket[..] else { panic!("{told_of_socket:?}") };
+        let [home, socket, host, mark] = &told_of_socket[..] else { panic!("{told_of_socket:?}") };
+        assert_eq!((mark.0.as_str(), mark.1.as_str()), ("STORM_CLUSTER_GIVEN", "1"));
         assert_eq!((home.0.as_str(), socket.1.as_str()), ("HOME", "/s"));
         assert!(host.0 == "STORM_SOCKET_HOST" && host.1.ends_with(" /s"), "{host:?}");
         let chosen = variables(&Manager::at(Path::new("/s")), Some("ALL,STORM_SOCKET=/mine"));

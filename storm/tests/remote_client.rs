@@ -217,7 +217,12 @@ fn one_user_cannot_cancel_signal_read_or_feed_the_job_of_another() {
             ManagerRequest::Cancel { jobs: vec![id], signal: None, states: Vec::new() },
             ManagerRequest::Cancel { jobs: vec![id], signal: Some(9), states: Vec::new() },
             ManagerRequest::Attach { job: id },
-            ManagerRequest::Input { job: id, data: b"rm -rf /\n"[..].into(), eof: true },
+            ManagerRequest::Input {
+                job: id,
+                data: b"rm -rf /\n"[..].into(),
+                eof: true,
+                resent_from: None,
+            },
             ManagerRequest::Shutdown,
         ],
     );

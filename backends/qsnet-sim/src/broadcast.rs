@@ -1,8 +1,8 @@
 //! The time of a transfer on QsNet as a formula, with the same result as the packet-by-packet walk
 //! ([`PacketLevel`](crate::PacketLevel)).
 //!
-//! Every packet of a transfer goes the same way, and no packet waits for another transfer. The time
-//! between two packets is therefore constant: the denominator of Equation 3.
+//! Every packet of a transfer takes the same route, and no packet waits for another transfer. The
+//! time between two packets is therefore constant: the denominator of Equation 3.
 
 use crate::{Delivery, FatTree};
 

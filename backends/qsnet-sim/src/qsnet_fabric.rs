@@ -1,11 +1,11 @@
 //! QsNet as a fabric: hardware multicast and network conditionals, no software tree (paper,
 //! sections 3 and 4.4.2).
 //!
-//! Operations are ordered at the top of the fat tree: a multicast goes up to the top and down every
-//! branch. A transfer has its place in the order when its last packet is at the top. It reaches all
-//! nodes at one time, when the farthest node has it. A COMPARE-AND-WRITE is a network conditional,
-//! a question that the switches combine. The ways up, down, up and down take a quarter of its time
-//! each.
+//! Operations are ordered at the top of the fat tree: a multicast is sent up to the top and down
+//! every branch. A transfer has its place in the order when its last packet is at the top. All
+//! nodes get it at one time, that of the farthest node. A COMPARE-AND-WRITE is a network
+//! conditional, a question that the switches combine. The ways up, down, up and down take a quarter
+//! of its time each.
 //!
 //! A NIC sends one transfer after the other, so the transfers of one node share its bandwidth.
 //! `network_loader` models the other traffic.

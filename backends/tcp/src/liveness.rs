@@ -43,7 +43,6 @@ impl Patience {
 /// The result of a look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// The nodes to ping.
     pub(crate) ping: Vec<NodeId>,
     /// The nodes that have not answered in time.
     pub(crate) dead: NodeSet,

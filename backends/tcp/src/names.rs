@@ -41,7 +41,6 @@ impl NameTable {
         named.map_or_else(unnamed, |(name, _)| name.clone())
     }
 
-    /// The id of `name`.
     pub(crate) fn resolve(&mut self, name: &str) -> Result<NodeId, Refusal> {
         if let Some(id) = self.ids.get(name) {
             return Ok(*id);

@@ -1,5 +1,5 @@
-//! The notes of a lane: the immediate value of a write, the messages up a bulk lane, and the
-//! messages that a parent writes to a block in place of a frame.
+//! The notes of a lane. They are the immediate value of a write, the messages up a bulk lane, and
+//! the messages that a parent writes to a block in place of a frame.
 
 use crate::multicast::address::GroupAddress;
 use crate::ring::Credit;
@@ -155,7 +155,7 @@ impl Up {
 pub(crate) enum Announcement {
     /// The address of the cluster's group.
     Group(GroupAddress),
-    /// The next chunk has this number. Its payload goes to the group. Its header follows.
+    /// The next chunk has this number. Its payload is sent to the group. Its header follows.
     Chunk {
         /// The number.
         number: u64,

@@ -21,7 +21,6 @@ pub(crate) struct Offer {
     pub(crate) ring_bytes: u64,
     /// Number of the queue pair.
     pub(crate) number: u32,
-    /// Number of its first packet.
     pub(crate) first_packet: u32,
     /// Address of the port.
     pub(crate) gid: [u8; 16],

@@ -193,7 +193,7 @@ impl Poller {
         });
     }
 
-    /// Whether this member polls now: queues need no arming until it goes to sleep.
+    /// Whether this member polls now: queues need no arming until it begins to sleep.
     pub(crate) fn is_looking(&self) -> bool {
         self.shared.looking.get()
     }

@@ -1,6 +1,6 @@
 //! The time of a launch and its parts (paper, section 4.4.1): do-nothing programs of 0, 4 and 12 MB
 //! on 1 to 64 nodes of 4 processes. They are compared with the time that the machine itself needs
-//! to write as many copies and to spawn as many processes, and with `--peers` with Slurm and Hydra.
+//! for as many copies and processes. With `--peers`, they are compared with Slurm and Hydra.
 //! Everything runs on one host, so the results do not describe a network.
 
 use anyhow::Result;

@@ -1,5 +1,5 @@
-//! Resident memory of the daemons: of every Node Manager before the first job and after some, and
-//! of the Machine Manager with thousands of jobs in its queue.
+//! Resident memory of the daemons: every Node Manager before the first job and after some, and the
+//! Machine Manager with thousands of queued jobs.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -25,7 +25,6 @@ const LOOKS_MAX: u32 = 10;
 
 /// Launches of a program on all elements. The first launch sends the program to the nodes.
 const LAUNCHES: u32 = 3;
-/// The bytes.
 const PROGRAM_BYTES: usize = 12_000_000;
 
 /// Resident memory of the daemons.

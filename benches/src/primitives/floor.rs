@@ -3,7 +3,7 @@
 //!
 //! A short message is one WRITE. The other side finds it by polling memory, and answers. A longer
 //! message is a WRITE WITH IMMEDIATE. The other side finds its completion, and posts a receive
-//! request for the next. A chunk goes to one of a few places, and the answer grants the place
+//! request for the next. A chunk is written to one of a few places, and the answer grants the place
 //! again.
 //!
 //! There is no runtime, task, copy, ring, checksum or way to sleep. The calls are those of the

@@ -72,7 +72,7 @@ pub fn run(spin: Duration, sizes: &[u64], rounds: u32, chunks: u32) -> Result<Ve
         let mut other = OtherEnd::start(SPIN_VARIABLE, &spin.as_micros().to_string())?;
         let (mut from, mut to) = other.pipes()?;
         let lanes = connect(&*fabric, End::Parent, &mut from, &mut to)?;
-        lanes.express.read().await.context("the other end says nothing")?;
+        lanes.express.read().await.context("the other end is silent")?;
         writeln!(to, "{chunks}")?;
         let mut figures = vec![bandwidth(&*fabric, &lanes, chunks).await?];
         for bytes in sizes {

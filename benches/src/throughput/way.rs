@@ -47,7 +47,7 @@ pub struct Sample {
 }
 
 impl Way {
-    /// The name for people.
+    /// The name for the report.
     pub fn name(self) -> &'static str {
         match self {
             Way::OneByOne => "submitted one by one",

@@ -1,8 +1,8 @@
 //! Fitting the parameters of a cluster on one host to measured launches.
 //!
-//! The module measures nothing: samples come in, a profile with confidence intervals goes out. Each
-//! group of parameters is a linear model, fitted by least squares of *relative* errors. So 10 % of
-//! a launch on 2 nodes count as much as 10 % of a launch on 64.
+//! The module does not measure. Its input is samples, and its output is a profile with confidence
+//! intervals. Each group of parameters is a linear model, fitted by least squares of *relative*
+//! errors. So 10 % of a launch on 2 nodes count as much as 10 % of a launch on 64.
 
 mod error;
 mod least_squares;
@@ -23,7 +23,6 @@ const PROFILE_NAME: &str = "calibrated";
 const TRANSFER_TERMS: usize = 5;
 /// The number of terms of the execution.
 const EXEC_TERMS: usize = 3;
-/// The number of terms of a strobe.
 const STROBE_TERMS: usize = 2;
 
 /// The facts about the host and the settings that are not in the samples.

@@ -68,7 +68,6 @@ impl Question {
         self.chunk_bytes.map_or(profile.protocol.chunk_bytes.value, f64::from)
     }
 
-    /// All processes.
     pub(crate) fn processes(&self) -> f64 {
         self.nodes.as_f64() * f64::from(self.processes_per_node)
     }

@@ -56,7 +56,7 @@ pub(super) fn launch(
             Part { limit: Limit::Write, time_ms: first_times.write },
         ]);
     }
-    // LAUNCH-JOB goes down, the news that all execute comes up.
+    // LAUNCH-JOB is sent down, and the reports that all ranks execute are sent up.
     let messages_ms = network.sweep_us(nodes, fan_out) / 1e3 + conditional_ms;
     let spawn_ms = f64::from(question.processes_per_node) * host.spawn_us.value / 1e3;
     let start_ms = host.exec_ms.value + spawn_ms;

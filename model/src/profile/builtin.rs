@@ -1,4 +1,4 @@
-//! The profiles that come along.
+//! The built-in profiles.
 
 use super::{Profile, ProfileError};
 

@@ -26,4 +26,7 @@ pub struct Peer {
     pub gid: u32,
     /// Process id; 0 when it lies outside of our pid namespace or on another host.
     pub pid: i32,
+    /// A login host says who the user is. The peer is then no administrator, whoever the user is.
+    #[serde(default)]
+    pub by_door: bool,
 }

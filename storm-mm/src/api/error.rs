@@ -103,6 +103,8 @@ pub enum ErrorCode {
     QueueFull,
     /// The cluster is going down.
     ShuttingDown,
+    /// A node's relay cannot reach the manager. The connection ends, and a later one may succeed.
+    ManagerAway,
     /// The manager's core does not answer, or failed; its log says more.
     Internal,
     /// A code that this client does not know.

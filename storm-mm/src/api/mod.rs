@@ -59,7 +59,7 @@ pub use part::Part;
 pub use reply::{CancelOutcome, Reply, ReplyLine};
 pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
 pub use request::{ContentHeader, HistoryQuery, JobFilter, MAX_NAMED, ManagerRequest, RequestLine};
-pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
+pub use server::{AdmitUser, RemoteClients, Server, ServerLimits, refusal_line};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{

@@ -47,6 +47,10 @@ pub enum ManagerRequest {
         /// Whether this is the end of the input.
         #[serde(default)]
         eof: bool,
+        /// The bytes were sent before, and a manager that went away may not have passed them on:
+        /// where they begin in the input of this run. Bytes that have arrived are not taken twice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resent_from: Option<u64>,
     },
     /// The jobs that the manager has in memory.
     Jobs(JobFilter),

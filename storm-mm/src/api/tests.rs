@@ -11,7 +11,12 @@ fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);
     vec![
         ManagerRequest::Attach { job },
-        ManagerRequest::Input { job, data: Bytes::from_static(b"\xff\0text"), eof: true },
+        ManagerRequest::Input {
+            job,
+            data: Bytes::from_static(b"\xff\0text"),
+            eof: true,
+            resent_from: None,
+        },
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],

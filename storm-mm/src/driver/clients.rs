@@ -76,8 +76,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::Input { job, data, eof } => {
-            return input(shared, peer, job, InputRequest { data, eof, replies });
+        ManagerRequest::Input { job, data, eof, resent_from } => {
+            return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
         }
         ManagerRequest::Cancel { jobs, signal, states } => {
             let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states));
@@ -295,12 +295,12 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &&NodeRanks| match record.spec.input {
+    let reads = |share: &NodeRanks| match record.spec.input {
         InputSpec::None => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,
     };
-    let shares = record.ranks.iter().filter(|_| !state.is_final()).filter(reads);
+    let shares = record.step_ranks().filter(|_| !state.is_final()).filter(reads);
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 

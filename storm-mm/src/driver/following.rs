@@ -55,7 +55,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     fn adjust_flow(&self, job: JobId) {
         let Some(hold) = self.clients.subscribers().hold(job) else { return };
         let nodes: NodeSet = match self.core().job(job) {
-            Ok(record) => record.ranks.iter().map(|share| share.node).collect(),
+            Ok(record) => record.step_nodes(),
             Err(_) => return,
         };
         self.say_in_turn(nodes, Command::HoldOutput { job, hold });
@@ -65,7 +65,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     pub(super) fn hold_again(&self, node: NodeId) {
         let is_there = |job: &JobId| {
             let core = self.core();
-            core.job(*job).is_ok_and(|record| record.ranks.iter().any(|share| share.node == node))
+            core.job(*job).is_ok_and(|record| record.step_ranks().any(|share| share.node == node))
         };
         for job in self.clients.subscribers().held().into_iter().filter(is_there) {
             self.say_in_turn(NodeSet::single(node), Command::HoldOutput { job, hold: true });

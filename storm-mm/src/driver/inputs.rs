@@ -1,6 +1,9 @@
 //! Standard input on its way to the ranks of jobs. Input leaves while no node is more than a window
 //! behind (`storm_rm::input_flow`). The client hears `ok` when all of its request has left, so a
 //! job that does not read makes its client wait, and nothing is lost.
+//!
+//! After a restart of the manager, the nodes say how much they have taken of the input that the
+//! former manager sent, and the client sends again what may not have arrived.
 
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, Reply, ReplySink};
@@ -23,6 +26,8 @@ pub(super) struct InputRequest {
     pub(super) data: Bytes,
     /// Nothing follows.
     pub(super) eof: bool,
+    /// The data were sent before: where they begin in the input of the run.
+    pub(super) resent_from: Option<u64>,
     pub(super) replies: ReplySink,
 }
 
@@ -42,6 +47,7 @@ pub(super) struct Inputs {
 /// The input of one run of a job.
 struct Flow {
     incarnation: JobIncarnation,
+    origin: Origin,
     sent_bytes: u64,
     /// Bytes that all ranks of each living node have taken.
     taken_bytes: BTreeMap<NodeId, u64>,
@@ -52,6 +58,19 @@ struct Flow {
     ended: bool,
     /// Nodes whose Node Managers have ended, and that have not said yet how much they have taken.
     returning: BTreeSet<NodeId>,
+    /// Nodes that have said how much they have taken.
+    reported: BTreeSet<NodeId>,
+}
+
+/// Who sent the beginning of a run's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// This manager.
+    Here,
+    /// A former manager. It is not known yet where the input continues.
+    Former,
+    /// A former manager. Nodes may have received some of what is sent, so they are told its place.
+    Continued,
 }
 
 /// The next step for a job's input.
@@ -63,17 +82,57 @@ enum Next {
 }
 
 impl Flow {
-    fn new(incarnation: JobIncarnation, nodes: &NodeSet) -> Flow {
-        let taken_bytes = nodes.iter().map(|node| (node, 0)).collect();
-        let (waiting, sent) = (VecDeque::new(), VecDeque::new());
-        let returning = BTreeSet::new();
-        Flow { incarnation, sent_bytes: 0, taken_bytes, waiting, sent, ended: false, returning }
+    fn new(incarnation: JobIncarnation, origin: Origin) -> Flow {
+        Flow {
+            incarnation,
+            origin,
+            sent_bytes: 0,
+            taken_bytes: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            sent: VecDeque::new(),
+            ended: false,
+            returning: BTreeSet::new(),
+            reported: BTreeSet::new(),
+        }
     }
 
-    /// Without a node left, nothing counts as under way.
+    /// These nodes have ranks that read the input.
+    fn has_readers(&mut self, nodes: &NodeSet) {
+        if self.taken_bytes.is_empty() || self.origin == Origin::Former {
+            for node in nodes.iter() {
+                self.taken_bytes.entry(node).or_insert(0);
+            }
+        }
+    }
+
+    /// What all nodes have taken. Without a node left, nothing counts as under way.
+    fn least_taken(&self) -> u64 {
+        self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes)
+    }
+
     fn has_room(&self) -> bool {
-        let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
-        self.sent_bytes.saturating_sub(least) < WINDOW_BYTES
+        self.sent_bytes.saturating_sub(self.least_taken()) < WINDOW_BYTES
+    }
+
+    /// Finds the place of the first waiting request, and drops those of its bytes that this manager
+    /// has sent.
+    fn place(&mut self) {
+        let least = self.least_taken();
+        let Some(request) = self.waiting.front_mut() else { return };
+        let resent_from = request.resent_from.take();
+        match (self.origin, resent_from) {
+            (Origin::Former, Some(from)) => {
+                (self.origin, self.sent_bytes) = (Origin::Continued, from);
+            }
+            // The client has sent nothing before, or does not know what arrived.
+            (Origin::Former, None) => (self.origin, self.sent_bytes) = (Origin::Here, least),
+            (Origin::Here | Origin::Continued, Some(from)) => {
+                let known = self.sent_bytes.saturating_sub(from);
+                let known = usize::try_from(known).unwrap_or(usize::MAX).min(request.data.len());
+                drop(request.data.split_to(known));
+            }
+            (Origin::Here | Origin::Continued, None) => {}
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -85,6 +144,7 @@ impl Flow {
         if !self.returning.is_empty() {
             return None;
         }
+        self.place();
         let room = self.has_room();
         let request = self.waiting.front_mut()?;
         let (piece, last) = match (request.data.is_empty(), request.eof) {
@@ -100,12 +160,19 @@ impl Flow {
         };
         request.eof &= !last;
         self.ended |= last;
+        let offset = self.sent_bytes;
         if !piece.is_empty() {
-            self.sent.push_back((self.sent_bytes, piece.clone()));
+            self.sent.push_back((offset, piece.clone()));
         }
         self.sent_bytes += piece.len() as u64;
         let nodes = self.taken_bytes.keys().copied().collect();
-        Some(Next::Say(nodes, Command::Input { job, data: piece, eof: last }))
+        let command = match self.origin {
+            Origin::Here => Command::Input { job, data: piece, eof: last },
+            Origin::Former | Origin::Continued => {
+                Command::InputAgain { job, offset, data: piece, eof: last }
+            }
+        };
+        Some(Next::Say(nodes, command))
     }
 }
 
@@ -137,12 +204,13 @@ impl Inputs {
     fn take(
         &self,
         job: JobId,
-        incarnation: JobIncarnation,
+        (incarnation, origin): (JobIncarnation, Origin),
         nodes: &NodeSet,
         request: InputRequest,
     ) -> Option<Next> {
         let mut flows = self.flows.borrow_mut();
-        let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, nodes));
+        let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, origin));
+        flow.has_readers(nodes);
         if !flow.is_full() {
             flow.waiting.push_back(request);
             return None;
@@ -166,6 +234,10 @@ impl Inputs {
         let mut flows = self.flows.borrow_mut();
         let flow = flows.get_mut(&job).filter(|flow| flow.incarnation == incarnation);
         let Some(flow) = flow else { return Vec::new() };
+        flow.reported.insert(node);
+        if flow.origin == Origin::Former {
+            flow.taken_bytes.entry(node).or_insert(0);
+        }
         let Some(known) = flow.taken_bytes.get_mut(&node) else { return Vec::new() };
         let again = match flow.returning.remove(&node) {
             true => {
@@ -182,14 +254,34 @@ impl Inputs {
         again.into_iter().map(|command| Next::Say(node.clone(), command)).collect()
     }
 
+    /// A former manager began the input of this run, and a node reports of it.
+    fn begun_by_former(&self, job: JobId, incarnation: JobIncarnation) {
+        let mut flows = self.flows.borrow_mut();
+        flows.entry(job).or_insert_with(|| Flow::new(incarnation, Origin::Former));
+    }
+
+    /// Nothing is sent to a run that a former manager began before the nodes that `inherited` gives
+    /// have said how much they have taken.
+    fn await_reports(&self, job: JobId, inherited: impl FnOnce(JobIncarnation) -> Option<NodeSet>) {
+        let mut flows = self.flows.borrow_mut();
+        let flow = flows.get_mut(&job).filter(|flow| flow.origin == Origin::Former);
+        let Some(flow) = flow else { return };
+        let Some(nodes) = inherited(flow.incarnation) else { return };
+        let silent = |node: &NodeId| nodes.contains(*node) && !flow.reported.contains(node);
+        let silent: Vec<NodeId> = flow.taken_bytes.keys().copied().filter(silent).collect();
+        flow.returning.extend(silent);
+    }
+
     /// A node died. Flows no longer wait for it, except those of jobs that wait for the node
     /// themselves. Returns the jobs whose flows may go on.
     fn node_died(&self, node: NodeId, awaits: impl Fn(JobId) -> bool) -> Vec<JobId> {
         let mut go_on = Vec::new();
         for (job, flow) in self.flows.borrow_mut().iter_mut() {
             if !awaits(*job) {
+                flow.returning.remove(&node);
                 go_on.extend(flow.taken_bytes.remove(&node).map(|_| *job));
             } else if flow.taken_bytes.contains_key(&node) {
+                flow.reported.remove(&node);
                 flow.returning.insert(node);
             }
         }
@@ -230,7 +322,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         } else {
             nodes.intersection(&self.primitives.membership().alive())
         };
-        let refused = self.clients.inputs().take(job, incarnation, &alive, request);
+        let is_inherited = self.core().inherited_parts(job, incarnation).is_some();
+        let origin = if is_inherited { Origin::Former } else { Origin::Here };
+        let refused = self.clients.inputs().take(job, (incarnation, origin), &alive, request);
         refused.into_iter().for_each(|next| self.do_next(next));
         self.pass_input(job);
     }
@@ -243,6 +337,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         incarnation: JobIncarnation,
         taken_bytes: u64,
     ) {
+        if self.core().inherited_parts(job, incarnation).is_some() {
+            self.clients.inputs().begun_by_former(job, incarnation);
+        }
         let lacks = self.clients.inputs().taken(node, job, incarnation, taken_bytes);
         lacks.into_iter().for_each(|next| self.do_next(next));
         self.pass_input(job);
@@ -271,6 +368,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         if self.core().is_recovering(job) {
             return;
         }
+        self.clients
+            .inputs()
+            .await_reports(job, |run| self.core().inherited_parts(job, run).cloned());
         while let Some(next) = self.clients.inputs().next(job) {
             self.do_next(next);
         }

@@ -322,10 +322,9 @@ mod tests {
             rows: RowSet::single(Row(0)),
             coscheduling: Coscheduling::Strobed,
             hold_output: false,
-            input_known: false,
         };
         outbox.say(NodeSet::single(NodeId(1)), destroy(2));
-        let draft = Draft::Resume { jobs: vec![job], next_run: JobIncarnation(2) };
+        let draft = Draft::Resume { jobs: vec![job], next_run: JobIncarnation(2), clients: None };
         outbox.say(NodeSet::single(NodeId(2)), draft);
         let mut batch = outbox.next_batch(LIMIT_BYTES, in_row(1)).now_or_never().unwrap();
         assert_eq!(resumed_row(&batch), Row(1));

@@ -54,7 +54,8 @@ pub struct JobRecord {
     pub incarnation: JobIncarnation,
     /// How often it was placed.
     pub runs: u32,
-    /// Its ranks on every node, once placed.
+    /// The processes for which every node has room, once placed. [`step_ranks`](Self::step_ranks)
+    /// are those that start.
     pub ranks: Vec<NodeRanks>,
     /// Its row, once placed.
     pub row: Option<Row>,
@@ -101,6 +102,21 @@ const MAX_LOG: usize = 128;
 const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
+    /// The ranks that each node starts, once placed.
+    pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
+        self.ranks.iter().map_while(|share| share.of_step(self.spec.first))
+    }
+
+    /// The nodes that start ranks, once placed.
+    pub fn step_nodes(&self) -> NodeSet {
+        self.step_ranks().map(|share| share.node).collect()
+    }
+
+    /// All nodes of its place, once placed.
+    pub fn nodes(&self) -> NodeSet {
+        self.ranks.iter().map(|share| share.node).collect()
+    }
+
     /// The records that a first event makes: one for a submission, all jobs for that of an array,
     /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
@@ -287,7 +303,7 @@ impl JobRecord {
         self.comes_first = sequel.comes_first();
         self.former_nodes = match sequel.has_ended_everywhere(self.spec.requeue) {
             true => NodeSet::new(),
-            false => self.ranks.iter().map(|share| share.node).collect(),
+            false => self.step_nodes(),
         };
         self.ranks.clear();
         self.elements = None;
@@ -345,6 +361,10 @@ impl JobRecord {
         match &self.phase {
             Phase::Pending | Phase::Starting => JobState::Pending,
             Phase::Running if self.suspended_for.is_some() => JobState::Suspended,
+            // The run counts as not begun.
+            Phase::Ending(EndCause::LaunchCut { .. }) if self.started.is_none() => {
+                JobState::Pending
+            }
             Phase::Running | Phase::Ending(_) => JobState::Running,
             Phase::Ended(outcome) => outcome.state,
         }

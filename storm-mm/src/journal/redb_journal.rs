@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// The form of the encoded entries. It changes with every change of a type in them, since postcard
 /// does not describe itself.
-const FORM: &str = "events-3";
+const FORM: &str = "events-4";
 
 /// Sequence number to checksum and encoded entry.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(FORM);
@@ -121,6 +121,7 @@ impl RedbJournal {
     /// A [`JournalError`] when the file is not a journal of this version, is held by another
     /// process, is damaged, or cannot be read.
     pub fn open(path: &Path, retained: usize) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
+        let is_new = !path.exists();
         // The store may panic over bytes that it never wrote.
         let opened = catch_unwind(AssertUnwindSafe(|| open_checked(path, retained)));
         let (database, entries, retention) = opened.unwrap_or_else(|_| {
@@ -130,11 +131,13 @@ impl RedbJournal {
         let (mut latest, noted) = Latest::open(path);
         if let Some(missing) = noted.and_then(|noted| noted.checked_sub(next)).filter(|by| *by > 0)
         {
-            tracing::warn!(
-                path = %path.display(),
-                missing,
-                "the latest events of the journal are lost: its file is damaged, or an older one"
-            );
+            let what = match is_new {
+                true => "this journal is new and the former one is gone, with all jobs in it",
+                false => {
+                    "the latest events of the journal are lost: its file is damaged, or an older one"
+                }
+            };
+            tracing::warn!(path = %path.display(), missing, "{what}");
         }
         latest.note(next);
         let (groups, waiting) = crossbeam_channel::bounded(WAITING_GROUPS);
@@ -454,7 +457,7 @@ mod tests {
             assert_eq!(
                 refused.to_string(),
                 "another version of storm wrote it: its entries have the form \"events-2\", and \
-                 this version reads \"events-3\" only"
+                 this version reads \"events-4\" only"
             );
         }
         let read = Database::open(&path).expect("a database").begin_read().expect("readable");

@@ -40,7 +40,7 @@ struct Journal {
     retention: Retention,
     goes_on: Vec<JobId>,
     next_job: u64,
-    next_run: u32,
+    next_run: u64,
 }
 
 impl Journal {
@@ -132,7 +132,9 @@ fn shown(entries: Vec<Entry>, arrays: &[JobId], limit: usize) -> String {
     let history = core.history(now, &HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() });
     let all = core.list_jobs(now, &JobFilter { history: true, ..JobFilter::default() });
     let forgotten = core.forgotten_of(arrays);
-    let next = core.submit(now, Peer { uid: 1, gid: 1, pid: 1 }, model_spec()).expect("room");
+    let next = core
+        .submit(now, Peer { uid: 1, gid: 1, pid: 1, by_door: false }, model_spec())
+        .expect("room");
     format!("{history:#?} {all:#?} {forgotten:#?} {next}")
 }
 

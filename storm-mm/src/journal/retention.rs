@@ -243,7 +243,7 @@ mod tests {
         entry(job, JobEventKind::Ended { outcome, exits: Vec::new(), ran })
     }
 
-    fn placed(job: u64, run: u32) -> Entry {
+    fn placed(job: u64, run: u64) -> Entry {
         let (ranks, row) = (Vec::new(), Row(0));
         let incarnation = JobIncarnation(run);
         let node_list = String::new();

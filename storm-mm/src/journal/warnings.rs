@@ -103,6 +103,19 @@ fn a_journal_that_was_emptied_is_warned_of() {
 }
 
 #[test]
+fn a_journal_that_was_moved_away_is_not_called_damaged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("journal");
+    write(&path);
+    fs::rename(&path, directory.path().join("elsewhere")).expect("moved");
+    let (found, said) = opened(&path);
+    assert_eq!(found, Some(0));
+    assert!(said.contains("WARN") && said.contains("the former one is gone"), "{said}");
+    assert!(!said.contains(LOST), "{said}");
+    assert_eq!(opened(&path), (Some(0), String::new()), "it is said once");
+}
+
+#[test]
 fn a_journal_that_lost_its_latest_transaction_is_warned_of_wherever_its_header_is_damaged() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal");

@@ -5,14 +5,12 @@
 
 use super::live::Left;
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, JobTimer, Notice, Timer};
-use crate::api::Reply;
+use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
-use bytes::Bytes;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{NodeReturn, Stream};
-use storm_rm::{JobId, JobIncarnation, Rank};
+use storm_rm::JobId;
+use storm_rm::message::NodeReturn;
 
 /// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +45,9 @@ impl Core {
         let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
         // Nodes that carry the messages of ranks cannot continue where their former Node Managers
         // ended.
-        let partition = &self.partitions[live.partition()];
         let waits = live.is_on_nodes()
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
-            && partition.policy().communication_slice().is_none();
+            && !live.is_in_slices();
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 
@@ -90,24 +87,6 @@ impl Core {
         if live.lost().is_empty() && matches!(record.phase, Phase::Running | Phase::Ending(_)) {
             let state = record.state();
             self.notify_state(job, state, None);
-        }
-    }
-
-    /// Passes on output of a job's present run that was not passed on before. A node may repeat
-    /// output, and may send output of an earlier run.
-    pub(super) fn output(
-        &mut self,
-        (job, run): (JobId, JobIncarnation),
-        (rank, stream): (Rank, Stream),
-        (offset, mut data): (u64, Bytes),
-    ) {
-        let Some(live) = self.live.run_mut(job, run) else { return };
-        let known = live.known_output((rank, stream), (offset, data.len()));
-        let data = data.split_off(known);
-        if !data.is_empty() {
-            let offset = offset.saturating_add(known as u64);
-            let reply = Reply::Output { job, run, rank, stream, offset, data };
-            self.effects.durable.push(Durable::Notify(job, Notice::Output(reply)));
         }
     }
 }

@@ -24,8 +24,8 @@ impl Core {
     ) {
         let live = self.live.run_mut(job, incarnation);
         let Some((live, record)) = live.zip(self.jobs.get(&job)) else { return };
-        let share = record.ranks.iter().find(|share| share.node == node);
-        let own = |told: &RankClass| share.is_some_and(|share| share.has(told.rank));
+        let share = record.step_ranks().find(|share| share.node == node);
+        let own = |told: &RankClass| share.as_ref().is_some_and(|share| share.has(told.rank));
         live.classes_told(now, ranks.into_iter().filter(own));
     }
 
@@ -46,7 +46,7 @@ impl Core {
 
     /// The number of ranks in each class, and why.
     pub(super) fn classes_of(&self, record: &JobRecord) -> Option<String> {
-        let groups = groups(self.classes(record)?, record.spec.procs);
+        let groups = groups(self.classes(record)?, record.spec.ranks());
         Some(groups.iter().map(Group::in_short).collect::<Vec<_>>().join("; "))
     }
 
@@ -56,7 +56,7 @@ impl Core {
         let shared = partition.and_then(|partition| sharing(partition.coscheduling()));
         let mut said: Vec<String> = shared.map(str::to_owned).into_iter().collect();
         if let Some(classes) = self.classes(record) {
-            said.extend(groups(classes, record.spec.procs).iter().map(|group| {
+            said.extend(groups(classes, record.spec.ranks()).iter().map(|group| {
                 let since = group.since.map(|since| {
                     format!(" (since {})", self.wall(since).strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
                 });

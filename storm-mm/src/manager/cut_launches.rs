@@ -7,7 +7,7 @@ use super::live::LiveJob;
 use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::{JobId, PartitionId};
+use storm_rm::{JobId, JobIncarnation, PartitionId};
 use storm_sched::Event;
 
 impl Core {
@@ -20,9 +20,19 @@ impl Core {
 
     /// Whether the Node Manager of a node, which has ended, moved the messages of a job's ranks.
     pub(super) fn is_moved_by(&self, job: JobId, node: NodeId, going: Going) -> bool {
-        let partition = self.live.get(job).map(LiveJob::partition);
-        let slices = partition.is_some_and(|id| self.is_coscheduled(id));
+        let slices = self.live.get(job).is_some_and(LiveJob::is_in_slices);
         slices && self.leaves_keeper(node, going)
+    }
+
+    /// A rank of a job communicates in slices from now on. If a Node Manager of the job has ended
+    /// before, messages of its ranks may be lost already, so the job ends.
+    pub(super) fn joins_slices(&mut self, now: Instant, job: JobId, run: JobIncarnation) {
+        let Some(live) = self.live.run_mut(job, run) else { return };
+        let (left, away) = live.join_slices();
+        let Some(node) = left.iter().next() else { return };
+        live.give_up(&away, now + self.config.requeue_fence);
+        self.launch_cut(now, job, node, Cut::Slices);
+        self.go_on_if_all_heard(now, job);
     }
 
     /// Whether a node that went in this way lives, and keeps other jobs.

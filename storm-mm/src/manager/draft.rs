@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 use storm_primitives::NodeId;
-use storm_rm::message::{Command, LaunchJob, ResumedJob};
+use storm_rm::message::{ClientsAddress, Command, LaunchJob, ResumedJob};
 use storm_rm::{
     ArrayTask, Coscheduling, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, RankMap, Row,
     RowSet,
@@ -24,6 +24,8 @@ pub enum Draft {
         jobs: Vec<Resumed>,
         /// The first run that the manager tells the node of.
         next_run: JobIncarnation,
+        /// Where users of the node's host reach the manager.
+        clients: Option<ClientsAddress>,
     },
 }
 
@@ -57,7 +59,6 @@ pub struct Resumed {
     pub rows: RowSet,
     pub coscheduling: Coscheduling,
     pub hold_output: bool,
-    pub input_known: bool,
 }
 
 /// The active row of each partition, at one moment.
@@ -89,9 +90,9 @@ impl Draft {
                 let active_row = active.of(launch.partition);
                 Command::LaunchJob(Rc::new(launch.in_row(active_row)))
             }
-            Draft::Resume { jobs, next_run } => {
+            Draft::Resume { jobs, next_run, clients } => {
                 let jobs = jobs.iter().map(|job| job.in_row(active.of(job.partition))).collect();
-                Command::Resume { jobs, next_run: *next_run }
+                Command::Resume { jobs, next_run: *next_run, clients: *clients }
             }
         }
     }
@@ -136,16 +137,7 @@ impl Launch {
 
 impl Resumed {
     fn in_row(&self, active_row: Row) -> ResumedJob {
-        let Resumed {
-            job,
-            incarnation,
-            slot,
-            partition,
-            rows,
-            coscheduling,
-            hold_output,
-            input_known,
-        } = *self;
+        let Resumed { job, incarnation, slot, partition, rows, coscheduling, hold_output } = *self;
         ResumedJob {
             job,
             incarnation,
@@ -155,7 +147,6 @@ impl Resumed {
             active_row,
             coscheduling,
             hold_output,
-            input_known,
         }
     }
 }

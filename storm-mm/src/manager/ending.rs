@@ -102,7 +102,7 @@ impl Core {
 
     /// Whether a user may act on everyone's jobs.
     pub fn is_admin(&self, peer: Peer) -> bool {
-        peer.uid == 0 || self.config.admin_uids.contains(&peer.uid)
+        !peer.by_door && (peer.uid == 0 || self.config.admin_uids.contains(&peer.uid))
     }
 
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
@@ -158,6 +158,7 @@ impl Core {
                     && matches!(cause, EndCause::Cancelled { .. }) =>
             {
                 self.append(now, job, JobEventKind::Ending { cause });
+                self.pass_on_early(job);
             }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
@@ -201,6 +202,9 @@ impl Core {
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
         self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
+        if !self.is_launched_again(job) {
+            self.pass_on_early(job);
+        }
         let Some(live) = self.live.get_mut(job) else { return };
         let nodes = live.begin_end();
         self.order_end(now, job, nodes, &cause);
@@ -232,6 +236,9 @@ impl Core {
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let requeue = self.runs_again(job, cause.as_ref());
         let is_cut = requeue && matches!(cause, Some(EndCause::LaunchCut { .. }));
+        if !is_cut {
+            self.pass_on(job, live.take_early());
+        }
         match cause {
             Some(cause) if requeue => {
                 // The time of this run is charged, and the next run begins with none.
@@ -256,10 +263,25 @@ impl Core {
             let finished = Event::Finished(job);
             self.tell_policy(now, live.partition(), finished);
         }
-        self.ended_outside_matrix(now, job, live.nodes());
+        self.ended_outside_matrix(now, job, live.place_nodes());
         self.return_stranded(now);
         if requeue && !in_place {
             self.queue_when_fenced(now, job, lost);
+        }
+    }
+
+    /// Whether a job is ending because its launch was cut off, and is to be launched again.
+    pub(super) fn is_launched_again(&self, job: JobId) -> bool {
+        let Some(record) = self.jobs.get(&job) else { return false };
+        match &record.phase {
+            Phase::Ending(cause @ EndCause::LaunchCut { .. }) => {
+                record.started.is_none() && self.runs_again(job, Some(cause))
+            }
+            Phase::Ending(_)
+            | Phase::Pending
+            | Phase::Starting
+            | Phase::Running
+            | Phase::Ended(_) => false,
         }
     }
 

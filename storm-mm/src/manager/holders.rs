@@ -36,7 +36,7 @@ impl Core {
         let here = self.live.of(partition);
         let here = here.filter(|(job, live)| !live.is_released() && !self.is_suspended(*job));
         let mut holders: Vec<Holder> = here
-            .filter(|(_, live)| live.nodes().iter().any(may_have))
+            .filter(|(_, live)| live.place_nodes().iter().any(may_have))
             .filter_map(|(job, _)| self.holder(now, job, record.spec.owner.uid))
             .collect();
         holders.sort_by_key(|holder| (holder.until.unwrap_or(Timestamp::MAX), holder.job));

@@ -158,6 +158,7 @@ impl Core {
         }
         self.append(now, job, JobEventKind::Started { breakdown });
         self.notify_state(job, JobState::Running, None);
+        self.pass_on_early(job);
         self.arm_time_limit(now, job);
         self.settle(now);
     }

@@ -32,6 +32,7 @@ mod model;
 pub(crate) mod node_names;
 mod node_table;
 mod node_views;
+mod outputs;
 mod outside_matrix;
 mod partitions;
 mod pmi_fences;

@@ -20,7 +20,7 @@ impl Core {
 
     /// The partition with which a job is counted if no partition has all of its nodes.
     pub(super) fn counted_partition(&self, record: &JobRecord) -> PartitionId {
-        let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
+        let nodes = record.nodes();
         let meets = |id: &PartitionId| self.partitions[*id].nodes().intersects(&nodes);
         let own = self.partitions.id_of(&record.partition);
         let any = || self.partitions.ids().find(meets);

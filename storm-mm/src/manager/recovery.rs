@@ -192,7 +192,7 @@ impl Core {
             row,
             rows,
             placement,
-            nodes: record.ranks.iter().map(|share| share.node).collect(),
+            nodes: (record.nodes(), record.step_nodes()),
             ran: self.ran_before(now, record, partition),
             active: at_work.runs(rows),
         };

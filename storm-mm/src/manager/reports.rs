@@ -1,7 +1,7 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
-use super::live::{Awaiting, LiveJob};
+use super::live::{Awaiting, LiveJob, Piece};
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
 use crate::job::{Cut, EndCause, Phase};
@@ -54,16 +54,16 @@ impl Core {
             true => tracing::info!(node = %name, "node left"),
             false => tracing::warn!(node = %name, "node lost"),
         }
+        self.partitions.node_forgets(node);
         for id in self.partitions.ids() {
-            self.partitions.get_mut(id).slices_mut().node_forgets(node);
             if let Some(index) = self.partitions[id].index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
         self.place_anew_from(now, node);
-        for job in self.live.with_part_on(node) {
+        for job in self.live.placed_on(node) {
             // The end of an earlier job may have ended this one, or placed it elsewhere.
-            if !self.live.get(job).is_some_and(|live| live.has_part_on(node)) {
+            if !self.live.get(job).is_some_and(|live| live.is_placed_on(node)) {
                 continue;
             }
             match self.awaits_return(now, job, node, going) {
@@ -149,10 +149,7 @@ impl Core {
         if !self.nodes.set_up(node, true) {
             return;
         }
-        for id in self.partitions.ids() {
-            // Jobs may be there already.
-            self.partitions.get_mut(id).slices_mut().job_comes_to(&NodeSet::single(node));
-        }
+        self.partitions.node_comes(node);
         // Must come before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
@@ -173,7 +170,7 @@ impl Core {
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
             Report::Output { job, incarnation, rank, stream, offset, data } => {
-                self.output((job, incarnation), (rank, stream), (offset, data));
+                self.output((job, incarnation), Piece { rank, stream, offset, data });
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
@@ -215,6 +212,7 @@ impl Core {
                 self.classes_told(now, node, (job, incarnation), ranks);
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
+            Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
             // The driver joins the parts.
             Report::Part { .. } => {}
         }
@@ -237,9 +235,9 @@ impl Core {
     ) {
         let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // A node is believed only about its own ranks.
-        let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
-        let share = shares.iter().find(|share| share.node == node);
-        let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
+        let record = self.jobs.get(&job);
+        let share = record.and_then(|record| record.step_ranks().find(|share| share.node == node));
+        let own = |exit: &RankExit| share.as_ref().is_some_and(|share| share.has(exit.rank));
         let first = live.part_over(node, ranks.into_iter().filter(own));
         if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
@@ -294,10 +292,8 @@ impl Core {
     /// Ends a job whose ranks wait in a barrier that can never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
-        let of_node = |node| {
-            let shares = &self.jobs.get(&job)?.ranks;
-            Some(shares.iter().find(|share| share.node == node)?.first)
-        };
+        let of_node =
+            |node| Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first);
         let missing = live.fences().missing();
         let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
         if let Some(rank) = missing {

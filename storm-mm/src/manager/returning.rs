@@ -11,7 +11,7 @@ use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::JobId;
+use storm_rm::{JobId, JobIncarnation};
 
 /// Why a node that came back does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,10 @@ impl Core {
         let run_of = |live: &LiveJobs, job| live.get(job).map(LiveJob::incarnation);
         let holds = |job: &JobId| run_of(&self.live, *job).is_some_and(|run| held.has(*job, run));
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
-        let jobs = kept.iter().filter_map(|job| self.resumed(*job, node)).collect();
+        let jobs = kept.iter().filter_map(|job| self.resumed(*job)).collect();
         let next_run = self.live.next_run();
-        let answer = Draft::Resume { jobs, next_run };
+        let clients = self.config.clients;
+        let answer = Draft::Resume { jobs, next_run, clients };
         self.effects.durable.push(Durable::Draft(NodeSet::single(node), answer));
         let mut left_here = BTreeSet::new();
         for job in &awaited {
@@ -76,6 +77,10 @@ impl Core {
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(job) else { return };
+        if !live.nodes().contains(node) {
+            // The node belongs to the job's place, and has no rank to lose.
+            return;
+        }
         match loss {
             Loss::NeverHeard if starting => live.lacks(node),
             Loss::NotLeft if starting => {
@@ -90,7 +95,7 @@ impl Core {
         }
     }
 
-    fn resumed(&self, job: JobId, node: NodeId) -> Option<Resumed> {
+    fn resumed(&self, job: JobId) -> Option<Resumed> {
         let live = self.live.get(job)?;
         Some(Resumed {
             job,
@@ -100,13 +105,12 @@ impl Core {
             rows: live.rows(),
             coscheduling: self.partitions[live.partition()].coscheduling(),
             hold_output: self.absent_clients.has(job),
-            input_known: live.knows_input(node),
         })
     }
 
     /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
     /// was.
-    fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
+    pub(super) fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
         let Some(live) = self.live.get_mut(job) else { return };
         if !live.all_are_back() {
@@ -169,6 +173,12 @@ impl Core {
     /// Whether nodes of the job have not come back yet.
     pub fn is_recovering(&self, job: JobId) -> bool {
         self.live.get(job).is_some_and(LiveJob::is_recovering)
+    }
+
+    /// For a run that a former manager placed: the nodes that came back with their parts. They
+    /// report how much input their ranks have taken.
+    pub fn inherited_parts(&self, job: JobId, run: JobIncarnation) -> Option<&NodeSet> {
+        self.live.get(job).filter(|live| live.incarnation() == run)?.inherited()
     }
 
     /// Why a job is where a former manager left it.

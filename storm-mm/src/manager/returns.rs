@@ -123,7 +123,7 @@ impl HeldRuns {
 
     /// Whether the node holds any run of a job.
     pub(super) fn any_of(&self, job: JobId) -> bool {
-        let runs = (job, JobIncarnation(0))..=(job, JobIncarnation(u32::MAX));
+        let runs = (job, JobIncarnation(0))..=(job, JobIncarnation(u64::MAX));
         self.runs.range(runs).next().is_some()
     }
 

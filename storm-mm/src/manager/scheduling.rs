@@ -10,7 +10,7 @@ use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::NodeRanks;
-use storm_rm::{FileSpec, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
+use storm_rm::{FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
 use storm_sched::{Action, Event, EventError, PreemptMode};
 
 impl Core {
@@ -40,7 +40,7 @@ impl Core {
     /// edge go out.
     pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partitions.get_mut(partition).slices_mut().begin_edge_on_time();
+        self.partitions.get_mut(partition).begin_edge_on_time();
         self.end_slice(now, partition);
     }
 
@@ -53,7 +53,7 @@ impl Core {
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        self.partitions.get_mut(partition).slices_mut().end_edge();
+        self.partitions.get_mut(partition).end_edge();
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -246,8 +246,11 @@ impl Core {
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
         let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
-        self.partitions.get_mut(partition).slices_mut().job_comes_to(&nodes);
+        self.partitions.get_mut(partition).job_comes_to(&nodes);
         let slot = flags;
+        let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
+        let steps = ranks.iter().map_while(|share| share.of_step(first));
+        let nodes = (nodes, steps.map(|share| share.node).collect());
         let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
         self.live.insert(job, LiveJob::placed(now, placed));
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });

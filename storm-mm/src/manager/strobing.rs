@@ -25,16 +25,12 @@ impl Core {
     /// [passes](Self::pass_slices) the edges before anything else happens.
     pub fn next_edge(&mut self, now: Instant, partition: PartitionId) -> Option<NextEdge> {
         let ahead = self.slices_ahead(partition);
-        let entry = self.partitions.get_mut(partition);
-        let slice = entry.slice();
-        entry.slices_mut().next_edge(now, slice, ahead)
+        self.partitions.get_mut(partition).next_edge(now, ahead)
     }
 
     /// The slice under way ends now, at its edge or later.
     pub fn cut_slice(&mut self, now: Instant, partition: PartitionId) {
-        let entry = self.partitions.get_mut(partition);
-        let slice = entry.slice();
-        match entry.slices_mut().end_slice(now, slice) {
+        match self.partitions.get_mut(partition).end_slice(now) {
             true => self.slice_edge(now, partition),
             false => self.late_slice_edge(now, partition),
         }
@@ -47,7 +43,7 @@ impl Core {
     pub fn pass_slices(&mut self, now: Instant) -> bool {
         let mut any = false;
         for id in self.partitions.ids() {
-            while let Some(edge) = self.slept_through(now, id)
+            while let Some(edge) = self.partitions.get_mut(id).slept_through(now)
                 && self.pass_slice(edge, id)
             {
                 any = true;
@@ -56,15 +52,9 @@ impl Core {
         any
     }
 
-    fn slept_through(&mut self, now: Instant, partition: PartitionId) -> Option<Instant> {
-        let entry = self.partitions.get_mut(partition);
-        let slice = entry.slice();
-        entry.slices_mut().slept_through(now, slice)
-    }
-
     fn pass_slice(&mut self, edge: Instant, partition: PartitionId) -> bool {
         let ahead = self.slices_ahead(partition);
-        let passes = self.partitions.get_mut(partition).slices_mut().pass(edge, ahead);
+        let passes = self.partitions.get_mut(partition).pass(edge, ahead);
         if passes {
             self.slice_edge(edge, partition);
         }

@@ -227,14 +227,10 @@ impl Core {
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
         let TakenOver { policy, rows: taken_rows, moved } = taken;
         self.note_run_times(now, id);
-        let active = policy.active_row();
         let partition = self.partitions.get_mut(id);
         tracing::info!(partition = %partition.name(), from = partition.policy().name(),
                        to = policy.name(), "the partition has another policy");
-        partition.install(policy);
-        if let Some(row) = active {
-            partition.slices_mut().take_over(row);
-        }
+        let active = partition.take_over(policy);
         self.warn_if_never_preempting(id);
         for (job, &row) in &taken_rows {
             let rows = self.partitions[id].rows_of_new(row);

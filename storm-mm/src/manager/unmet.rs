@@ -159,7 +159,7 @@ impl Core {
 }
 
 fn owner_of(record: &JobRecord) -> Peer {
-    Peer { uid: record.spec.owner.uid, gid: record.spec.owner.gid, pid: 0 }
+    Peer { uid: record.spec.owner.uid, gid: record.spec.owner.gid, pid: 0, by_door: false }
 }
 
 fn warn_of(lack: &Unmet, jobs: u32) {

@@ -285,13 +285,12 @@ impl Core {
             Some(live) => live.exits().get(&rank).cloned(),
             None => record.exits.iter().find(|exit| exit.rank == rank).cloned(),
         };
-        let on_node = |share: &storm_rm::message::NodeRanks| {
+        let on_node = |share: storm_rm::message::NodeRanks| {
             let (first, node) = (share.first.0, self.node_name(share.node));
             (first..first + share.count).map(move |rank| (Rank(rank), node.clone()))
         };
         record
-            .ranks
-            .iter()
+            .step_ranks()
             .flat_map(on_node)
             .map(|(rank, node)| {
                 let class = self.class_of(record, rank);

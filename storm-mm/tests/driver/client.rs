@@ -12,9 +12,9 @@ use storm_rm::{FileSpec, JobId, JobSpec, Program, Rank};
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The user of the tests.
-pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
 /// An administrator.
-pub(crate) const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1 };
+pub(crate) const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 
 /// Asks the manager.
 #[derive(Clone)]
@@ -229,5 +229,5 @@ pub(crate) fn shipped(spec: JobSpec, file: FileSpec) -> JobSpec {
 
 /// A request to write to the job's standard input.
 pub(crate) fn input(job: JobId, data: &'static [u8], eof: bool) -> ManagerRequest {
-    ManagerRequest::Input { job, data: Bytes::from_static(data), eof }
+    ManagerRequest::Input { job, data: Bytes::from_static(data), eof, resent_from: None }
 }

@@ -336,6 +336,7 @@ pub(crate) fn core_config(shape: &Shape) -> CoreConfig {
         user_jobs_max: storm_mm::DEFAULT_USER_JOBS_MAX,
         service: Default::default(),
         admin_uids: Vec::new(),
+        clients: None,
         origin: Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
     }

@@ -14,79 +14,17 @@
 use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
 use crate::microphase::{Microphase, Step};
-use crate::reduce_helper::Reducing;
+use crate::open::{Call, DISAGREE, Open, Running, Work};
+use crate::question::{Candidates, Question, Slot};
 use crate::{
-    BcsConfig, BcsError, Collective, Completion, Group, GroupId, JobKey, Member, Outcome, Plan,
-    RequestId,
+    BcsConfig, BcsError, Collective, Group, GroupId, JobKey, Member, Outcome, Plan, RequestId,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::Rank;
 use storm_primitives::{CompareAndWrite, GlobalMemory, NodeId, NodeSet, Relation, Xfer};
 
 /// Bytes of the total length, in front of each part of a broadcast.
 const TOTAL_BYTES: u64 = 8;
-
-/// A place for one collective in global memory, the same on all nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(pub(crate) u32);
-
-/// One member's part in a collective.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) index: u32,
-    pub(crate) member: Member,
-    pub(crate) request: RequestId,
-    pub(crate) call: Collective,
-}
-
-/// A communicator with members on this node.
-#[derive(Debug)]
-pub(crate) struct Open {
-    key: GroupKey,
-    pub(crate) placed: Placed,
-    /// By local member: calls that it has posted and that have not begun.
-    posted: BTreeMap<u32, VecDeque<Call>>,
-    /// Local members that have posted anything in the communicator and have not left it.
-    users: BTreeSet<Rank>,
-    /// Whether the first node knows that all members here have posted the next collective.
-    told: bool,
-    pub(crate) running: Option<Running>,
-}
-
-/// A collective that has begun.
-#[derive(Debug)]
-pub(crate) struct Running {
-    /// Not used by communicators of one node.
-    pub(crate) slot: Slot,
-    /// The local members' parts, in their order.
-    pub(crate) calls: Vec<Call>,
-    pub(crate) work: Work,
-}
-
-#[derive(Debug)]
-pub(crate) enum Work {
-    Barrier,
-    /// `data` holds the bytes that have arrived; at the root's node, the bytes that have been sent.
-    Broadcast {
-        root: usize,
-        data: Vec<u8>,
-    },
-    Reduce(Reducing),
-}
-
-/// The question whether a collective may begin in the first of these slots.
-#[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) candidates: Candidates,
-    pub(crate) ask: CompareAndWrite,
-}
-
-/// The slots in which a collective may still begin, in this slice.
-#[derive(Debug)]
-pub(crate) struct Candidates {
-    key: GroupKey,
-    slots: VecDeque<Slot>,
-}
 
 /// All communicators with members on this node.
 #[derive(Debug, Default)]
@@ -363,59 +301,6 @@ impl CollectiveHelper {
     }
 }
 
-impl Open {
-    fn new(key: GroupKey, placed: Placed, here: NodeId) -> Open {
-        let mine = placed.local.get(&here).cloned().unwrap_or_default();
-        let posted = mine.into_iter().map(|member| (member, VecDeque::new())).collect();
-        Open { key, placed, posted, users: BTreeSet::new(), told: false, running: None }
-    }
-
-    /// Whether a member waits in the communicator.
-    fn is_busy(&self) -> bool {
-        self.running.is_some() || self.posted.values().any(|queue| !queue.is_empty())
-    }
-
-    fn all_posted(&self) -> bool {
-        self.posted.values().all(|queue| !queue.is_empty())
-    }
-
-    /// The next collective as a word. Equal calls have equal words. If the members of this node
-    /// disagree, it is a word that matches no question.
-    fn signature(&self) -> u64 {
-        let mut calls = self.posted.values().filter_map(|queue| queue.front());
-        let Some(first) = calls.next().map(|call| signature(&call.call)) else { return DISAGREE };
-        if calls.all(|call| signature(&call.call) == first) { first } else { DISAGREE }
-    }
-
-    /// Begins the next collective.
-    fn begin(&mut self, slot: Slot) {
-        let calls: Vec<Call> = self.posted.values_mut().filter_map(VecDeque::pop_front).collect();
-        let Some(first) = calls.first() else { return };
-        let work = match &first.call {
-            Collective::Barrier => Work::Barrier,
-            Collective::Broadcast { root, .. } => Work::Broadcast { root: *root, data: Vec::new() },
-            Collective::Reduce { data, reduction, root } => {
-                Work::Reduce(Reducing::new(data.len(), *reduction, *root))
-            }
-        };
-        self.told = false;
-        self.running = Some(Running { slot, calls, work });
-    }
-
-    /// Ends the running collective with an outcome for each member, and gives up its slot.
-    pub(crate) fn end(&mut self, now: &mut Microphase<'_>, outcome: impl Fn(u32) -> Outcome) {
-        let Some(Running { slot, calls, .. }) = self.running.take() else { return };
-        if !self.placed.is_local() {
-            now.memory.store(now.plan.claimed.get(slot.0), 0);
-        }
-        now.step.done.extend(calls.into_iter().map(|call| Completion {
-            member: call.member,
-            request: call.request,
-            outcome: Ok(outcome(call.index)),
-        }));
-    }
-}
-
 fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
     let call = calls.iter().find(|call| call.index as usize == root)?;
     match &call.call {
@@ -431,22 +316,4 @@ fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
 fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
     let own = ready.get(&here);
     own.is_some_and(|own| own.call == DISAGREE || ready.values().any(|next| next != own))
-}
-
-/// The signature of a node whose members disagree.
-const DISAGREE: u64 = u64::MAX;
-
-/// The facts that members must agree on: the kind, the root, the operation, and the length of
-/// reduced data.
-fn signature(call: &Collective) -> u64 {
-    // Roots are members of a group, and lengths are those of buffers, so the bits that are cut off
-    // are always zero.
-    let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
-    match call {
-        Collective::Barrier => 1,
-        Collective::Broadcast { root: from, .. } => 2 | root(Some(*from)),
-        Collective::Reduce { data, reduction, root: to } => {
-            3 | u64::from(reduction.code()) << 2 | root(*to) | (data.len() as u64) << 32
-        }
-    }
 }

@@ -148,7 +148,6 @@ impl Placed {
         self.nodes.len() == 1
     }
 
-    /// The node of a member.
     pub(crate) fn node_of(&self, member: usize) -> Option<NodeId> {
         let member = member as u32;
         let found = self.local.iter().find(|(_, members)| members.binary_search(&member).is_ok());

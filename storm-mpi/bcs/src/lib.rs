@@ -37,9 +37,12 @@ mod group;
 mod job;
 mod microphase;
 pub mod modelled;
+mod open;
 mod operation;
+mod question;
 mod ranks;
 mod reduce_helper;
+mod reducing;
 mod strobe_receiver;
 mod turns;
 

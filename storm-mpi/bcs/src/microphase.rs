@@ -1,6 +1,6 @@
 //! One step of a node's engine: its slice, the state it works on, and its results.
 
-use crate::collective_helper::Question;
+use crate::question::Question;
 use crate::{BcsError, Completion, JobKey, Plan};
 use bytes::Bytes;
 use storm_primitives::{GlobalAddr, GlobalMemory, NodeId, NodeSet, Xfer};

@@ -6,55 +6,21 @@
 //! inside: a node waits for the signals of its children.
 
 use crate::block::{self, HEAD_BYTES, Unreadable};
-use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
 use crate::dyadic::{Misfit, Piece, Pieces};
-use crate::group::Placed;
+use crate::group::GroupKey;
 use crate::microphase::Microphase;
+use crate::open::{Call, Open, Running, Work};
+use crate::reducing::Part;
 use crate::{BcsError, Collective, JobKey, Outcome};
-use std::collections::BTreeSet;
-use storm_mpi::collective::Reduction;
+use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{GlobalAddr, NodeSet, Xfer};
 
-/// A reduction that has begun.
-#[derive(Debug)]
-pub(crate) struct Reducing {
-    bytes: usize,
-    reduction: Reduction,
-    root: Option<usize>,
-    /// The result so far at members that need it. Its length is that of the data at every member.
-    result: Vec<u8>,
-    /// The part of this slice.
-    part: Option<Part>,
-}
-
-/// The part of a reduction in one slice.
-#[derive(Debug)]
-struct Part {
-    bytes: usize,
-    pieces: Pieces,
-    /// Rounds whose child has not reported yet.
-    waiting: BTreeSet<u32>,
-    sent: bool,
-}
-
-impl Reducing {
-    /// A reduction of which nothing is reduced yet.
-    pub(crate) fn new(bytes: usize, reduction: Reduction, root: Option<usize>) -> Reducing {
-        Reducing { bytes, reduction, root, result: Vec::new(), part: None }
-    }
-
-    /// The nodes that get the result.
-    fn readers(&self, placed: &Placed) -> NodeSet {
-        match self.root {
-            None => placed.set.clone(),
-            Some(root) => placed.node_of(root).into_iter().collect(),
-        }
-    }
-}
+/// The communicators with members on this node.
+type Communicators = BTreeMap<GroupKey, Open>;
 
 /// Begins the part of this slice of every running reduction.
-pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
-    for open in helper.open.values_mut() {
+pub(crate) fn begin(all: &mut Communicators, now: &mut Microphase<'_>) {
+    for open in all.values_mut() {
         let Open { placed, running, .. } = open;
         let Some(Running { calls, work: Work::Reduce(reducing), .. }) = running else { continue };
         let done = reducing.result.len();
@@ -74,11 +40,11 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
 /// `ending`, it sends the pieces that it has. Awaited ranks may have left, and the other nodes must
 /// not wait for this node.
 pub(crate) fn advance(
-    helper: &mut CollectiveHelper,
+    all: &mut Communicators,
     now: &mut Microphase<'_>,
     ending: &BTreeSet<JobKey>,
 ) {
-    for open in helper.open.values_mut() {
+    for open in all.values_mut() {
         let Open { placed, running, .. } = open;
         let Some(Running { slot, work: Work::Reduce(reducing), .. }) = running else { continue };
         let readers = reducing.readers(placed);
@@ -115,8 +81,8 @@ pub(crate) fn advance(
 }
 
 /// Whether no reduction waits for a child.
-pub(crate) fn is_idle(helper: &CollectiveHelper) -> bool {
-    helper.open.values().all(|open| match &open.running {
+pub(crate) fn is_idle(all: &Communicators) -> bool {
+    all.values().all(|open| match &open.running {
         Some(Running { work: Work::Reduce(reducing), .. }) => {
             reducing.part.as_ref().is_none_or(|part| part.sent)
         }
@@ -125,11 +91,8 @@ pub(crate) fn is_idle(helper: &CollectiveHelper) -> bool {
 }
 
 /// Ends the part of this slice: takes the results out of the network's buffers.
-pub(crate) fn end(
-    helper: &mut CollectiveHelper,
-    now: &mut Microphase<'_>,
-) -> Result<(), Unreadable> {
-    for open in helper.open.values_mut() {
+pub(crate) fn end(all: &mut Communicators, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
+    for open in all.values_mut() {
         let Open { placed, running, .. } = open;
         let Some(Running { slot, work: Work::Reduce(reducing), .. }) = running else { continue };
         let Some(part) = reducing.part.take() else { continue };

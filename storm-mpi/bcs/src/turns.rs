@@ -1,6 +1,6 @@
 //! Turns of ranks on one processing element that several jobs share.
 //!
-//! Ranks that wait for communication give up their slice: at each edge, the element goes to the
+//! Ranks that wait for communication give up their slice: at each edge, the element is given to the
 //! next rank in order that does not wait. There is no switch in the middle of a slice, so a rank
 //! that begins to wait idles for the rest of its slice.
 

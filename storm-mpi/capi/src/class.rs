@@ -143,7 +143,6 @@ impl Class {
         self as c_int
     }
 
-    /// The class with this code.
     pub(crate) fn of(code: c_int) -> Option<Class> {
         CLASSES.iter().map(|row| row.0).find(|class| class.code() == code)
     }

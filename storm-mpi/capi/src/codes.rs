@@ -31,7 +31,6 @@ pub(crate) fn add_class() -> c_int {
     add(|code| code)
 }
 
-/// A new code of a class.
 pub(crate) fn add_code(class: c_int) -> Result<c_int, NoSuchCode> {
     let known = class == 0 || Class::of(class).is_some() || class_of(class) == Some(class);
     if known { Ok(add(|_| class)) } else { Err(NoSuchCode) }

@@ -6,7 +6,6 @@
 use crate::class::Class;
 use std::ffi::c_int;
 
-/// A handle in C.
 pub(crate) type Handle = c_int;
 
 /// The kind of object that a handle names.
@@ -34,7 +33,6 @@ pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "a
 pub(crate) const PLACE_BITS: u32 = 24;
 
 impl Kind {
-    /// The null handle.
     pub(crate) const fn null(self) -> Handle {
         self.number << PLACE_BITS
     }
@@ -43,7 +41,6 @@ impl Kind {
         self.name
     }
 
-    /// The handle of a place.
     pub(crate) const fn handle(self, place: usize) -> Handle {
         self.null() | place as Handle
     }

@@ -49,8 +49,8 @@ impl<T> Kept<T> {
         Ok(Kept { session, given, own: object.map(keep).transpose()?, objects })
     }
 
-    /// The object's present handle. It is the program's handle, by which the program's functions
-    /// know the object, as long as that handle is still this object's.
+    /// The object's present handle. It is the program's handle, known to the program's functions,
+    /// as long as that handle is still this object's.
     pub(crate) fn handle(&self) -> Handle {
         let Some((own, object)) = &self.own else { return self.given };
         let objects = (self.objects)(self.session).borrow();

@@ -103,7 +103,6 @@ impl Active {
         }
     }
 
-    /// The request of a receive.
     pub(crate) fn receiving(&self) -> Option<RequestId> {
         match self {
             Active::Receiving { id, .. } => Some(*id),

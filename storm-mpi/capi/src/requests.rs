@@ -17,7 +17,6 @@ use storm_mpi::{Address, RequestId, SendMode};
 const DETACHED_MIN: usize = 64;
 
 impl Session {
-    /// Starts a message.
     pub(crate) fn start(&self, comm: &Rc<Comm>, message: &Message) -> Outcome<Active> {
         match message {
             Message::Send { to: None, .. } | Message::BufferedSend { to: None, .. } => {

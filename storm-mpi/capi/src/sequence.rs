@@ -32,7 +32,6 @@ impl<T> Sequence<T> {
         Sequence { kind, places, next: numbers.start, numbers, count: 0 }
     }
 
-    /// Adds an object.
     pub(crate) fn add(&mut self, object: T) -> Outcome<Handle> {
         if 2 * (self.count + 1) > self.places.len() {
             self.grow()?;

@@ -40,7 +40,6 @@ impl<T> Table<T> {
         Table { kind, predefined: places.len(), places, free: Vec::new() }
     }
 
-    /// Adds an object.
     pub(crate) fn add(&mut self, object: T) -> Outcome<Handle> {
         let place = self.free.pop().unwrap_or(self.places.len());
         if place >> PLACE_BITS != 0 {
@@ -73,7 +72,6 @@ impl<T> Table<T> {
         object.ok_or_else(|| self.kind.unknown(handle))
     }
 
-    /// All objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
     }

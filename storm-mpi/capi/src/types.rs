@@ -78,7 +78,6 @@ type Marker = (&'static str, fn() -> Layout);
 /// Markers of MPI-1, which follow the other types.
 const MARKERS: [Marker; 2] = [("MPI_LB", Layout::lower_marker), ("MPI_UB", Layout::upper_marker)];
 
-/// A table of the predefined types.
 pub(crate) fn predefined() -> Table<Rc<Type>> {
     let make = |(place, (name, layout, number)): (usize, (&str, Layout, Option<Number>))| {
         Rc::new(Type {

@@ -29,7 +29,7 @@ const MEMBER_MAX_BYTES: usize = 6 << 20;
 /// The most members that may all send to all: `n (n - 1)` messages.
 const ALL_MAX_MEMBERS: usize = 16;
 /// Limit of the data that all send to all together, if one member could also collect and distribute
-/// it in two rounds. Between two nodes a quarter of it goes each way, which fits a slice; the
+/// it in two rounds. Between two nodes a quarter of it is sent each way, which fits a slice; the
 /// second round takes two slices.
 const ALL_MAX_BYTES: usize = 1 << 20;
 /// With up to this many members on several nodes, a round of messages combines sooner than the

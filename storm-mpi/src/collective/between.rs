@@ -1,5 +1,5 @@
-//! Collectives between two groups (MPI-4.1, section 6.2.3): the data of the members of one group
-//! goes to the members of the other.
+//! Collectives between two groups (MPI-4.1, section 6.2.3): the data of the members of one group is
+//! sent to the members of the other.
 //!
 //! Each collective consists of collectives of one group, of messages across, or of both, in the one
 //! context that the groups share. Every message of a collective is received from a named member, so
@@ -178,8 +178,8 @@ impl<'a> Between<'a> {
 
     /// Brings the block of every member of each group to all members of the other.
     ///
-    /// Each block goes to one member only. A member gets about as many blocks as the others of its
-    /// group, and distributes them in it.
+    /// Each block is sent to one member only. A member gets about as many blocks as the others of
+    /// its group, and distributes them in it.
     ///
     /// # Errors
     /// Like [`Party::gather`].

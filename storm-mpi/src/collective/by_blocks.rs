@@ -4,8 +4,8 @@
 //! No member sends or combines much more than its own elements. Along a tree ([`Party::reduce`]),
 //! all elements would pass through one member at each level. The reduction proceeds in rounds. In
 //! each round, every member combines a piece of its block. The rounds need little memory, so it
-//! stays in the processor's cache, and the kernel need not provide it again for each reduction, as
-//! it must for large memory.
+//! stays in the processor's cache. The kernel need not provide it again for each reduction, unlike
+//! large memory.
 //!
 //! Each member combines all members' elements of its block along the tree from the first member, so
 //! the bits are the same.
@@ -136,7 +136,8 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// Whether a reduction of `bytes` bytes goes by blocks. All members get the same answer.
+    /// Whether a reduction of `bytes` bytes is divided into blocks. All members get the same
+    /// answer.
     fn goes_by_blocks(&self, bytes: usize) -> bool {
         let size = self.size();
         !self.at_once && (2..=MAX_MEMBERS).contains(&size) && bytes / size >= BLOCK_MIN_BYTES

@@ -119,7 +119,6 @@ impl Matching {
         Some((id, status))
     }
 
-    /// Takes a held message.
     pub(super) fn take_held(&mut self, id: MessageId) -> Option<Unexpected> {
         let at = self.held.iter().position(|(held, _)| *held == id)?;
         Some(self.held.swap_remove(at).1)

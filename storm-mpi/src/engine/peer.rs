@@ -87,7 +87,7 @@ pub(super) enum Reading {
         head: [u8; FRAME_BYTES],
         got: usize,
     },
-    /// A payload that goes to a receive's buffer. An eager payload gives back `cost` at its end.
+    /// A payload for a receive's buffer. An eager payload gives back `cost` at its end.
     Direct {
         recv: RequestId,
         left: usize,

@@ -1,7 +1,7 @@
 //! Datatypes as descriptions of the places of an element's numbers (MPI-4.1, chapter 5).
 //!
-//! A layout is a tree. It is as large as the calls that described it, not as the data: a column of
-//! a matrix is one node. A layout touches no memory. Its users ask for its runs: stretches of bytes
+//! A layout is a tree. Its size is that of the describing calls, not of the data: a column of a
+//! matrix is one node. A layout touches no memory. Its users ask for its runs: stretches of bytes
 //! in the order in which they are sent.
 
 mod build;

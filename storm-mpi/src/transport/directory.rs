@@ -128,7 +128,6 @@ impl Directory {
         Ok(self.job_has_threads.unwrap_or(self.has_threads))
     }
 
-    /// The card of a rank.
     pub(super) fn card(&mut self, rank: Rank) -> Result<Card, CommError> {
         let Some(pmi) = &mut self.pmi else { return Err(CommError::NoAddress { rank }) };
         let text = pmi.get(&card_key(rank))?;

@@ -26,7 +26,6 @@ pub(super) fn hello(token: Token, me: Rank) -> [u8; HELLO_BYTES] {
     hello_of(HELLO_MAGIC, token, me)
 }
 
-/// The hello of this rank, with its offer.
 pub(super) fn hello_offering(token: Token, me: Rank, offer: &Offer) -> Vec<u8> {
     [&hello_of(OFFERING_MAGIC, token, me)[..], &offer.encode()].concat()
 }

@@ -6,9 +6,9 @@
 //! left behind, whichever rank dies. The file is sparse: rings that are never used cost no memory.
 //!
 //! A rank pokes another by setting its bit in `pending`. It does so when it sends to the other for
-//! the first time, and when there is space again that the other waits for. From the first poke on,
-//! the owner polls the ring itself. So a message makes the two write no common line except the
-//! ring's own.
+//! the first time, and when it has made space for a waiting sender. From the first poke on, the
+//! owner polls the ring itself. So a message makes the two write no common line except the ring's
+//! own.
 //!
 //! Waking, and why no wake-up is lost. A sender publishes in the ring or sets its bit in `pending`
 //! (`fetch_or`), fences, and reads `sleeping`. The owner stores `sleeping`, fences, and reads
@@ -170,8 +170,8 @@ impl Inbox {
         self.pending_words().iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Announces that the owner is about to sleep. Returns false if there is news, in the rings
-    /// that the owner polls (`in_rings`) or elsewhere, and it must not sleep.
+    /// Announces that the owner is about to sleep. Returns false if there is news in the rings that
+    /// the owner polls (`in_rings`) or elsewhere. It must not sleep then.
     #[must_use]
     pub(super) fn fall_asleep(&self, in_rings: impl FnOnce() -> bool) -> bool {
         self.header().sleeping.flag.store(1, Ordering::Relaxed);

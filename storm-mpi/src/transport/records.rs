@@ -3,11 +3,11 @@
 //!
 //! The bytes of one push are a record. The first bytes of a record are in a slot, and the rest is
 //! in a ring of bytes. The last record is also in the line of memory (64 bytes) that the consumer
-//! polls: the number of records, the record's length, and the same bytes as in its slot. So a
-//! waiting consumer gets a short message, with its announcement, in a single line, and a longer
-//! message in no more lines than its own. When two processors write a line in turn, its transfer
-//! takes longer than everything else that a short message costs. Slots that are not read stay where
-//! they are written.
+//! polls. The line has the number of records, the record's length, and the same bytes as its slot.
+//! So a waiting consumer gets a short message, with its announcement, in a single line, and a
+//! longer message in no more lines than its own. When two processors write a line in turn, its
+//! transfer takes longer than everything else that a short message costs. Slots that are not read
+//! stay where they are written.
 //!
 //! Positions, of records and of bytes, are counts since the start and never wrap; the place in a
 //! ring is the position modulo the capacity. Both ends keep their positions to themselves. The

@@ -106,7 +106,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Whether the producer waits for space and there is enough now to be worth its wake-up: a
-    /// quarter of the ring. Clears the wish. Consumer only, after [`Ring::pop`].
+    /// quarter of the ring. Clears the request. Consumer only, after [`Ring::pop`].
     ///
     /// A producer waits only on a full ring and the consumer always drains, so the quarter is
     /// reached.

@@ -83,7 +83,7 @@ pub(super) struct Waiting {
     skipped: u32,
     /// The shortest recent wait without looking.
     asleep: Option<Duration>,
-    /// The present wait goes without looking.
+    /// The present wait does not poll.
     is_asleep: bool,
     /// Duration of a recent polling that found news after shorter ones had not.
     longer: Duration,
@@ -105,7 +105,7 @@ pub(super) struct Waiting {
     learns: bool,
 }
 
-/// The user's wishes.
+/// The user's settings.
 #[derive(Debug)]
 pub(super) struct Wish {
     mode: Option<Named>,

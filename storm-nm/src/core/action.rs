@@ -85,15 +85,12 @@ pub enum Action {
         /// Whether the input ends here.
         eof: bool,
     },
-    /// Another Machine Manager counts the job's input anew, or this one asks how much of its input
-    /// ranks have taken.
-    CountInput {
+    /// The Machine Manager asks how much of the job's input these ranks have taken.
+    TellInput {
         /// The job.
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
-        /// Whether input that was sent before counts.
-        known: bool,
     },
     /// The rank is gone: discard its waiting and future input.
     DropInput {

@@ -34,9 +34,7 @@ impl NodeCore {
             return;
         }
         job.phase = JobPhase::Ended;
-        if !job.is_unheard() {
-            actions.push(job.announcement(&self.config));
-        }
+        job.announce_end(&self.config, actions);
         if job.released {
             self.jobs.remove(&key);
             actions.push(Action::Forget { job: key });
@@ -72,6 +70,10 @@ impl NodeCore {
     pub(super) fn doom(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         job.doomed = true;
+        // The next Machine Manager gets the output of an orphan.
+        if job.has_streams() && (!job.orphaned || job.silent || self.leaving) {
+            job.hold_output(false, &self.config, actions);
+        }
         if job.is_live() {
             actions.push(Action::Destroy { job: key });
         }

@@ -18,7 +18,7 @@ impl NodeCore {
         self.first_run = Some(first);
         let mut job = LocalJob::new(inherited.task.clone());
         job.launching(inherited.stopped);
-        job.orphaned = true;
+        (job.orphaned, job.withholds) = (true, true);
         self.jobs.insert(key, job);
         let mut answers = BTreeMap::new();
         for step in &inherited.pmi {

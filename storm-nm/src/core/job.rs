@@ -52,6 +52,8 @@ pub(super) struct LocalJob {
     /// Whether its Machine Manager is gone, or was for a while. Nothing is reported of it until
     /// [`resume`](NodeCore::resume) reports everything at once.
     pub(super) orphaned: bool,
+    /// Whether output that was read here waits for the Machine Manager's word.
+    pub(super) withholds: bool,
     /// The place of its flags.
     pub(super) slot: JobSlot,
     /// The partition whose strobes schedule it, by the present manager's number.
@@ -60,8 +62,6 @@ pub(super) struct LocalJob {
     pub(super) failure: Option<Report>,
     /// Whether to forget it as soon as it has ended.
     pub(super) released: bool,
-    /// Whether it has ended, and the Machine Manager hears of the end after the output.
-    pub(super) end_untold: bool,
     /// Whether a rank never executed.
     pub(super) launch_failed: bool,
     /// Whether a rank ended abnormally.
@@ -108,11 +108,11 @@ impl LocalJob {
             doomed: false,
             silent: false,
             orphaned: false,
+            withholds: false,
             slot: task.launch.slot,
             partition: task.launch.partition,
             failure: None,
             released: false,
-            end_untold: false,
             launch_failed: false,
             failed: false,
             reported: [false; 3],
@@ -141,6 +141,15 @@ impl LocalJob {
         match self.phase {
             JobPhase::Launching | JobPhase::Running => true,
             JobPhase::Preparing | JobPhase::Ending | JobPhase::Ended => false,
+        }
+    }
+
+    /// Whether its ranks may have output on its way.
+    pub(super) fn has_streams(&self) -> bool {
+        match self.phase {
+            JobPhase::Launching | JobPhase::Running | JobPhase::Ending => true,
+            JobPhase::Preparing => false,
+            JobPhase::Ended => self.withholds,
         }
     }
 
@@ -192,7 +201,7 @@ impl LocalJob {
             (ExitStatus::Code(0), false) => return None,
             (ExitStatus::Code(_), false) => 0,
         };
-        let alone = self.all_ended() && self.task.count == self.task.spec().procs;
+        let alone = self.all_ended() && self.task.count == self.task.spec().ranks();
         if alone || self.doomed || self.silent {
             return None;
         }
@@ -257,11 +266,28 @@ impl LocalJob {
         self.task.launch.announcer == config.node
     }
 
-    /// Announces the end of this node's part to the Machine Manager.
-    pub(super) fn announcement(&self, config: &CoreConfig) -> Action {
+    /// Stops reading the output, or continues. Output that was withheld leaves before the end of
+    /// the job is announced, which would end the job's clients.
+    pub(super) fn hold_output(
+        &mut self,
+        hold: bool,
+        config: &CoreConfig,
+        actions: &mut Vec<Action>,
+    ) {
+        actions.push(Action::HoldOutput { job: self.key(), hold });
+        if !hold && std::mem::take(&mut self.withholds) && self.phase == JobPhase::Ended {
+            self.announce_end(config, actions);
+        }
+    }
+
+    /// Announces the end of this node's part to the Machine Manager, unless that must wait.
+    pub(super) fn announce_end(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
+        if self.is_unheard() || self.withholds {
+            return;
+        }
         let announcer = self.announces(config);
         let part = LocalPart { announcer, ..self.part() };
-        Action::Announce { part, report: self.terminated_report() }
+        actions.push(Action::Announce { part, report: self.terminated_report() });
     }
 
     /// Reports the cause of the job's end, now or when a Machine Manager hears it.

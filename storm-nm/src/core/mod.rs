@@ -1,6 +1,7 @@
 //! The effect of commands and events on a node: pure, without I/O and clock.
 
 mod action;
+mod active_rows;
 mod ending;
 mod event;
 mod inheriting;

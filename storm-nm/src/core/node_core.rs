@@ -1,5 +1,6 @@
 //! The state of one node: its jobs, and the active row of each partition.
 
+use super::active_rows::ActiveRows;
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::{news_of_gone, pmi_actions};
@@ -14,7 +15,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, RowSet};
 
 /// The core's data on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub struct CoreConfig {
 pub struct NodeCore {
     pub(super) config: CoreConfig,
     pub(super) jobs: BTreeMap<JobKey, LocalJob>,
-    pub(super) partitions: BTreeMap<PartitionId, ActiveRow>,
+    pub(super) active: ActiveRows,
     pub(super) leaving: bool,
     /// The first run of a job that this node can have heard of.
     pub(super) first_run: Option<JobIncarnation>,
@@ -47,37 +48,13 @@ pub struct NodeCore {
     pub(super) answered: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ActiveRow {
-    pub(super) row: Row,
-    /// The row that runs here instead, which has work while the ranks of `row` wait.
-    pub(super) yields_to: Option<Row>,
-    /// Number of the last strobe.
-    pub(super) strobe: u64,
-    /// Whether the last strobe ordered further slices. Until the next strobe, this node then knows
-    /// the active row better than the sender of a launch.
-    pub(super) follows: bool,
-}
-
-impl ActiveRow {
-    /// A row that was made active without a strobe.
-    pub(super) fn of(row: Row) -> ActiveRow {
-        ActiveRow { row, yields_to: None, strobe: 0, follows: false }
-    }
-
-    /// The row whose jobs run here now.
-    pub(super) fn running(&self) -> Row {
-        self.yields_to.unwrap_or(self.row)
-    }
-}
-
 impl NodeCore {
     /// A node without jobs.
     pub fn new(config: CoreConfig) -> NodeCore {
         NodeCore {
             config,
             jobs: BTreeMap::new(),
-            partitions: BTreeMap::new(),
+            active: ActiveRows::default(),
             leaving: false,
             first_run: None,
             given_up: None,
@@ -178,8 +155,9 @@ impl NodeCore {
                 self.input(job, (Some(offset), data, eof), actions);
             }
             Command::HoldOutput { job, hold } => {
-                if let Some(key) = self.current(job) {
-                    self.hold_output(key, hold, actions);
+                let key = self.current(job);
+                if let Some(state) = key.and_then(|key| self.jobs.get_mut(&key)) {
+                    state.hold_output(hold && !state.doomed, &self.config, actions);
                 }
             }
             Command::FenceDone { job, sequence, puts } => {
@@ -188,7 +166,7 @@ impl NodeCore {
             Command::Shutdown => self.leave(actions),
             // The node manager handles the command and leaves.
             Command::RefuseNode { .. } => {}
-            Command::Resume { jobs, next_run } => {
+            Command::Resume { jobs, next_run, .. } => {
                 self.joined(next_run);
                 self.resume(jobs, actions);
             }
@@ -235,10 +213,7 @@ impl NodeCore {
         for old in earlier {
             self.supersede(old, actions);
         }
-        let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
-        if active.row != row && !active.follows {
-            // A strobe did not concern this node, which had no job of the partition.
-            active.row = row;
+        if self.active.launch_names(partition, row) {
             self.reschedule(Some(partition), None, actions);
         }
         // If rows don't run at once, the host needs the rows only of a job with several, but not
@@ -396,14 +371,8 @@ impl NodeCore {
 
     /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, and others stop.
     fn strobe(&mut self, strobe: Strobe, slices: Option<Slices>, actions: &mut Vec<Action>) {
-        let Strobe { partition, row, number, .. } = strobe;
-        let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
-        if number <= active.strobe {
-            tracing::warn!(number, newest = active.strobe, "a strobe that is past was ignored");
-            return;
-        }
-        let followed = active.follows;
-        *active = ActiveRow { row, yields_to: None, strobe: number, follows: slices.is_some() };
+        let partition = strobe.partition;
+        let Some(followed) = self.active.strobe(&strobe, slices.is_some()) else { return };
         // First, as the later slices are computed from the strobe's arrival.
         if followed || slices.is_some() {
             actions.push(Action::Follow { partition, slices });
@@ -425,8 +394,7 @@ impl NodeCore {
     }
 
     fn wanted(&self, job: &LocalJob) -> bool {
-        let active = self.partitions.get(&job.partition);
-        active.is_none_or(|active| runs_in(job, active.running()))
+        self.active.running(job.partition).is_none_or(|row| runs_in(job, row))
     }
 
     /// Stops and resumes jobs as the active rows require.

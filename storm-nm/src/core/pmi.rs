@@ -55,7 +55,7 @@ pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Opt
         ));
     }
     let gone = gone?;
-    let elsewhere = job.task.count < job.task.spec().procs;
+    let elsewhere = job.task.count < job.task.spec().ranks();
     if elsewhere && !job.silent && job.left_told.is_none() {
         let (key, rank) = (job.key(), Rank(gone.0));
         let report = Report::RankLeft { job: key.job, incarnation: key.incarnation, rank };

@@ -3,7 +3,6 @@
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::job::{JobPhase, LocalJob};
-use super::node_core::ActiveRow;
 use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use storm_primitives::NodeId;
@@ -17,6 +16,11 @@ impl NodeCore {
         let orphans = self.jobs.iter().filter(|(_, job)| job.orphaned);
         let held = |key: &JobKey| HeldJob { job: key.job, incarnation: key.incarnation };
         orphans.map(|(key, _)| held(key)).collect()
+    }
+
+    /// Whether the output of a run is of use: the run was not given up for another run.
+    pub(crate) fn wants_output(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| !state.silent)
     }
 
     /// The first run of a job that this node can have heard of, if it was told. From this run on, a
@@ -45,8 +49,9 @@ impl NodeCore {
         self.answered = false;
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
+            job.withholds |= job.orphaned;
         }
-        self.partitions.values_mut().for_each(|active| *active = ActiveRow::of(active.row));
+        let _ = self.active.forget_strobes();
     }
 
     /// Ends and forgets the orphans that the next Machine Manager may have queued again, as they
@@ -100,16 +105,11 @@ impl NodeCore {
             }
             let coscheduling = resumed.coscheduling;
             actions.push(Action::Coschedule { job: key, coscheduling });
-            let row = resumed.active_row;
-            let known = self.partitions.entry(resumed.partition).or_insert(ActiveRow::of(row));
-            if !known.follows {
-                known.row = row;
-            }
+            self.active.answer_names(resumed.partition, resumed.active_row);
             let ranks = job.task.ranks().filter(|rank| job.task.reads_input(*rank)).collect();
-            actions.push(Action::CountInput { job: key, ranks, known: resumed.input_known });
+            actions.push(Action::TellInput { job: key, ranks });
             job.tell_all(&self.config, actions);
-            job.end_untold = job.phase == JobPhase::Ended;
-            self.hold_output(key, resumed.hold_output, actions);
+            job.hold_output(resumed.hold_output && !job.doomed, &self.config, actions);
         }
         let unknown = self.jobs.iter().filter(|(_, job)| job.orphaned);
         let unknown: Vec<JobKey> = unknown.map(|(key, _)| *key).collect();
@@ -120,27 +120,12 @@ impl NodeCore {
         self.reschedule(None, None, actions);
     }
 
-    /// Holds the output of a job, or passes it on. The end of a resumed job follows its output: the
-    /// Machine Manager takes no output after the end.
-    pub(super) fn hold_output(&mut self, key: JobKey, hold: bool, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&key) else { return };
-        let hold = hold && (!job.doomed || job.phase == JobPhase::Ended);
-        actions.push(Action::HoldOutput { job: key, hold });
-        if !hold && std::mem::take(&mut job.end_untold) {
-            actions.push(job.announcement(&self.config));
-        }
-    }
-
     /// Forgets slices that were ordered before the Machine Manager knew of this life of the node.
     /// They were for an earlier life: nobody recalls them, and they would contradict later
     /// launches.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
-        for (partition, active) in &mut self.partitions {
-            if active.follows {
-                actions.push(Action::Follow { partition: *partition, slices: None });
-            }
-            *active = ActiveRow::of(active.row);
-        }
+        let followed = self.active.forget_strobes().into_iter();
+        actions.extend(followed.map(|partition| Action::Follow { partition, slices: None }));
     }
 }
 

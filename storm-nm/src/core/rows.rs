@@ -10,12 +10,8 @@ use storm_rm::message::{Command, Strobe};
 impl NodeCore {
     /// Begins a slice that an earlier strobe ordered.
     pub(super) fn begin_slice(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
-        let Strobe { partition, row, number, .. } = strobe;
-        let Some(active) = self.partitions.get_mut(&partition) else { return };
-        // A newer order may have come in the same instant.
-        if active.follows && active.strobe < number {
-            (active.row, active.yields_to, active.strobe) = (row, None, number);
-            self.reschedule(Some(partition), Some(strobe), actions);
+        if self.active.begin_slice(&strobe) {
+            self.reschedule(Some(strobe.partition), Some(strobe), actions);
         }
     }
 
@@ -50,8 +46,7 @@ impl NodeCore {
             Command::Coschedule { .. } => true,
             // A launch into a partition that is in its own slices changes no row.
             Command::LaunchJob(launch) => {
-                let active = self.partitions.get(&launch.partition);
-                active.is_some_and(|active| !active.follows && active.row != launch.active_row)
+                self.active.is_changed_by_launch(launch.partition, launch.active_row)
             }
             Command::ReceiveFile(_)
             | Command::DestroyJob { .. }

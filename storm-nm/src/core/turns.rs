@@ -5,25 +5,21 @@
 use super::{Action, NodeCore};
 use crate::JobKey;
 use std::collections::BTreeSet;
-use storm_rm::{PartitionId, Row, RowSet};
+use storm_rm::{Row, RowSet};
 
 impl NodeCore {
     /// Gives rows their turns at the beginning of a slice of communication. `waiting` are the jobs
     /// whose ranks here all wait. The row of the last strobe has precedence. A row that runs in its
     /// place continues until it waits too.
     pub(super) fn take_turns(&mut self, waiting: &BTreeSet<JobKey>, actions: &mut Vec<Action>) {
-        let partitions: Vec<PartitionId> = self.partitions.keys().copied().collect();
-        for partition in partitions {
+        for partition in self.active.partitions() {
             let live: Vec<(RowSet, bool)> = self
                 .jobs
                 .iter()
                 .filter(|(_, job)| job.is_live() && job.partition == partition)
                 .map(|(key, job)| (job.rows, waiting.contains(key)))
                 .collect();
-            let Some(active) = self.partitions.get_mut(&partition) else { continue };
-            let chosen = choose(&live, active.row, active.yields_to);
-            if chosen != active.yields_to {
-                active.yields_to = chosen;
+            if self.active.take_turn(partition, |row, instead| choose(&live, row, instead)) {
                 self.reschedule(Some(partition), None, actions);
             }
         }

@@ -3,6 +3,7 @@
 use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storm_pl::{KeeperConfig, ProcessId, StartMethod, Survival, keeper_at};
+use storm_rm::message::ClientsAddress;
 
 /// Begins the names of keepers' doors. The cluster follows.
 const DOOR_PREFIX: &str = "keeper-";
@@ -96,8 +98,29 @@ pub struct LiveConfig {
     /// Environment variables about the node's network for ranks. They are known once the node has
     /// joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
+    /// By what processes of this host reach the Machine Manager; `None` if by nothing of this node.
+    pub relay: Option<RelayOfNode>,
     /// Settings that hold on any host.
     pub nm: NmConfig,
+}
+
+/// The socket on which this node passes users of its host on to the Machine Manager.
+#[derive(Clone)]
+pub struct RelayOfNode {
+    /// The path of the socket.
+    pub socket: PathBuf,
+    /// Hears where the manager lets in users of other hosts. Returns whether users reach the manager
+    /// by the socket. Must not wait: the strobe thread calls it.
+    pub hear: Arc<Hear>,
+}
+
+/// See [`RelayOfNode::hear`].
+pub type Hear = dyn Fn(Option<ClientsAddress>) -> bool + Send + Sync;
+
+impl fmt::Debug for RelayOfNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayOfNode").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 impl LiveConfig {
@@ -125,6 +148,7 @@ impl LiveConfig {
             switch_log: None,
             pmix: None,
             network_variables: Arc::default(),
+            relay: None,
             nm: NmConfig::default(),
         }
     }

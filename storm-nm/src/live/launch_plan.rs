@@ -3,7 +3,7 @@
 use super::PmixStarter;
 use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
-use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
+use crate::environment::{NodeNames, environment_of_job, joins_by_pmix, rank_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
@@ -15,7 +15,7 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
+    Binding, Destination, FileSpec, FirstStep, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
 };
 
 /// "No such file or directory".
@@ -87,11 +87,12 @@ pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::Credent
     Ok(Credentials { gid: owner.gid, ..found })
 }
 
-/// The specification that all ranks of the job share.
+/// The specification that all ranks of the job share. `relay` is the socket by which they reach the
+/// manager from this node, if there is one.
 pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
-    credentials: Credentials,
+    (credentials, relay): (Credentials, Option<&Path>),
     starter: Option<PmixStart<'_>>,
 ) -> LaunchSpec {
     let spec = task.spec();
@@ -109,14 +110,14 @@ pub(super) fn launch_spec(
         program,
         original,
         args,
-        env: submitted_environment(spec)
+        env: environment_of_job(spec, relay)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
         cwd: spec.cwd.as_os_str().into(),
         umask: spec.umask,
         credentials,
         limits: spec.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
-        pmi: true,
+        pmi: spec.first == FirstStep::Program,
     }
 }
 
@@ -201,7 +202,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
         return Output::Lines { path };
     }
     let of_ranks =
-        task.spec().procs > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
+        task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
     let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
     Output::File { path, append: shared }
 }

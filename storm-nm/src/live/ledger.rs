@@ -34,6 +34,7 @@ use storm_rm::{JobIncarnation, Rank};
 
 /// The layout of the file. It is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
+const USELESS_AT: u64 = 17;
 const ENTRY_LENGTH_AT: u64 = 24;
 const FIRST_RUN_AT: u64 = 32;
 const ENTRY_AT: u64 = 4096;
@@ -61,8 +62,15 @@ const FENCE_RECORD: u32 = 2;
 type Record = (u32, Rank, u32, Vec<u8>);
 
 /// Requests that change nothing: they are not logged.
-const QUESTIONS: [&str; 5] =
-    ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
+const QUESTIONS: [&str; 6] = [
+    "cmd=get ",
+    "cmd=get_maxes",
+    "cmd=get_appnum",
+    "cmd=get_my_kvsname",
+    "cmd=get_universe_size",
+    // Its answer, memory, comes from the node manager of the day.
+    "cmd=storm_segment ",
+];
 
 /// The part that is written once, before the ranks start.
 #[derive(Debug, Serialize, Deserialize)]
@@ -192,9 +200,9 @@ impl Ledger {
     }
 
     pub(super) fn first_run(&self) -> io::Result<JobIncarnation> {
-        let mut bytes = [0; 4];
+        let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, FIRST_RUN_AT)?;
-        Ok(JobIncarnation(u32::from_le_bytes(bytes)))
+        Ok(JobIncarnation(u64::from_le_bytes(bytes)))
     }
 
     /// The files that go to the keeper.
@@ -224,6 +232,17 @@ impl Ledger {
             2 => LaunchProgress::All,
             _ => LaunchProgress::Unkept,
         })
+    }
+
+    /// Notes that the job cannot go on without the present node manager.
+    pub(super) fn set_useless(&self) -> io::Result<()> {
+        self.file.write_all_at(&[1], USELESS_AT)
+    }
+
+    pub(super) fn is_useless(&self) -> io::Result<bool> {
+        let mut byte = [0];
+        self.file.read_exact_at(&mut byte, USELESS_AT)?;
+        Ok(byte[0] != 0)
     }
 
     /// Notes the `bytes` that are about to be read from the rank's PMI socket. `before` bytes of

@@ -98,6 +98,8 @@ pub struct LiveHost {
     shared_memory: SharedMemory,
     /// The jobs of a former node manager, until somebody asks for them.
     inherited: Cell<Vec<Inherited>>,
+    /// Whether users of this host reach the manager by the node's relay.
+    relays: Cell<bool>,
     /// Whether the keeper goes on without this node manager.
     survives: bool,
     /// The first run of a job that this node can have heard of.
@@ -190,6 +192,7 @@ impl LiveHost {
             read_buffer: RefCell::default(),
             shared_memory,
             inherited: Cell::default(),
+            relays: Cell::new(false),
             survives,
             first_run: Cell::default(),
             untold: RefCell::default(),
@@ -245,7 +248,9 @@ impl LiveHost {
             shared_memory: &shared,
             cpus: self.cores.processors(),
         });
-        let spec = launch_spec(task, program.clone(), credentials, starter);
+        let relay = self.config.relay.as_ref().filter(|_| self.relays.get());
+        let relay = relay.map(|relay| relay.socket.as_path());
+        let spec = launch_spec(task, program.clone(), (credentials, relay), starter);
         let user = (&spec.credentials, &*spec.limits);
         let shared_files = SharedFiles::make(task, &self.names(), user)
             .map_err(|error| LaunchRefused::because(&error))?;
@@ -348,7 +353,7 @@ impl LiveHost {
 
     /// Holds a job to the memory that it asked for, if this node can.
     fn limit_memory(&self, task: &JobTask, pad: PadId) -> io::Result<Option<u64>> {
-        let asked = task.spec().resources.memory_limit_bytes(task.count);
+        let asked = task.spec().resources.memory_limit_bytes(task.room());
         match &self.memory {
             Ok(()) => self.keeper.limit_memory(pad, asked).map(|()| asked),
             Err(why) => {
@@ -367,7 +372,8 @@ impl LiveHost {
             Binding::Core => {
                 let nodes_before = self.node.get().0.saturating_sub(1) as usize;
                 let start = nodes_before * usize::from(self.config.pes);
-                let each = task.spec().resources.cpus_per_task;
+                let room = task.room().saturating_mul(task.spec().resources.cpus_per_task);
+                let each = room / task.count;
                 self.cores.bind(task.key(), task.launch.rows, (task.count, each), start)
             }
         }

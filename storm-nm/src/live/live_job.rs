@@ -1,6 +1,6 @@
 //! One job on a real node: its pad, its ranks' streams, its directory.
 
-use super::ledger::Ledger;
+use super::ledger::{LaunchProgress, Ledger};
 use super::rank_streams::RankStreams;
 use super::shared_files::SharedFiles;
 use crate::JobTask;
@@ -62,6 +62,12 @@ impl LiveJob {
             Some((*rank, Arc::new(opened.ok()?)))
         };
         processes.iter().filter_map(open).collect()
+    }
+
+    /// Whether the keeper has been given all its ranks so far.
+    pub(super) fn is_kept_whole(&self) -> bool {
+        let told = self.ledger.as_ref().and_then(|ledger| ledger.progress().ok());
+        told.is_some_and(|told| told != LaunchProgress::Unkept)
     }
 
     /// Notes that nothing will be heard of its ranks any more.

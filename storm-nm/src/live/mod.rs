@@ -29,7 +29,7 @@ mod switcher;
 
 pub use at_rest::{let_go_at_rest, let_go_of_text};
 pub use cache_sink::CacheSink;
-pub use config::{LiveConfig, PmixStarter, keeper_of_other_cluster};
+pub use config::{Hear, LiveConfig, PmixStarter, RelayOfNode, keeper_of_other_cluster};
 pub use live_host::{AttachError, LiveHost};
 pub use node_facts::memory_mib as host_memory_mib;
 pub use serve::{LiveKeeper, ServeError, serve, start_keeper};

@@ -179,14 +179,6 @@ impl RankStreams {
         }
     }
 
-    /// Counts the rank's input from zero.
-    pub(super) fn count_input_anew(&self) {
-        if let Some(noted) = &self.remembered {
-            noted.taken_bytes.set(0);
-            noted.note(noted.ledger.has_written(noted.rank, 0));
-        }
-    }
-
     pub(super) fn close_pmi(&self) {
         if let Some(pmi) = self.pmi.borrow_mut().take() {
             // Other processes may hold this end too. If the rank has closed the connection, the

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::{Instant, Runtime};
+use storm_rm::message::CutLaunch;
 use storm_rm::{Coscheduling, Rank, RowSet};
 
 #[derive(Debug)]
@@ -22,8 +23,8 @@ pub(super) struct Job<R: Runtime> {
     pub(super) is_resuming: Cell<bool>,
     /// The ledger that outlives the node manager. Without a ledger the job ends with it.
     pub(super) ledger: Option<Ledger>,
-    /// Whether its node manager ended before it had told all ranks to start.
-    pub(super) cut: Cell<bool>,
+    /// What the keeper lacks of it.
+    pub(super) cut: Cell<Option<CutLaunch>>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 

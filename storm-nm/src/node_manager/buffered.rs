@@ -18,11 +18,16 @@ use storm_bcs::{Completion, Edge, Engine, Member, Nudge, Ranks, StrobeReceiver};
 use storm_mpi::segment::SEGMENT_REQUEST;
 use storm_primitives::{Bell, Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
+use storm_rm::message::Report;
+use storm_rm::termination::Urgency;
 
 /// Least time between two rings of a rank that are handled: a slice of default length.
 const RING_PERIOD: Duration = Duration::from_micros(500);
 /// The reason for ending jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
+/// The reason for ending jobs that begin to communicate under the next node manager.
+const NM_GONE: &str =
+    "its messages move in slices, and the Node Manager that it began with is gone";
 
 /// The host has done a switch this long after its due time. Then it is time to check whether the
 /// row gives its processing elements away.
@@ -33,8 +38,9 @@ const SWITCH_DONE: Duration = Duration::from_micros(100);
 pub(super) struct BufferedJobs {
     /// Moves their bytes, in this life.
     slices: RefCell<Option<BufferedSlices>>,
-    /// Jobs of earlier lives that were to communicate in slices and had not begun to.
-    sliceless: RefCell<BTreeSet<JobKey>>,
+    /// Jobs of earlier lives that were to communicate in slices and had not begun to, and why they
+    /// end if they try.
+    sliceless: RefCell<BTreeMap<JobKey, &'static str>>,
 }
 
 impl BufferedJobs {
@@ -42,8 +48,9 @@ impl BufferedJobs {
         self.slices.borrow().clone()
     }
 
-    fn is_sliceless(&self, job: JobKey) -> bool {
-        self.sliceless.borrow().contains(&job)
+    /// Why the job cannot communicate any more, if it was to do so and had not begun.
+    fn sliceless(&self, job: JobKey) -> Option<&'static str> {
+        self.sliceless.borrow().get(&job).copied()
     }
 }
 
@@ -149,7 +156,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             return true;
         }
         let (job, buffered) = (task.key(), self.buffered_slices());
-        let shares = task.launch.ranks.iter();
+        let shares = task.launch.step_ranks();
         let placement: Rc<[NodeId]> =
             shares.flat_map(|share| (0..share.count).map(move |_| share.node)).collect();
         let opened = {
@@ -201,17 +208,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn hear(self: &Rc<Self>, event: &HostEvent) -> bool {
         if let HostEvent::Pmi { job, line, .. } = event
             && line == SEGMENT_REQUEST
-            && self.buffered.is_sliceless(*job)
+            && let Some(reason) = self.buffered.sliceless(*job)
         {
-            self.handle(Event::Unserviceable { job: *job, reason: MANAGER_GONE.to_owned() });
+            self.handle(Event::Unserviceable { job: *job, reason: reason.to_owned() });
             return true;
         }
         let Some(buffered) = self.buffered.slices() else { return false };
         match event {
             HostEvent::Pmi { job, rank, line } if line == SEGMENT_REQUEST => {
-                if let Some(opened) = buffered.jobs.borrow_mut().get_mut(&engine_key(*job)) {
-                    opened.joined = true;
-                }
+                self.joins_slices(&buffered, *job);
                 let ranks = buffered.ranks.borrow();
                 let Some(segment) = ranks.segment(member(*job, *rank)) else { return false };
                 self.host.hand_over(*job, *rank, segment);
@@ -226,6 +231,27 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 false
             }
             _ => false,
+        }
+    }
+
+    /// A rank of the job communicates from now on: the job ends with this node manager.
+    fn joins_slices(self: &Rc<Self>, buffered: &BufferedSlices, key: JobKey) {
+        let was_in = buffered
+            .jobs
+            .borrow_mut()
+            .get_mut(&engine_key(key))
+            .is_none_or(|opened| std::mem::replace(&mut opened.joined, true));
+        if !was_in {
+            self.host.ends_with_manager(key);
+            let JobKey { job, incarnation } = key;
+            self.post(Report::InSlices { job, incarnation }, Urgency::AtOnce);
+        }
+    }
+
+    /// Notes that a job of a former node manager, which does not communicate, is not to begin.
+    pub(super) fn inherit_slices(&self, task: &JobTask) {
+        if task.launch.buffered {
+            self.buffered.sliceless.borrow_mut().insert(task.key(), NM_GONE);
         }
     }
 
@@ -306,7 +332,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             if joined {
                 self.handle(Event::Unserviceable { job, reason: MANAGER_GONE.to_owned() });
             } else {
-                self.buffered.sliceless.borrow_mut().insert(job);
+                self.buffered.sliceless.borrow_mut().insert(job, MANAGER_GONE);
             }
         }
     }

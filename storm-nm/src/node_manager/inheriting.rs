@@ -14,6 +14,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         for inherited in all {
             let job = inherited.task.key();
             let mut answers = self.core.borrow_mut().inherit(&inherited);
+            self.inherit_slices(&inherited.task);
             self.inherit_output(job, inherited.outputs);
             let reads = |input: &InheritedInput| inherited.task.reads_input(input.rank);
             for input in inherited.inputs.into_iter().filter(reads) {
@@ -23,7 +24,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
             for (rank, line) in inherited.open_requests {
                 match (line, answers.remove(&rank)) {
                     (Some(line), _) => {
-                        self.handle(Event::Host(HostEvent::Pmi { job, rank, line }));
+                        let request = HostEvent::Pmi { job, rank, line };
+                        if !self.hear(&request) {
+                            self.handle(Event::Host(request));
+                        }
                     }
                     (None, Some(answer)) => self.host.pmi_reply(job, rank, &answer),
                     // The rank gets its answer when its barrier ends.

@@ -70,17 +70,6 @@ impl Inputs {
         reader.taken_bytes.set(input.taken_bytes);
     }
 
-    /// Counts the input of a job anew: this Machine Manager knows of no earlier input, so the
-    /// waiting input is the beginning.
-    fn count_anew(&self, job: JobKey) {
-        let Some(input) = self.jobs.borrow().get(&job).cloned() else { return };
-        input.reported_bytes.set(0);
-        for reader in input.readers.borrow().values() {
-            reader.received_bytes.set(0);
-            reader.taken_bytes.set(0);
-        }
-    }
-
     /// The number of bytes that all ranks of the job have taken. The number counts as reported.
     fn taken(&self, job: JobKey) -> Option<u64> {
         let input = self.jobs.borrow().get(&job)?.clone();
@@ -147,15 +136,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
-    /// A Machine Manager says whether earlier input of a job counts, and asks how much was taken.
-    pub(super) fn count_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank], known: bool) {
-        if !known {
-            self.streams.inputs().count_anew(key);
-            ranks.iter().for_each(|rank| self.host.count_input_anew(key, *rank));
-        } else if let Some(taken_bytes) = self.streams.inputs().taken(key) {
-            let JobKey { job, incarnation } = key;
-            self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
+    /// Tells the Machine Manager how much of a job's input all of these ranks have taken. It waits
+    /// for this report before it sends more.
+    pub(super) fn tell_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank]) {
+        if ranks.is_empty() {
+            return;
         }
+        let taken_bytes = self.streams.inputs().taken(key).unwrap_or(0);
+        let JobKey { job, incarnation } = key;
+        self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
     }
 
     /// Queues input for ranks, without the part that they have received already if its offset is

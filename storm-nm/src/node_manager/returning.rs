@@ -36,9 +36,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let since = self.life.lost(now);
         let limit = limit.saturating_sub(now - since);
         self.lease_for_fence(since);
+        self.handle(Event::ManagerLost);
         self.cut_outputs();
         self.end_slices();
-        self.handle(Event::ManagerLost);
         tracing::warn!(node = %self.life.name(), %reason, ?limit, "keeping the jobs; joining again");
         // A new reason to end counts from now on.
         self.life.forget_exit();

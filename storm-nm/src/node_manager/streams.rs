@@ -38,6 +38,13 @@ impl Streams {
         &self.outbox
     }
 
+    /// Drops what is left of the output of a job that is over.
+    pub(super) fn forget_output(&self, job: JobKey) {
+        self.held.jobs.borrow_mut().remove(&job);
+        self.held.cut.borrow_mut().remove(&job);
+        self.held.changed.ring();
+    }
+
     /// Input on its way to ranks.
     pub(super) fn inputs(&self) -> &Inputs {
         &self.inputs
@@ -98,22 +105,32 @@ impl<P: Primitives, H: Host> Node<P, H> {
             self.streams.held.jobs.borrow_mut().remove(&job);
             let kept = self.streams.held.cut.borrow_mut().remove(&job);
             for report in kept.into_iter().flatten() {
-                self.post(report, Urgency::AtOnce);
+                self.post_output(job, report);
             }
         }
         self.streams.held.changed.ring();
     }
 
-    /// Cuts the output of all jobs: no more is read until each job is told to continue. Keeps all
-    /// output that may not have reached a client: unsent reports, and sent ones that the lost
+    /// Sends output. Reports do not name the run, so output of a run that is given up would be
+    /// taken for the next run's.
+    fn post_output(self: &Rc<Self>, job: JobKey, report: Report) {
+        if self.core.borrow().wants_output(job) {
+            self.post(report, Urgency::AtOnce);
+        }
+    }
+
+    /// Cuts the output of all orphans: no more is read until each job is told to continue. Keeps
+    /// all output that may not have reached a client: unsent reports, and sent ones that the lost
     /// Machine Manager may not have passed on. Clients drop output that they have had. Other
     /// reports are dropped, since the next Machine Manager gets all of them anew.
     pub(super) fn cut_outputs(&self) {
         let mut cut = self.streams.held.cut.borrow_mut();
-        for job in self.core.borrow().jobs() {
+        for held in self.core.borrow().held() {
+            let job = JobKey { job: held.job, incarnation: held.incarnation };
             cut.entry(job).or_default();
         }
         self.streams.held.jobs.borrow_mut().clear();
+        self.streams.held.changed.ring();
         for report in self.streams.outbox.drain() {
             let of_job = match &report {
                 Report::Output { job, incarnation, .. } => {
@@ -160,7 +177,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let JobKey { job, incarnation } = key;
             let report = Report::Output { job, incarnation, rank, stream, offset: begins, data };
             if let Some(report) = self.streams.held.keep(key, report) {
-                self.post(report, Urgency::AtOnce);
+                self.post_output(key, report);
             }
         }
         self.handle(Event::StreamEnded { job: key, rank, stream });

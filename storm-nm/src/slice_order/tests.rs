@@ -184,7 +184,7 @@ impl Side {
 }
 
 fn resume(jobs: Vec<ResumedJob>) -> Event {
-    Event::Command(Command::Resume { jobs, next_run: JobIncarnation(1) })
+    Event::Command(Command::Resume { jobs, next_run: JobIncarnation(1), clients: None })
 }
 
 #[derive(Clone, Debug)]
@@ -341,7 +341,6 @@ impl Known {
             active_row: Row(0),
             hold_output: false,
             coscheduling: Default::default(),
-            input_known: true,
         };
         vec![Event::ManagerLost, resume(core.jobs().map(resumed).collect())]
     }

@@ -18,22 +18,22 @@ pub(crate) const RANKS: u32 = 2;
 /// A step of the test.
 #[derive(Clone, Debug)]
 enum Step {
-    Launch { job: u64, incarnation: u32, rows: u64, active: u32 },
-    Prepared { job: u64, incarnation: u32, sound: bool },
-    Executes { job: u64, incarnation: u32, rank: u32 },
-    Exits { job: u64, incarnation: u32, rank: u32, code: u8 },
-    StreamEnds { job: u64, incarnation: u32, rank: u32, stdout: bool },
+    Launch { job: u64, incarnation: u64, rows: u64, active: u32 },
+    Prepared { job: u64, incarnation: u64, sound: bool },
+    Executes { job: u64, incarnation: u64, rank: u32 },
+    Exits { job: u64, incarnation: u64, rank: u32, code: u8 },
+    StreamEnds { job: u64, incarnation: u64, rank: u32, stdout: bool },
     Strobe { row: u32, number: u64 },
     Waiting { jobs: u64 },
     SetRows { job: u64, rows: u64 },
     Signal { job: u64, signal: i32 },
-    GraceOver { job: u64, incarnation: u32 },
+    GraceOver { job: u64, incarnation: u64 },
     Destroy { job: u64 },
     Release { job: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let job = || (1u64..4, 1u32..3);
+    let job = || (1u64..4, 1u64..3);
     prop_oneof![
         3 => (job(), 0u64..4, 0u32..2).prop_map(|((job, incarnation), rows, active)| {
             Step::Launch { job, incarnation, rows, active }
@@ -62,7 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-pub(crate) fn key(job: u64, incarnation: u32) -> JobKey {
+pub(crate) fn key(job: u64, incarnation: u64) -> JobKey {
     JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
 }
 
@@ -71,7 +71,7 @@ fn exit(rank: u32, code: u8) -> RankExit {
     RankExit { rank: Rank(rank), status, user_us: 0, system_us: 0, max_rss_kib: 0 }
 }
 
-pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
+pub(crate) fn launch(job: u64, incarnation: u64, rows: u64, active: u32) -> LaunchJob {
     let spec = JobSpec {
         owner: Owner { uid: 1, gid: 1 },
         procs: RANKS,
@@ -210,7 +210,7 @@ pub(crate) fn joined(pes: u32) -> NodeCore {
     let hostname = "host1".to_owned();
     let (node, name) = (NodeId(1), "n1".to_owned());
     let mut core = NodeCore::new(CoreConfig { node, name, hostname, pes, only_uid: None });
-    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1), clients: None };
     assert_eq!(core.handle(Event::Command(answer)), []);
     core
 }

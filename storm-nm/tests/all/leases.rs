@@ -67,7 +67,7 @@ fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {
     assert_eq!(core.held(), []);
     assert_eq!(core.first_run(), Some(JobIncarnation(2)));
     let next_run = JobIncarnation(5);
-    core.handle(Event::Command(Command::Resume { jobs: Vec::new(), next_run }));
+    core.handle(Event::Command(Command::Resume { jobs: Vec::new(), next_run, clients: None }));
     assert_eq!(core.first_run(), before, "the next manager knows");
 }
 
@@ -101,9 +101,12 @@ fn a_part_that_is_not_whole_is_told_and_killed_and_never_counts_as_started() {
         active_row: Row(0),
         coscheduling: Coscheduling::Strobed,
         hold_output: false,
-        input_known: false,
     };
-    let actions = core.handle(Event::Command(Command::Resume { jobs: vec![resumed], next_run }));
+    let actions = core.handle(Event::Command(Command::Resume {
+        jobs: vec![resumed],
+        next_run,
+        clients: None,
+    }));
     assert!(actions.iter().any(is_told) && !actions.iter().any(started), "{actions:?}");
 }
 

@@ -1,13 +1,13 @@
 //! Commands to an earlier life of a node are not obeyed in a later life.
 
-use crate::core_properties::{RANKS, joined, key, launch};
+use crate::core_properties::{joined, key, launch};
 use bytes::Bytes;
 use std::rc::Rc;
-use storm_nm::{Action, Event, HostEvent, NodeCore};
+use storm_nm::{Action, Event, HostEvent, JobPhase, NodeCore};
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
-fn launch_of(job: u64, run: u32) -> Command {
+fn launch_of(job: u64, run: u64) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
 }
 
@@ -15,8 +15,8 @@ fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
     core.handle(Event::Command(command))
 }
 
-fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
-    let resumed = |(job, run): &(u64, u32)| ResumedJob {
+fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
+    let resumed = |(job, run): &(u64, u64)| ResumedJob {
         job: JobId(*job),
         incarnation: JobIncarnation(*run),
         slot: JobSlot(0),
@@ -25,9 +25,12 @@ fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
         active_row: Row(0),
         coscheduling: Default::default(),
         hold_output: true,
-        input_known: false,
     };
-    Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
+    Command::Resume {
+        jobs: kept.iter().map(resumed).collect(),
+        next_run: JobIncarnation(next_run),
+        clients: None,
+    }
 }
 
 /// A regression: a launch waited for the journal while its node died and returned. The next life
@@ -62,42 +65,6 @@ fn nothing_is_believed_before_a_join_is_answered() {
     assert!(leaving.contains(&Action::Leave), "{leaving:?}");
 }
 
-/// Regression: a job that had ended was announced before the output that was kept for its client.
-/// The Machine Manager passes on no output after the end.
-#[test]
-fn the_end_of_a_job_follows_its_output() {
-    let mut core = joined(4);
-    tell(&mut core, launch_of(1, 1));
-    core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
-    for rank in (0..RANKS).map(Rank) {
-        core.handle(Event::Host(HostEvent::Launched { job: key(1, 1), rank }));
-        let status = ExitStatus::Code(0);
-        let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
-        core.handle(Event::Host(HostEvent::Exited { job: key(1, 1), exit }));
-    }
-    let announces = |actions: &[Action]| {
-        actions.iter().position(|action| matches!(action, Action::Announce { .. }))
-    };
-    let mut ended = Vec::new();
-    for rank in (0..RANKS).map(Rank) {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            ended = core.handle(Event::StreamEnded { job: key(1, 1), rank, stream });
-        }
-    }
-    assert!(announces(&ended).is_some(), "{ended:?}");
-    for _ in 0..2 {
-        core.handle(Event::ManagerLost);
-        let resumed = tell(&mut core, answer(2, &[(1, 1)]));
-        assert!(resumed.contains(&Action::HoldOutput { job: key(1, 1), hold: true }));
-        assert_eq!(announces(&resumed), None, "{resumed:?}");
-    }
-    let released = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
-    assert_eq!(released[0], Action::HoldOutput { job: key(1, 1), hold: false });
-    assert_eq!((announces(&released), released.len()), (Some(1), 2), "{released:?}");
-    let again = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
-    assert_eq!(announces(&again), None, "it is announced once");
-}
-
 /// Regression: the ranks wrote before the client was back.
 #[test]
 fn a_launch_whose_client_is_not_back_holds_the_output_from_the_start() {
@@ -109,6 +76,41 @@ fn a_launch_whose_client_is_not_back_holds_the_output_from_the_start() {
         .position(|action| *action == Action::HoldOutput { job: key(1, 1), hold: true });
     let prepare = launched.iter().position(|action| matches!(action, Action::Prepare(_)));
     assert!(hold.is_some() && hold < prepare, "{launched:?}");
+}
+
+/// A regression: the end of a job that ended without a manager was told to the next one ahead of
+/// output that waited for a client.
+#[test]
+fn the_end_of_a_job_is_told_after_its_withheld_output() {
+    for hold in [false, true] {
+        let (mut core, job) = (joined(4), key(1, 1));
+        tell(&mut core, launch_of(1, 1));
+        core.handle(Event::Prepared { job, outcome: Ok(()) });
+        core.handle(Event::ManagerLost);
+        for rank in [0, 1].map(Rank) {
+            let status = ExitStatus::Code(0);
+            let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+            core.handle(Event::Host(HostEvent::Exited { job, exit }));
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                core.handle(Event::StreamEnded { job, rank, stream });
+            }
+        }
+        assert_eq!(core.phase(job), Some(JobPhase::Ended));
+        let Command::Resume { mut jobs, next_run, clients } = answer(3, &[(1, 1)]) else {
+            panic!()
+        };
+        jobs[0].hold_output = hold;
+        let mut actions = tell(&mut core, Command::Resume { jobs, next_run, clients });
+        let is_end = |action: &Action| matches!(action, Action::Announce { .. });
+        assert_eq!(actions.iter().any(is_end), !hold, "{actions:?}");
+        if hold {
+            actions = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
+        }
+        let passed = Action::HoldOutput { job, hold: false };
+        let passed = actions.iter().position(|action| *action == passed);
+        let end = actions.iter().position(is_end);
+        assert!(passed.is_some() && passed < end, "{actions:?}");
+    }
 }
 
 #[test]

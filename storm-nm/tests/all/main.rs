@@ -1,6 +1,7 @@
 //! The core of the node manager on modelled hosts, in virtual time.
 
 mod core_properties;
+mod inherited_output;
 mod jobs;
 mod leases;
 mod lives;

@@ -113,7 +113,13 @@ fn slices_from_before_a_join_was_answered_are_forgotten() {
     let body = |world: Rc<World>| async move {
         world.say(vec![ten_slices(&world)]).await;
         world.sleep(ms(5)).await;
-        world.say(vec![Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) }]).await;
+        world
+            .say(vec![Command::Resume {
+                jobs: Vec::new(),
+                next_run: JobIncarnation(1),
+                clients: None,
+            }])
+            .await;
         world.launch(world.job(1, row(0))).await;
         world.sleep(ms(30)).await;
         close(world.host(1).cpu_time(key(1), Rank(0)), ms(30), ms(5));

@@ -134,7 +134,8 @@ impl Cluster {
         let (set, number) = (self.set(), self.number.get() + 1);
         self.number.set(number);
         // The first heartbeat answers the joins.
-        let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+        let answer =
+            Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1), clients: None };
         let answer = (number == 1).then_some(answer);
         let commands = answer.into_iter().chain(commands);
         let commands = commands.map(|command| (set.clone(), command)).collect();

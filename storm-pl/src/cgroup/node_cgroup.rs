@@ -89,7 +89,6 @@ impl NodeCgroup {
         Err(NodeCgroupError::Refused(Refusal::NodeInUse(path)))
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -119,7 +118,7 @@ impl NodeCgroup {
 }
 
 /// Removes the remains of a dead keeper in `path`. If another keeper has taken the directory over,
-/// it has already emptied it, and its lock and processes are left alone.
+/// it has already emptied it, and its lock and processes are not touched.
 pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
     for _ in 0..LOOKS_FOR_ORPHAN_MAX {
         let directory = match File::open(path) {

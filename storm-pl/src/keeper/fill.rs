@@ -26,8 +26,8 @@ pub(super) fn make_pl(
     let (command, theirs) =
         Seqpacket::pair().map_err(|error| (PadStep::Socket, Errno::of(&error)))?;
     let keeper = ProcessId(nix::unistd::getpid().as_raw());
-    // SAFETY: the keeper has one thread, and the child goes straight to `wait_for_launch`, which
-    // never returns and never raises a signal at itself.
+    // SAFETY: the keeper has one thread, and the child calls `wait_for_launch` at once, which never
+    // returns and never raises a signal at itself.
     match unsafe { sys::fork_into(cgroup) } {
         Ok(Forked::Child) => {
             set_title(&format!("storm: launcher {node}"));

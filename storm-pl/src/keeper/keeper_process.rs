@@ -157,6 +157,8 @@ struct KeeperProcess {
     kept: KeptJobs,
     /// How this process continues without an NM, if it does.
     survivor: Option<Survivor>,
+    /// Room for the socket of the next NM.
+    spare: Option<OwnedFd>,
     /// The keepers of pads that continue without an NM, as this keeper does.
     pad_keepers: BTreeMap<PadId, PadKeeper>,
     /// Set in the keeper of a pad when the node's keeper has reported the loss of the NM.
@@ -196,6 +198,7 @@ impl KeeperProcess {
             orphans: false,
             kept: KeptJobs::default(),
             survivor: None,
+            spare: None,
             pad_keepers: BTreeMap::new(),
             orphaned: false,
             hears_last: false,
@@ -268,20 +271,14 @@ impl KeeperProcess {
                 self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
             Command::Discard { pad } if self.pad_keepers.remove(&pad).is_some() => {}
-            Command::Discard { pad } => {
-                let (everything, discarded) = (true, true);
-                self.drain(pad, Draining { everything, discarded, ..Draining::default() });
-            }
+            Command::Discard { pad } => self.discard(pad),
             Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
             Command::Place { id, spec } => self.place(id, &spec),
             Command::WriteFiles { spec } => self.write_files(&spec, came),
             Command::Lease { pads, until } => self.hold_leases(&pads, until),
-            Command::Keep { job, pad, files, ranks } => {
-                self.keep((job, pad), files, ranks, came);
-            }
+            Command::Keep { job, pad, files, ranks } => self.keep((job, pad), files, ranks, came),
             Command::CloseInput { job, pl } => {
-                let rank = self.kept.0.get_mut(&job).and_then(|job| job.ranks.get_mut(&pl));
-                rank.into_iter().for_each(|rank| rank.close_input());
+                self.kept_rank(job, pl).into_iter().for_each(|rank| rank.close_input());
             }
             Command::Forget { job } => self.forget_kept(job),
             Command::Orphan => self.orphan(),

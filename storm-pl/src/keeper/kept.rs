@@ -1,5 +1,5 @@
 //! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
-//! Manager, the streams of each rank, and the ends of ranks in the meantime.
+//! Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -53,6 +53,8 @@ pub(super) struct KeptJob {
     pub(super) given_back: bool,
     /// The job's lease has run out.
     pub(super) lease_over: bool,
+    /// The descriptors of a rank did not arrive: neither that rank nor any later one is kept.
+    pub(super) is_short: bool,
 }
 
 /// One rank of a kept job.
@@ -80,8 +82,9 @@ impl KeptRank {
 pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
-    /// Keeps more of a job. If descriptors did not arrive because this process has too many, the
-    /// job is not kept, because it would lack its streams.
+    /// Keeps more of a job. Returns false if descriptors did not arrive because this process has too
+    /// many. Without its files, the job is not kept. If a rank's descriptors are missing, the job is
+    /// kept without that rank and all later ones: the next Node Manager ends it, and knows why.
     pub(super) fn keep(
         &mut self,
         id: KeptId,
@@ -89,14 +92,18 @@ impl KeptJobs {
         files: usize,
         ranks: Vec<(PlIndex, Keeps, ProcessId)>,
         descriptors: Vec<OwnedFd>,
-    ) {
+    ) -> bool {
         let expected: usize = ranks.iter().map(|(_, keeps, _)| keeps.descriptors()).sum();
-        if descriptors.len() != files + expected {
-            self.0.remove(&id);
-            return;
-        }
-        if files == 0 && !self.0.contains_key(&id) {
-            return;
+        let is_whole = descriptors.len() == files + expected;
+        match self.0.get_mut(&id) {
+            Some(job) if job.is_short => return true,
+            Some(job) if !is_whole => {
+                job.is_short = true;
+                return false;
+            }
+            None if files == 0 => return true,
+            None if !is_whole => return false,
+            Some(_) | None => {}
         }
         let mut descriptors = descriptors.into_iter();
         let job = self.0.entry(id).or_insert_with(|| KeptJob {
@@ -105,12 +112,14 @@ impl KeptJobs {
             ranks: BTreeMap::new(),
             given_back: false,
             lease_over: false,
+            is_short: false,
         });
         job.files.extend(descriptors.by_ref().take(files));
         for (pl, keeps, pid) in ranks {
             let ends = descriptors.by_ref().take(keeps.descriptors()).collect();
             job.ranks.insert(pl, KeptRank { pid, keeps, ends, ended: None });
         }
+        true
     }
 
     /// Records the end of a process that may be a rank of a kept job.
@@ -139,16 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_which_descriptors_are_missing_is_not_kept() {
+    fn a_job_of_which_descriptors_are_missing_is_short_or_not_kept() {
         let mut jobs = KeptJobs::default();
         let rank = |pl| (PlIndex(pl), BOTH, ProcessId(i32::from(pl) + 10));
-        jobs.keep(KeptId(1), PadId(0), 1, vec![rank(0)], open(6));
-        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(1)], open(5));
-        assert_eq!(jobs.0[&KeptId(1)].ranks.len(), 2);
-        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(2)], open(4));
-        assert!(jobs.0.is_empty());
-        jobs.keep(KeptId(1), PadId(0), 0, vec![rank(3)], open(5));
-        assert!(jobs.0.is_empty(), "the rest of it is not a job");
+        assert!(jobs.keep(KeptId(1), PadId(0), 1, vec![rank(0)], open(6)));
+        assert!(jobs.keep(KeptId(1), PadId(0), 0, vec![rank(1)], open(5)));
+        assert!(!jobs.keep(KeptId(1), PadId(0), 0, vec![rank(2)], open(4)));
+        assert!(jobs.keep(KeptId(1), PadId(0), 0, vec![rank(3)], open(5)), "told once");
+        let job = &jobs.0[&KeptId(1)];
+        assert!(job.is_short && job.files.len() == 1);
+        assert_eq!(job.ranks.len(), 2, "the ranks before the first that is missing");
+        assert!(!jobs.keep(KeptId(2), PadId(1), 2, Vec::new(), open(1)));
+        assert!(jobs.keep(KeptId(2), PadId(1), 0, vec![rank(0)], open(5)));
+        assert!(!jobs.0.contains_key(&KeptId(2)), "the rest of it is not a job");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::fs;
 
 /// How the kernel names the stack of a process's first thread in the list of mappings.
 const STACK: &str = "[stack]";
-/// Bytes that are left alone below the present frame, for the functions called from here.
+/// Bytes below the present frame that are not touched, for the functions called from here.
 const MARGIN_BYTES: usize = 16 << 10;
 
 /// Returns the free parts of the stack and of the heap to the system.

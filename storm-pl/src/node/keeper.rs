@@ -20,6 +20,7 @@ use crate::node::{KeeperEvents, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, Refusal, Report, Setup};
 use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
 use crate::seqpacket::{Seqpacket, Wait};
+use crate::shortage::Shortage;
 use crate::sys::{self, Forked};
 
 /// A keeper reports its start after a millisecond, or after the 4 s in which it waits for a former
@@ -98,6 +99,9 @@ pub enum StartError {
     /// The keeper ended, or sent another message, before it was ready.
     #[error("the keeper did not come up")]
     NotUp(#[source] io::Error),
+    /// This process has no room for the jobs of a former daemon. They go on.
+    #[error("the jobs that a former daemon left here cannot be taken over: {0}")]
+    TooMany(Shortage),
     /// The keeper gave its reason.
     #[error(transparent)]
     Refused(Refusal),

@@ -137,18 +137,21 @@ impl<'a> Line<'a> {
 
     /// Sends the commands for which there is room. If a `Keep` fails, its job is not kept.
     pub(super) fn send_waiting(&mut self, events: &mut VecDeque<Event>) {
-        while let Some((command, copies)) = self.outbox.unsent.front() {
-            let copies: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
-            match protocol::send(self.control, command, &copies, Wait::No) {
-                Err(error) if is_full(&error) => return,
+        while let Some((command, copies)) = self.outbox.unsent.pop_front() {
+            let borrowed: Vec<BorrowedFd<'_>> = copies.iter().map(AsFd::as_fd).collect();
+            match protocol::send(self.control, &command, &borrowed, Wait::No) {
+                Err(error) if is_full(&error) => {
+                    self.outbox.unsent.push_front((command, copies));
+                    return;
+                }
                 Err(error) => {
                     if let Command::Keep { job, .. } = command {
-                        events.push_back(Event::NotKept { job: *job, errno: Errno::of(&error) });
+                        self.outbox.forget_keeps(job);
+                        events.push_back(Event::NotKept { job, errno: Errno::of(&error) });
                     }
                 }
                 Ok(()) => {}
             }
-            self.outbox.unsent.pop_front();
         }
         if self.outbox.room.take().is_some() {
             events.push_back(Event::ToldAll);
@@ -171,6 +174,13 @@ impl<'a> Line<'a> {
 }
 
 impl Outbox {
+    /// Drops the later ranks of a job of which one is missing.
+    fn forget_keeps(&mut self, missing: KeptId) {
+        let is_of =
+            |command: &Command| matches!(command, Command::Keep { job, .. } if *job == missing);
+        self.unsent.retain(|(command, _)| !is_of(command));
+    }
+
     /// Whether a command waits.
     pub(super) fn waits(&self) -> bool {
         !self.unsent.is_empty()

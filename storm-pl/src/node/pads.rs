@@ -210,6 +210,10 @@ impl Pads {
                 self.unanswered = 0;
                 Ok(())
             }
+            Report::NotKept { job } => {
+                events.push_back(Event::NotKept { job, errno: Errno(libc::EMFILE) });
+                Ok(())
+            }
             Report::Started { .. }
             | Report::Refused { .. }
             | Report::Inheritance { .. }

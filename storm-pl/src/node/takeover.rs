@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::cgroup::{CgroupUnusable, MemoryControl};
 use crate::descriptors::DescriptorLimit;
 use crate::exit::{ExitStatus, Usage};
-use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::ids::{Errno, PadId, PlIndex, ProcessId};
 use crate::keeper::door::{Greeting, knock};
 use crate::keeper::{Keeps, KeptId};
 use crate::launch_failure::LaunchFailure;
@@ -20,6 +20,7 @@ use crate::node::keeper::cgroup_name;
 use crate::node::{Keeper, KeeperConfig, PlEnds, StartError};
 use crate::protocol::{self, KEEPER_VERSION, MESSAGE_MAX_BYTES, Report};
 use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::shortage::Shortage;
 use crate::sys;
 
 /// A keeper notices at once that its daemon is gone, and greets. On an overloaded host, it may wait
@@ -43,6 +44,8 @@ pub struct InheritedJob {
     pub given_back: bool,
     /// The job's lease has run out, and the job was ended.
     pub lease_over: bool,
+    /// Its keeper lacked descriptors for its later ranks, of which nothing is left.
+    pub is_short: bool,
     /// Files that the former daemon left for the next one.
     pub files: Vec<OwnedFd>,
     /// Its ranks.
@@ -104,7 +107,10 @@ impl Keeper {
             await_end(&control, greeting, survival.bound);
             return Ok(None);
         }
-        let taken = inherit(&control, config.capacity).map_err(StartError::NotUp)?;
+        let taken = inherit(&control, config.capacity).map_err(|error| {
+            let shortage = Shortage::of(Errno::of(&error));
+            shortage.map_or(StartError::NotUp(error), StartError::TooMany)
+        })?;
         let process = sys::open_process(greeting.pid);
         let process =
             process.map_err(|errno| StartError::NotUp(io::Error::from_raw_os_error(errno.0)))?;
@@ -183,7 +189,8 @@ fn inherit_pad(control: &Seqpacket) -> io::Result<(Vec<InheritedJob>, FormerPls)
 
 fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, FormerPls)> {
     let (report, received) = next(control)?;
-    let Report::InheritedJob { job, pad, given_back, lease_over, ranks: count } = report else {
+    let Report::InheritedJob { job, pad, given_back, lease_over, is_short, ranks: count } = report
+    else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let (mut pls, mut ranks) = (Vec::new(), Vec::new());
@@ -193,7 +200,7 @@ fn inherit_job(control: &Seqpacket) -> io::Result<(InheritedJob, FormerPls)> {
         ranks.push(rank);
     }
     let files = received.descriptors;
-    Ok((InheritedJob { job, pad, given_back, lease_over, files, ranks }, pls))
+    Ok((InheritedJob { job, pad, given_back, lease_over, is_short, files, ranks }, pls))
 }
 
 fn inherit_rank(control: &Seqpacket) -> io::Result<(InheritedRank, FormerPl)> {

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::future::Future;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 
@@ -87,7 +86,7 @@ fn a_waiting_pl_costs_one_descriptor_and_a_rank_what_it_uses() {
             support::until("the keeper rests", || open_of(node.pid) == kept_by(&node, 2));
             let spec = with_pmi("exec sleep 1000").encode().unwrap();
             let both = RankSpec { stdin: Input::Pipe, ..RankSpec::default() };
-            // The command socket goes. This process has both ends of the rank's output.
+            // The command socket is closed. This process has both ends of the rank's output.
             for (pl, rank, more) in [(0, silent(), 2), (1, RankSpec::default(), 6), (2, both, 7)] {
                 let before = open();
                 let pl = PlIndex(pl);
@@ -193,16 +192,6 @@ fn ends_of_streams_are_not_held_twice_where_descriptors_are_few() {
     });
 }
 
-/// Sets the soft limit of another process of this user.
-fn limit_other(pid: i32, soft: u64) -> io::Result<u64> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    let new = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-    // SAFETY: `new` is valid for the whole call, and nothing is written back.
-    let result =
-        unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const new, std::ptr::null_mut()) };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(hard) }
-}
-
 #[test]
 fn a_keeper_without_descriptors_makes_pads_again_when_it_has_some() {
     alone("a_keeper_without_descriptors_makes_pads_again_when_it_has_some", async {
@@ -212,20 +201,20 @@ fn a_keeper_without_descriptors_makes_pads_again_when_it_has_some() {
             support::until("the keeper rests", || open_of(node.pid) == at_rest);
             // The shortage hits the first file of the pad, its last file, and the first socket.
             for more in [0, 2, 3] {
-                let hard = limit_other(node.pid, (at_rest + more) as u64).unwrap();
+                let hard = support::limit_other(node.pid, (at_rest + more) as u64).unwrap();
                 let pad = node.handle.make_pad(2).unwrap();
                 match node.next().await {
                     Event::PadFailed { pad: failed, errno: EMFILE, .. } if failed == pad => {}
                     // The pad's own keeper cannot do without the descriptor.
                     Event::PadLost { .. } if mechanism == Mechanism::Signals => {
-                        limit_other(node.pid, hard).unwrap();
+                        support::limit_other(node.pid, hard).unwrap();
                         continue;
                     }
                     // A pad with a keeper of its own needs no more descriptors.
                     Event::Ready { .. } if mechanism == Mechanism::Signals && more > 0 => {}
                     other => panic!("{mechanism:?} {more}: {other:?}"),
                 }
-                limit_other(node.pid, hard).unwrap();
+                support::limit_other(node.pid, hard).unwrap();
                 node.handle.release(pad).unwrap();
                 node.until_ready(pad).await;
                 node.handle.discard(pad).unwrap();

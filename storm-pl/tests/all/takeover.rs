@@ -422,6 +422,48 @@ async fn a_job_of_many_ranks_is_kept_although_its_keeper_stood_still_while_they_
     }
 }
 
+/// Sets the limit of a keeper on descriptors: so many more than it has open.
+fn leave_room(keeper: i32, more: usize) {
+    let open = std::fs::read_dir(format!("/proc/{keeper}/fd")).unwrap();
+    let numbers =
+        open.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse::<usize>().unwrap());
+    let numbers: std::collections::BTreeSet<usize> = numbers.collect();
+    let free = (0..).filter(|number| !numbers.contains(number)).nth(more).unwrap();
+    support::limit_other(keeper, free as u64).unwrap();
+}
+
+/// The keeper used to forget the job without a word, and its ranks ended with the daemon. A keeper
+/// with no descriptor left could not let the next daemon in.
+#[tokio::test]
+async fn a_job_that_its_keeper_has_no_descriptors_for_is_short_and_both_daemons_are_told() {
+    for mechanism in BOTH {
+        let directory = tempfile::tempdir().unwrap();
+        let config = surviving(mechanism, directory.path(), support::HANG);
+        let Some(mut node) = start(&config).await else { continue };
+        let keeper = keeper_of_pad(&node, mechanism);
+        // The file of the job, the four descriptors of its first rank, and the keeper's spare one.
+        leave_room(keeper, 6);
+        let first = launch(&node, "exec sleep 1000");
+        let spec = shell("exec sleep 1000").encode().unwrap();
+        let rank = RankSpec { stdout: Output::Pipe, ..RankSpec::default() };
+        let second = node.handle.launch_kept(PAD, PlIndex(1), &spec, &rank, Some(JOB)).unwrap();
+        assert!(second.kept.is_ok(), "only the keeper knows");
+        let told = loop {
+            match node.next().await {
+                Event::NotKept { job, errno } => break (job, errno.0),
+                Event::Launched { .. } => {}
+                other => panic!("{mechanism:?}: {other:?}"),
+            }
+        };
+        assert_eq!(told, (JOB, libc::EMFILE));
+        drop((node, first, second));
+        let (node, job) = take_over(&config);
+        assert!(job.is_short && job.files.len() == 1, "{mechanism:?}");
+        assert_eq!(job.ranks.iter().map(|rank| rank.pl).collect::<Vec<_>>(), [PlIndex(0)]);
+        node.shut_down().await;
+    }
+}
+
 /// A node without control groups has a keeper for each pad.
 #[tokio::test]
 async fn the_keeper_of_a_pad_that_dies_without_a_daemon_takes_its_job_along_and_no_other() {
@@ -446,22 +488,46 @@ async fn the_keeper_of_a_pad_that_dies_without_a_daemon_takes_its_job_along_and_
     node.shut_down().await;
 }
 
+/// Connects to the keeper like a daemon of this version. Returns the keeper's version too.
+fn greeted(config: &KeeperConfig, version: u32) -> (OwnedFd, u32) {
+    let door = UnixAddr::new(&config.survival.as_ref().unwrap().door).unwrap();
+    let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+    let daemon = socket(AddressFamily::Unix, kind, flags, None).unwrap();
+    connect(daemon.as_raw_fd(), &door).unwrap();
+    let pid = std::process::id();
+    let greeting = [&b"STORMkpr"[..], &version.to_le_bytes(), &pid.to_le_bytes()].concat();
+    nix::unistd::write(&daemon, &greeting).unwrap();
+    let mut answer = [0; 16];
+    assert_eq!(nix::unistd::read(&daemon, &mut answer).unwrap(), answer.len());
+    (daemon, u32::from_le_bytes(answer[8..12].try_into().unwrap()))
+}
+
 /// Connects to the keeper like a daemon of the keeper's version. Reads nothing of the handover.
 fn knock(config: &KeeperConfig) -> OwnedFd {
-    let door = UnixAddr::new(&config.survival.as_ref().unwrap().door).unwrap();
-    let greeted = |version: u32| {
-        let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
-        let daemon = socket(AddressFamily::Unix, kind, flags, None).unwrap();
-        connect(daemon.as_raw_fd(), &door).unwrap();
-        let pid = std::process::id();
-        let greeting = [&b"STORMkpr"[..], &version.to_le_bytes(), &pid.to_le_bytes()].concat();
-        nix::unistd::write(&daemon, &greeting).unwrap();
-        let mut answer = [0; 16];
-        assert_eq!(nix::unistd::read(&daemon, &mut answer).unwrap(), answer.len());
-        (daemon, u32::from_le_bytes(answer[8..12].try_into().unwrap()))
-    };
-    let (_stranger, version) = greeted(0);
-    greeted(version).0
+    let (_stranger, version) = greeted(config, 0);
+    greeted(config, version).0
+}
+
+/// It used to wait for its bound.
+#[tokio::test]
+async fn a_keeper_ends_with_its_ranks_if_a_daemon_of_another_version_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = surviving(Mechanism::Cgroup, directory.path(), support::HANG);
+    let Some(mut node) = start(&config).await else { return };
+    let go = directory.path().join("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let launching = launch(&node, &script);
+    until_launched(&mut node).await;
+    let (rank, keeper) = (launching.pid.0, nix::unistd::Pid::from_raw(node.pid));
+    drop((node, launching));
+    // A daemon that does not wait does not count.
+    drop(greeted(&config, 0));
+    let (stranger, _) = greeted(&config, 0);
+    assert!(!support::is_gone(rank));
+    std::fs::write(&go, "").unwrap();
+    let _ = nix::sys::wait::waitpid(keeper, None);
+    assert!(support::is_gone(rank));
+    assert_eq!(nix::unistd::read(&stranger, &mut [0]).unwrap(), 0, "it may begin");
 }
 
 #[tokio::test]

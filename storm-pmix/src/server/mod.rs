@@ -240,7 +240,7 @@ impl Server {
         });
         let told = answer(&mut asking, admitted.as_ref().map_err(String::as_str));
         if let Err(error) = told {
-            eprintln!("storm: a rank does not hear of its PMIx server: {error}");
+            eprintln!("storm: a rank gets no answer of its PMIx server: {error}");
         }
     }
 

@@ -85,7 +85,7 @@ fn end_job(ranks: BTreeMap<u32, Seen>) {
     if left.is_empty() {
         return;
     }
-    eprintln!("storm: the PMIx server of this node has died: the job cannot go on");
+    eprintln!("storm: the PMIx server of this node has died: the job cannot continue");
     for rank in &mut left {
         // The write fails if the job is already over.
         let _ = rank.pmi.write_all(format!("{}\n", Request::Abort { exit_code: 1 }).as_bytes());

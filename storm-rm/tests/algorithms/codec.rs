@@ -13,9 +13,9 @@ use storm_rm::message::{
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
-    Destination, FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot,
-    JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit,
-    Resources, Row, RowSet,
+    Destination, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId, JobIncarnation,
+    JobSlot, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
+    ResourceLimit, Resources, Row, RowSet,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -35,7 +35,7 @@ fn job() -> impl Strategy<Value = JobId> {
 }
 
 fn run() -> impl Strategy<Value = JobIncarnation> {
-    any::<u32>().prop_map(JobIncarnation)
+    any::<u64>().prop_map(JobIncarnation)
 }
 
 fn rank() -> impl Strategy<Value = Rank> {
@@ -121,12 +121,14 @@ fn spec() -> impl Strategy<Value = JobSpec> {
         .prop_map(
             |((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
                 let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
+                let first = if procs % 2 == 0 { FirstStep::Program } else { FirstStep::Script };
                 let (output, input, bind) = io;
                 let (needs, resources) = wants;
                 JobSpec {
                     name,
                     owner,
                     procs,
+                    first,
                     nodes,
                     resources,
                     partition,
@@ -363,6 +365,7 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run()).prop_map(|(job, incarnation)| Report::LeaseOver { job, incarnation }),
         (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
             .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
+        (job(), run()).prop_map(|(job, incarnation)| Report::InSlices { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

@@ -132,7 +132,7 @@ fn job_ends_when_all_ranks_have(seed: u64, doomed: Option<(NodeId, u64)>) {
     const NODES: u32 = 5;
     let plan = small_plan(NODES);
     let cluster = Cluster::new(seed, NODES, &plan.layout);
-    let (run, running) = (JobIncarnation(1 + seed as u32), Running::default());
+    let (run, running) = (JobIncarnation(1 + seed), Running::default());
     let announcer = NodeId(1 + cluster.below(u64::from(NODES)) as u32);
     for node in cluster.compute().iter() {
         let ranks = 1 + cluster.below(4) as u32;

@@ -82,8 +82,8 @@ impl Matrix {
         order.take(MAX_EXAMINED).collect()
     }
 
-    /// The jobs whose rows have changed since the last call, in order of the changes: a guest that
-    /// left comes before the guests that replaced it.
+    /// The jobs whose rows have changed since the last call, in order of the changes: a former
+    /// guest precedes the guests that replaced it.
     pub fn take_row_changes(&mut self) -> Vec<RowChange> {
         let changed = std::mem::take(&mut self.changed);
         let of_job = |job: JobId| {

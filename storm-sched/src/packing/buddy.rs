@@ -1,8 +1,8 @@
 //! Buddy packing: aligned blocks of a power of two. A block that one job leaves fits other jobs, in
 //! this row and in others.
 //!
-//! A job gets the least loaded block of its size, as if each block had a controller that counts the
-//! jobs of all rows below it (distributed hierarchical control). It gets the block in the first row
+//! A job gets the least loaded block of its size, as with a controller for each block that counts
+//! the jobs of all rows (distributed hierarchical control). It gets the block in the first row
 //! where the block is free, or in a new row. Jobs that are spread over the blocks in this way leave
 //! whole blocks idle in many rows. Alternative scheduling needs such blocks.
 //!

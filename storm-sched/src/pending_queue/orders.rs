@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Place;
 use super::gap::{Demand, Gap};
+use super::order::Order;
 use super::search_tree::SearchTree;
-use crate::space::Order;
 
 /// Places in the order of the queue, and by the estimates of their jobs.
 #[derive(Debug, Clone, Default)]

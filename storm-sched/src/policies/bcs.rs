@@ -4,7 +4,7 @@
 //!
 //! If all ranks of a row on a node wait, the node gives the rest of its slice to another row. The
 //! node manager (`storm-nm`) does it on its own, slice by slice. This policy decides the row of
-//! each job, and the row that goes first in each quantum.
+//! each job, and the row that is first in each quantum.
 
 use super::Gang;
 use crate::{Machine, Policy, PolicyParams};

@@ -3,8 +3,8 @@
 //! queue order if, by the users' estimates, they do not delay the head.
 //!
 //! There is one pass for each event. A submission causes a pass only if the new job itself fits. A
-//! job that cannot fit the nodes that are up holds back no other job: until more nodes come up, the
-//! next job counts as the head.
+//! job that is too large for the nodes that are up does not delay others: until more nodes are up,
+//! the next job counts as the head.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};

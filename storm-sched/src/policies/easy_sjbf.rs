@@ -1,6 +1,6 @@
 //! EASY with shortest job backfilled first (Tsafrir, Etsion and Feitelson, TPDS 18(6), 2007; A2a of
 //! the policy reference). The policy is [`super::easy`] with another order of the jobs that may
-//! pass the head: the shortest estimate goes first, and equal estimates go in queue order.
+//! pass the head: the shortest estimate first, and equal estimates in queue order.
 
 use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};

@@ -8,7 +8,7 @@
 //! - CS communicates often and hardly waits: it has its row to itself.
 //! - F communicates often and still waits long: it goes first in its row and gives up its
 //!   processor while it waits.
-//! - DC communicates seldom: it runs wherever no other process goes first.
+//! - DC communicates seldom: it runs wherever no other process has precedence.
 //!
 //! The policy decides as under gang scheduling, and assumes that a job runs while its row is
 //! active.

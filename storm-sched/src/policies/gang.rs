@@ -1,8 +1,8 @@
 //! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2 for the idea, 2.2 for
 //! the buddy tree in any row with room; A3 of the policy reference).
 //!
-//! A job goes to the row that the packing scheme chooses, or to a new row. If the matrix is at the
-//! multiprogramming limit, the job goes into the queue. At each slice edge, the next live row in
+//! A job gets a place in the row that the packing scheme chooses, or in a new row. If the matrix is
+//! at the multiprogramming limit, the job is queued. At each slice edge, the next live row in
 //! cyclic order runs, so each row runs once within as many slices as there are rows. With a single
 //! row, nothing switches.
 //!

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 /// An account: users and further accounts that share its use of the machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// The account's name, for people.
+    /// The account's name, for messages to users.
     pub name: String,
     /// The account's shares among its siblings. The root's shares do not matter.
     pub shares: u32,

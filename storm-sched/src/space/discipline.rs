@@ -1,5 +1,6 @@
 //! The part of a space-sharing policy that differs between policies.
 
+use crate::pending_queue::Order;
 use crate::space::Space;
 use crate::{InvariantViolation, JobId, SchedTime};
 
@@ -60,15 +61,6 @@ pub trait Discipline: Send {
         let _ = space;
         Ok(())
     }
-}
-
-/// An order of the waiting jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// The order of the queue: by priority, then by submission.
-    Queue,
-    /// The shortest estimate first, and in queue order among equals.
-    ShortestFirst,
 }
 
 /// Which jobs pass which.

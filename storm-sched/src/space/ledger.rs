@@ -13,7 +13,7 @@ use crate::reservation::{Book, Pool};
 use crate::shape::Shape;
 use crate::space::Candidate;
 use crate::space::ends::Ends;
-use crate::space::{ROW, Verdict, estimate};
+use crate::space::{ROW, Verdict};
 use crate::{
     Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, MatrixRow, PendingQueue, SchedTime,
 };
@@ -127,7 +127,7 @@ impl Ledger {
 
     /// The run time assumed for a job.
     pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
-        estimate(request, self.default_estimate)
+        request.estimate(self.default_estimate)
     }
 
     /// Moves to a time. True when jobs that were due wait again.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use candidate::Candidate;
 pub(crate) use discipline::nameable;
-pub use discipline::{Discipline, News, Order, Passing, Verdict};
+pub use discipline::{Discipline, News, Passing, Verdict};
 use ledger::Ledger;
 use preemption::{PARKING_ROWS, Preemption};
 pub use shadow::Shadow;
@@ -32,6 +32,7 @@ pub use sharing::SpaceSharing;
 
 use crate::partition::{Change, Partition};
 use crate::pending_queue::Gap;
+pub use crate::pending_queue::Order;
 use crate::reservation::{Book, Pool};
 use crate::{
     Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixError,
@@ -99,7 +100,6 @@ impl Space {
         self.ledger.is_due(job)
     }
 
-    /// The jobs that are due.
     pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
         self.ledger.due()
     }
@@ -445,10 +445,4 @@ fn subject(event: &Event) -> Option<JobId> {
         | Event::Unreserve(_)
         | Event::Wake => None,
     }
-}
-
-/// The assumed run time of a job: the user's limit, or else the default. It is at least a
-/// nanosecond, so that no job ends when it starts.
-pub(crate) fn estimate(request: &JobRequest, default: Duration) -> Duration {
-    request.time_limit.unwrap_or(default).max(Duration::from_nanos(1))
 }

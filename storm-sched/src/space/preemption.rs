@@ -176,7 +176,8 @@ impl Space {
             } else if awaits {
                 break;
             }
-            // Without remaining victims, its PEs went to another job. The job waits as before.
+            // Without remaining victims, its PEs were given to another job. The job waits as
+            // before.
             self.preemption.claims.remove(0);
             self.count_promises();
             changed = true;

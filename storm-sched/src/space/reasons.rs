@@ -96,7 +96,6 @@ impl Space {
     }
 }
 
-/// The shortage of a job in a matrix.
 pub(super) fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
     if let Some(unavailable) = matrix.unavailable(request) {
         return Some(unavailable);

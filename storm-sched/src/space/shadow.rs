@@ -1,5 +1,5 @@
-//! The shadow of a blocked job: its start by the estimates of the running jobs, and the number of
-//! PEs that it leaves over (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
+//! The shadow of a blocked job: its start by the estimates of running jobs, and the PEs that it
+//! leaves over. Sources: Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ impl SwfReader {
         Self { conformity, ..Self::default() }
     }
 
-    /// Takes the next bytes. Every job that ends in them goes to `take`.
+    /// Takes the next bytes. Every job that ends in them is passed to `take`.
     pub fn push(&mut self, mut bytes: &[u8], take: &mut impl FnMut(SwfRecord)) {
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             let line = &bytes[..end];

@@ -141,7 +141,6 @@ impl SwfRecord {
         }
     }
 
-    /// The number of fields of a line.
     pub(super) fn field_count(line: &[u8]) -> usize {
         line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).count()
     }

@@ -34,7 +34,6 @@ impl Site {
         Self { policy, users, half_life, submitted: 0 }
     }
 
-    /// The user of a job, by its id.
     fn user_of(&self, job: JobId) -> usize {
         job.0 as usize % self.users.len()
     }

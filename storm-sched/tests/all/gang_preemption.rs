@@ -92,7 +92,7 @@ fn a_job_suspended_by_slices_makes_no_room() {
     submit(&mut policy, lower(2, 2, PreemptMode::Cancel));
     assert_eq!(submit(&mut policy, urgent(3, 4)), []);
     let asked = submit(&mut policy, urgent(4, 2));
-    // A job goes before jobs of lower qualities, not before its equal.
+    // A job precedes jobs of lower qualities, not jobs of its own.
     assert_eq!(asked, []);
     assert!(policy.heeds_precedence() && !policy.preempts());
     let refused = policy.handle(SchedTime::ZERO, Event::Suspended(JobId(1)));

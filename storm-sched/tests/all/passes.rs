@@ -46,7 +46,6 @@ impl Discipline for EveryJob {
     }
 }
 
-/// Shortest job first, job by job.
 struct EveryJobShortestFirst;
 
 impl Discipline for EveryJobShortestFirst {

@@ -47,7 +47,6 @@ struct Mutant {
     inner: Box<dyn Policy>,
     /// All jobs that were ever preempted.
     stopping: BTreeSet<JobId>,
-    /// The request of each job.
     asked: BTreeMap<JobId, JobRequest>,
 }
 
@@ -221,7 +220,7 @@ fn each_invariant_catches_its_mutant_and_no_correct_policy() {
         assert_eq!(found(Bug::None, invariant), None);
     }
     let forgets = found(Bug::NeverResumes, resume).expect("it leaves jobs suspended");
-    assert!(forgets.contains("is suspended, and nobody has its PEs"), "{forgets}");
+    assert!(forgets.contains("is suspended, and no job has its PEs"), "{forgets}");
     for (bug, said) in [
         (Bug::TakesAnotherMode, "which is not its own"),
         (Bug::ConfusesTheTwo, "does not run"),

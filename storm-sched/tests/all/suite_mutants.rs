@@ -30,7 +30,7 @@ enum Bug {
     ForgetsEnds,
     /// A job waits for the next event although it fits.
     LooksLate,
-    /// Each slice goes to the same row.
+    /// The same row runs in every slice.
     NeverRotates,
     /// A row is left empty until the next edge.
     LeavesEmptyRowActive,

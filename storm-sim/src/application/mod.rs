@@ -118,7 +118,6 @@ impl Application {
         }
     }
 
-    /// The script of one rank.
     pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
         match self {
             Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),

@@ -12,7 +12,6 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid for this number of ranks.
     pub(super) fn of(ranks: u32) -> Grid {
         let ranks = ranks.max(1);
         let columns = (1..=ranks.isqrt()).rev().find(|width| ranks.is_multiple_of(*width));

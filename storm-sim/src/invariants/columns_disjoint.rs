@@ -151,7 +151,7 @@ mod tests {
     fn a_run_that_moved_holds_elements_of_its_new_row_only() {
         let mut invariant = ColumnsDisjoint::new(2);
         for (run, row) in [(1, 0), (2, 1)] {
-            invariant.note(&Fact::Journal(JobId(run), &placed(run as u32, row, &[1]))).unwrap();
+            invariant.note(&Fact::Journal(JobId(run), &placed(run, row, &[1]))).unwrap();
         }
         let to = |row| JobEventKind::Moved { row: Row(row) };
         invariant.note(&Fact::Journal(JobId(1), &to(2))).unwrap();
@@ -163,12 +163,12 @@ mod tests {
     fn other_rows_and_freed_elements_are_free() {
         let mut invariant = ColumnsDisjoint::new(2);
         for (run, row) in [(1, 0), (2, 1)] {
-            invariant.note(&Fact::Journal(JobId(run), &placed(run as u32, row, &[1]))).unwrap();
+            invariant.note(&Fact::Journal(JobId(run), &placed(run, row, &[1]))).unwrap();
         }
         invariant.note(&Fact::Terminated(JobIncarnation(1))).unwrap();
         invariant.note(&Fact::Journal(JobId(2), &ended())).unwrap();
         for (run, row) in [(3, 0), (4, 1)] {
-            invariant.note(&Fact::Journal(JobId(run), &placed(run as u32, row, &[1]))).unwrap();
+            invariant.note(&Fact::Journal(JobId(run), &placed(run, row, &[1]))).unwrap();
         }
     }
 }

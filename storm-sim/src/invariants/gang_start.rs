@@ -1,7 +1,6 @@
 //! A gang starts completely or not at all: all nodes of a run start their ranks, each once, or no
-//! node does. Only some nodes may start in three cases: a node of the run died or was hit by a
-//! fault, a node refused, or the run was ended before all had begun. An end because the run did not
-//! start is no excuse.
+//! node does. Only some nodes may start if a node died or was hit by a fault, a node refused, or
+//! the run was ended before all had begun. An end because the run did not start is no excuse.
 //!
 //! The check runs when the run counts as started, is found terminated, is ended or queued again,
 //! and when nothing more happens. A run that counts as started or completed must be complete,

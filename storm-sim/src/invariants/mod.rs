@@ -29,7 +29,7 @@ use thiserror::Error;
 
 /// One condition that must hold.
 pub trait Invariant {
-    /// The name, for people.
+    /// The name, for messages to users.
     fn name(&self) -> &'static str;
 
     /// Takes note of a fact.

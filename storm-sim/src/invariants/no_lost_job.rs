@@ -65,7 +65,7 @@ impl NoLostJob {
                 JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. },
             ) => Stage::Waits,
             (before, kind) => {
-                return broken(format!("job {job}, {before:?}, is told {kind:?}"));
+                return broken(format!("job {job}, {before:?}, has the event {kind:?}"));
             }
         };
         self.jobs.insert(job, after);

@@ -89,7 +89,7 @@ mod tests {
     use storm_primitives::sim::NodeFault;
     use storm_rm::Rank;
 
-    fn start(invariant: &mut OneRun, run: u32, node: u32) -> Result<(), Broken> {
+    fn start(invariant: &mut OneRun, run: u64, node: u32) -> Result<(), Broken> {
         invariant.note(&Fact::Host(NodeId(node), &launch(1, run)))
     }
 

@@ -178,7 +178,7 @@ impl OwnRow {
     }
 }
 
-/// A set of rows, for people.
+/// A set of rows, for a message.
 fn rows_of(rows: RowSet) -> String {
     let numbers: Vec<String> = (0..RowSet::MAX_ROWS)
         .filter(|row| rows.contains(Row(*row)))
@@ -241,7 +241,7 @@ mod tests {
     const NODE: NodeId = NodeId(1);
 
     fn launch(job: u32, row: u32) -> HostAct {
-        let (key, rows) = (key(job.into(), job), RowSet::single(Row(row)));
+        let (key, rows) = (key(job.into(), job.into()), RowSet::single(Row(row)));
         HostAct::Launch { job: key, ranks: 1, rows, stopped: row != 0 }
     }
 
@@ -249,7 +249,7 @@ mod tests {
     fn sharing() -> OwnRow {
         let mut invariant = OwnRow::default();
         for (job, row) in [(1, 0), (2, 1)] {
-            let placed = placed(job as u32, row, &[1]);
+            let placed = placed(job, row, &[1]);
             invariant.note(&Fact::Journal(JobId(job), &placed)).unwrap();
             invariant.note(&Fact::Host(NODE, &launch(job as u32, row))).unwrap();
         }

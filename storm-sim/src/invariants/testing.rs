@@ -12,7 +12,7 @@ use storm_rm::message::{NodeRanks, Strobe};
 use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row, RowSet};
 
 /// A run with two ranks on each of these nodes.
-pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind {
+pub(super) fn placed(incarnation: u64, row: u32, nodes: &[u32]) -> JobEventKind {
     let share = |(index, node): (usize, &u32)| NodeRanks {
         node: NodeId(*node),
         first: Rank(index as u32 * 2),
@@ -49,11 +49,11 @@ pub(super) fn ended() -> JobEventKind {
     JobEventKind::Ended { outcome, exits: Vec::new(), ran: Duration::ZERO }
 }
 
-pub(super) fn key(job: u64, incarnation: u32) -> JobKey {
+pub(super) fn key(job: u64, incarnation: u64) -> JobKey {
     JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
 }
 
-pub(super) fn launch(job: u64, incarnation: u32) -> HostAct {
+pub(super) fn launch(job: u64, incarnation: u64) -> HostAct {
     HostAct::Launch {
         job: key(job, incarnation),
         ranks: 2,

@@ -1,5 +1,5 @@
-//! A job on nodes that stay configured is left alone. Assume that the configuration is edited and
-//! the manager started again, while all nodes of a run stay configured. Then the run continues,
+//! A job on nodes that stay configured is not disturbed. Assume that the configuration is edited
+//! and the manager started again, while all nodes of a run stay configured. Then the run continues,
 //! even if the order of the nodes, their elements or their partitions change. It is not ended,
 //! signalled, queued again, started again or suspended.
 //!

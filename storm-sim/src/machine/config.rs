@@ -234,18 +234,17 @@ impl MachineConfig {
             user_jobs_max: storm_mm::DEFAULT_USER_JOBS_MAX,
             service: Default::default(),
             admin_uids: vec![crate::client::USER.uid],
+            clients: None,
             origin: Timestamp::UNIX_EPOCH,
             user_name: Rc::new(|_| None),
         }
     }
 }
 
-/// The name of a node.
 pub(crate) fn name_of(node: NodeId) -> String {
     format!("n{}", node.0)
 }
 
-/// The node of a name.
 pub(crate) fn node_named(name: &str) -> Option<NodeId> {
     name.strip_prefix('n')?.parse().ok().map(NodeId)
 }

@@ -55,7 +55,7 @@ pub enum RunError {
     #[error("the machine broke a promise")]
     Violation(#[from] Violation),
     /// The simulation is stuck, or does not end.
-    #[error("the simulation cannot go on")]
+    #[error("the simulation cannot continue")]
     Simulation(#[from] SimError),
     /// The run did not end within its limit of virtual time.
     #[error("not over after {limit:?} of virtual time: {left}")]

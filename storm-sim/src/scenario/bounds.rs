@@ -25,7 +25,6 @@ const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
 const UNEVEN_PERCENT: RangeInclusive<u32> = 100..=100_000;
 /// Nodes tell it in milliseconds.
 const NODE_RETURN: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
-/// KiB of a chunk.
 const CHUNK_KIB: RangeInclusive<u32> = 1..=65_536;
 
 impl Scenario {

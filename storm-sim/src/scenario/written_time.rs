@@ -1,4 +1,4 @@
-//! Times as people write them in scenarios: `2ms`, `1s 500ms`.
+//! Times as users write them in scenarios: `2ms`, `1s 500ms`.
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{Designator, SpanParser, SpanPrinter};

@@ -27,7 +27,6 @@ const SETTLED: Duration = Duration::from_millis(500);
 /// The node that has the bug.
 const WRONG: NodeId = NodeId(2);
 
-/// The number of the last job.
 const LAST: JobId = JobId(4);
 
 /// A bug put in.

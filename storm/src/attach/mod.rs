@@ -5,6 +5,7 @@ mod input;
 mod labeller;
 mod queue_notes;
 mod returning;
+mod sent_input;
 mod shown;
 mod signals;
 mod terminal;
@@ -18,6 +19,7 @@ use away::AwayNotes;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
+use sent_input::SentInput;
 use shown::Shown;
 use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
@@ -27,7 +29,7 @@ use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
-use storm_rm::{InputSpec, JobId};
+use storm_rm::{InputSpec, JobId, JobIncarnation};
 pub(crate) use terminal::OutputForm;
 use terminal::Terminal;
 use without_pmix::WithoutPmix;
@@ -35,13 +37,11 @@ use without_pmix::WithoutPmix;
 /// The job to follow, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Follow {
-    /// The job.
     pub(crate) job: JobId,
     /// The request whose replies are the job's events.
     pub(crate) request: u64,
     /// The input that it reads.
     pub(crate) input: InputSpec,
-    /// The form of its output.
     pub(crate) form: OutputForm,
     /// Whether a manager that goes away may return at the same address, with the job.
     pub(crate) may_return: bool,
@@ -68,7 +68,9 @@ pub(crate) async fn follow(
         what,
         requests,
         input: Input::start(what.input),
-        sent_input: false,
+        run: JobIncarnation::default(),
+        sent_input: SentInput::default(),
+        resend: false,
         input_failure: None,
         awaiting_ok: None,
         running: false,
@@ -104,8 +106,11 @@ struct Follower {
     what: Follow,
     requests: ClientRequests,
     input: Input,
-    /// Whether the job was sent any input.
-    sent_input: bool,
+    /// The run that the job was last told to be in, and its input.
+    run: JobIncarnation,
+    sent_input: SentInput,
+    /// Whether input that may not have arrived must be sent to the manager that is back.
+    resend: bool,
     /// The error that ended our standard input early.
     input_failure: Option<io::Error>,
     /// The request that must be answered before the next input is sent.
@@ -141,6 +146,10 @@ impl Follower {
     ) -> Result<Outcome, Failure> {
         loop {
             let may_send = self.running && self.awaiting_ok.is_none();
+            if may_send && self.resend {
+                self.send_again().await?;
+                continue;
+            }
             let holds_output = self.terminal.holds_output();
             // Output is flushed when no more of it is available. Input waits for its answer in
             // between, and takes no turn from the replies.
@@ -186,6 +195,7 @@ impl Follower {
     async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
         if Some(line.id) == self.awaiting_ok {
             self.awaiting_ok = None;
+            self.sent_input.answered();
             if let Reply::Error { .. } = line.reply {
                 // The job reads no more: it is over, or has closed its input.
                 self.input.stop();
@@ -203,7 +213,8 @@ impl Follower {
                 self.look_at_reader().await?;
                 Ok(None)
             }
-            Reply::Attached { state, away, .. } => {
+            Reply::Attached { state, run, away, .. } => {
+                self.is_in_run(run);
                 self.running = state == JobState::Running;
                 self.nodes_are(away, None).await;
                 self.queue_notes.is(state);
@@ -216,6 +227,7 @@ impl Follower {
                 Ok(None)
             }
             Reply::State { node_list, state, run, away, reason, .. } => {
+                self.is_in_run(run);
                 self.nodes_are(away, reason.as_deref()).await;
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
@@ -225,6 +237,7 @@ impl Follower {
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {
                     self.shown.waits(run);
+                    self.sent_input = SentInput::default();
                 }
                 self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
@@ -266,6 +279,13 @@ impl Follower {
         }
     }
 
+    /// The job is in this run. Another run than before has got no input yet.
+    fn is_in_run(&mut self, run: JobIncarnation) {
+        if std::mem::replace(&mut self.run, run) != run {
+            self.sent_input = SentInput::default();
+        }
+    }
+
     /// Reports to the user that the job is suspended, or that it continues.
     async fn note_suspension(&mut self, state: JobState, reason: Option<String>) {
         let (job, suspended) = (self.what.job, state == JobState::Suspended);
@@ -275,7 +295,7 @@ impl Follower {
                 self.terminal.note(&format!("job {job} is {why}")).await;
             }
             (true, false) if state == JobState::Running => {
-                self.terminal.note(&format!("job {job} goes on")).await;
+                self.terminal.note(&format!("job {job} continues")).await;
             }
             _ => {}
         }
@@ -291,9 +311,21 @@ impl Follower {
     }
 
     async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
+        self.sent_input.sent(data.clone());
         let eof = data.is_empty();
-        self.sent_input |= !eof;
-        let input = ManagerRequest::Input { job: self.what.job, data, eof };
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from: None })
+            .await
+    }
+
+    /// Sends the input again that a manager that went away may not have passed on.
+    async fn send_again(&mut self) -> Result<(), Failure> {
+        self.resend = false;
+        let Some((begins_at, data, eof)) = self.sent_input.in_doubt() else { return Ok(()) };
+        let resent_from = Some(begins_at);
+        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from }).await
+    }
+
+    async fn pass_input(&mut self, input: ManagerRequest) -> Result<(), Failure> {
         let sent = self.requests.send(input).await;
         self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
         Ok(())

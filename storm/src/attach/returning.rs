@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
 
 /// How long to wait for its return. A restart takes a second, and a user at a terminal should learn
-/// soon.
-const RETURN_LIMIT: Duration = Duration::from_secs(60);
+/// soon. It is longer than `node-return`, in which the Node Manager comes back through which this
+/// host's users reach the manager.
+const RETURN_LIMIT: Duration = Duration::from_secs(65);
 /// Pause between two attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -26,7 +27,7 @@ impl Follower {
         let over = || kept.as_ref().filter(|kept| !kept.process.is_alive()).map(KeptCluster::died);
         if over().is_none() {
             self.terminal
-                .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
+                .note(&format!("the manager is gone; job {job} continues; waiting for its return"))
                 .await;
         }
         let began = Instant::now();
@@ -42,13 +43,9 @@ impl Follower {
                 Ok(replies) => {
                     self.lost = false;
                     self.running = false;
-                    // Input without an answer may have arrived, so it is not sent twice.
                     self.awaiting_ok = None;
+                    self.resend = true;
                     self.terminal.note("the manager is back").await;
-                    if self.sent_input {
-                        let note = format!("input just sent may not have reached job {job}");
-                        self.terminal.note(&note).await;
-                    }
                     return Ok(replies);
                 }
                 Err(error) if error.may_pass() && began.elapsed() < RETURN_LIMIT => {}
@@ -78,7 +75,7 @@ impl Follower {
 
     fn not_found(&self) -> Failure {
         let job = self.what.job;
-        Failure::new("connection", format!("the manager is gone, and job {job} goes on without it"))
+        Failure::new("connection", format!("the manager is gone; job {job} continues without it"))
             .hint(format!("`storm show {job}` shows the job once the manager is back"))
             .exit(EXIT_FAILED)
     }

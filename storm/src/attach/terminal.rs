@@ -1,7 +1,7 @@
 //! Writes the job's output and errors to ours.
 //!
 //! Output that arrives together is written together, because programs write to pipes in pieces of 4
-//! KiB, and each write here goes through another thread.
+//! KiB, and each write here uses another thread.
 
 use super::labeller::Labeller;
 use super::whole_lines::WholeLines;

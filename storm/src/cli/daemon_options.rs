@@ -6,7 +6,7 @@ use super::defaults;
 use crate::config::{DEFAULT_CLUSTER, GivenParam, MAX_PES};
 use crate::duration::parse_time;
 use crate::size::parse_some_size;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::net::ToSocketAddrs;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -146,6 +146,15 @@ pub(crate) struct NmOptions {
     /// File with the former key, while the key is being replaced
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) previous_key: Option<PathBuf>,
+    /// Where the Machine Manager listens for users of other hosts; users of this host reach it
+    /// through this node, each as themselves [default: as the Machine Manager says]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) clients: Option<NodeAddress>,
+    /// Where users of this host reach the Machine Manager: mm.sock in this node's own directory, and
+    /// /run/storm/mm.sock too [default: system if root runs this node and the manager is on another
+    /// host, else own]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub(crate) relay: Option<RelayAt>,
     /// End when the Machine Manager is gone, instead of waiting for its return
     #[arg(long)]
     pub(crate) once: bool,
@@ -162,6 +171,38 @@ pub(crate) struct NmOptions {
     pub(crate) switch_log: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) network: BackendOptions,
+}
+
+/// Where a node lets in the users of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RelayAt {
+    /// nowhere
+    None,
+    /// in the node's own directory
+    Own,
+    /// there, and at the path of a system-wide manager
+    System,
+}
+
+/// Options of `storm relay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  storm relay --manager head:7118 --key /etc/storm/door.key
+
+`storm key door` makes the key on a host that has the cluster's. With it, users of this
+host reach the manager as themselves; root and administrators need keys of their own.")]
+pub(crate) struct RelayOptions {
+    /// Where the Machine Manager listens for users of other hosts; may be given several times: the
+    /// first that proves itself counts, the last good one first
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    pub(crate) manager: Vec<NodeAddress>,
+    /// File with the door key of this host
+    #[arg(long, value_name = "FILE", default_value = defaults::DOOR_KEY)]
+    pub(crate) key: PathBuf,
+    /// Where users of this host connect
+    #[arg(long, value_name = "PATH", default_value = crate::target::SYSTEM_SOCKET)]
+    pub(crate) socket: PathBuf,
 }
 
 /// Not a name for a cluster or a node.

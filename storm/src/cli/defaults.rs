@@ -9,6 +9,8 @@ pub(crate) const EMBEDDED_NODES: u32 = 64;
 pub(crate) const LOCAL_PES: u32 = 4;
 /// The file of a cluster's key.
 pub(super) const CLUSTER_KEY: &str = "/etc/storm/cluster.key";
+/// The file of a login host's key.
+pub(super) const DOOR_KEY: &str = "/etc/storm/door.key";
 
 /// The quantum.
 pub(super) static QUANTUM: LazyLock<String> = LazyLock::new(|| text(storm_sched::DEFAULT_QUANTUM));

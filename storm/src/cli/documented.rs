@@ -10,8 +10,21 @@ use std::time::Duration;
 
 const GUIDE: &str = include_str!("../../../docs/user-guide.md");
 /// Slurm options that the guide names to say that STORM lacks them.
-const OF_SLURM: &[&str] =
-    &["exclude", "gres", "mail-type", "nodelist", "open-mode", "parsable", "pty", "test-only"];
+const OF_SLURM: &[&str] = &[
+    "contiguous",
+    "exclude",
+    "gres",
+    "hint",
+    "mail-type",
+    "nodelist",
+    "open-mode",
+    "parsable",
+    "pty",
+    "switches",
+    "test-only",
+    "threads-per-core",
+    "verbose",
+];
 
 /// Texts between backticks, and the lines of blocks of shell commands.
 fn commands() -> Vec<String> {

@@ -4,6 +4,7 @@ use super::count::{parse_count, parse_procs};
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
+use crate::job_request::ScriptText;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::{OsStr, OsString};
@@ -17,7 +18,8 @@ A PROGRAM with a slash is a path. Without a slash, storm looks for it in the cur
 directory, then in PATH. It is copied to every node unless --no-bcast is given. Put options
 of storm before PROGRAM: all arguments after it go to the program. `-` reads a script from
 standard input; the job then has no other input. Each process runs the whole script, or the
-whole command of --wrap.
+whole command of --wrap. `storm batch` runs it once, and so does `submit` if the script has
+#STORM or #SBATCH lines.
 
 On a cluster, `submit` prints the job's number and returns; the jobs of an array also have the
 numbers after it. Output goes to storm-JOB.out in the current directory. With --wait, `submit`
@@ -28,8 +30,8 @@ Ctrl-C cancels the job. A second Ctrl-C, at least a second later, ends storm at 
 prints the job's result on standard error.
 
 In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
-%n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,
-STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
+%n the node, %x the job's name, %u its user, %% a percent sign. Each job of an array finds
+STORM_ARRAY_JOB_ID, STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
 
 --export LIST passes only the variables in LIST and storm's own. If LIST contains ALL, the
 whole environment is passed, and LIST adds to it. A value in quotes may hold commas: 'a,b'.
@@ -102,8 +104,11 @@ pub(crate) struct JobOptions {
     pub(crate) name: Option<String>,
     /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
     /// quality of service says requeue
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_requeue")]
     pub(crate) requeue: bool,
+    /// Do not, whatever a line of the script says
+    #[arg(long, overrides_with = "requeue")]
+    pub(crate) no_requeue: bool,
     /// Working directory of the processes [default: the current one]
     #[arg(long, short = 'D', value_name = "DIR")]
     pub(crate) chdir: Option<PathBuf>,
@@ -162,9 +167,34 @@ pub(crate) struct JobOptions {
     #[arg(value_name = "PROGRAM [ARGS]", required_unless_present = "wrap", num_args = 1..,
           trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) program: Vec<OsString>,
+    /// The script that was read for these options. Not an option itself.
+    #[arg(skip)]
+    pub(crate) script: Option<ScriptText>,
+    /// Whether the program or the command runs once, not in each process. Not an option: the verb
+    /// or the script says it.
+    #[arg(skip)]
+    pub(crate) once: bool,
 }
 
 impl JobOptions {
+    /// An option that makes no sense in a line of a script, if there is one.
+    pub(crate) fn of_command_line(&self) -> Option<&'static str> {
+        let JobOptions { cluster, embedded, .. } = self;
+        let given = [
+            ("--socket", cluster.socket.is_some()),
+            ("--manager", cluster.manager.is_some()),
+            ("--key", cluster.key.is_some()),
+            ("--nodes", embedded.nodes.is_some()),
+            ("--pes", embedded.pes.is_some()),
+            ("--quantum", embedded.quantum.is_some()),
+            ("--param", !embedded.params.is_empty()),
+            ("--wrap", self.wrap.is_some()),
+            ("--no-bcast", self.no_bcast),
+            ("--label", self.label),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
     /// Takes a `--sched NAME` at the end of the command line as an option of ours. Applies only if
     /// NAME is a policy and no `--` separates the program's arguments. People write the option
     /// there, and no known program has one like it. The second value tells whether it was taken.

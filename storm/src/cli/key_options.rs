@@ -18,6 +18,10 @@ Examples:
   storm key client --user alice --output - | ssh alice@front \\
       'umask 077; mkdir -p .config/storm; cat > .config/storm/client.key'
 
+  storm key door --output - | ssh root@front \\
+      'umask 077; cat > /etc/storm/door.key'
+                                           a key for `storm relay` on front
+
 Every daemon of the cluster needs the same key: the Machine Manager finds it by
 key-file in [security] of its configuration, a Node Manager by --key. Copy it as
 you would a password. Users on other hosts need only a client key, which is made from
@@ -53,6 +57,18 @@ pub(crate) enum KeyCommand {
         /// Allow a key for root, who commands all jobs
         #[arg(long)]
         allow_root: bool,
+        /// The cluster's key
+        #[arg(value_name = "CLUSTER_KEY", default_value = CLUSTER_KEY)]
+        cluster_key: PathBuf,
+    },
+    /// Make a key for a login host, whose users then need none, from the cluster's key
+    Door {
+        /// File to write, with mode 0600; must not exist; `-` is standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+        /// Replace an existing key
+        #[arg(long)]
+        force: bool,
         /// The cluster's key
         #[arg(value_name = "CLUSTER_KEY", default_value = CLUSTER_KEY)]
         cluster_key: PathBuf,

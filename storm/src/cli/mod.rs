@@ -4,6 +4,7 @@
 //! interprets them.
 
 mod backend_options;
+mod batch_options;
 mod cluster_options;
 mod completion_options;
 mod count;
@@ -30,9 +31,10 @@ mod wait_options;
 mod workload_options;
 
 pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
+pub(crate) use batch_options::BatchOptions;
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use completion_options::CompletionOptions;
-pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
+pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress, RelayAt, RelayOptions};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_name::JobName;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
@@ -56,7 +58,7 @@ pub(crate) use reservation_options::{
 };
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
-pub(crate) use slurm_options::with_tip;
+pub(crate) use slurm_options::{instead_of, with_tip};
 pub(crate) use wait_options::WaitOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
@@ -67,6 +69,7 @@ Examples:
   storm submit -n 256 ./sweep3d      run on a cluster, or on an embedded one
   storm up --nodes 8                 keep a cluster of 8 nodes on this machine
   storm run -n 4 --label hostname    run on it and follow the output
+  storm batch -N 2 job.sh            run a script once, on the first of 2 nodes
   storm queue                        what runs and waits
   storm explain 7                    why job 7 does not run
   storm wait 7                       until it has ended, with its exit status
@@ -118,6 +121,8 @@ pub(crate) enum Command {
     Submit(Box<JobOptions>),
     /// Run a job and follow it until it ends
     Run(Box<JobOptions>),
+    /// Submit a script that runs once, on the first node of its job
+    Batch(Box<BatchOptions>),
     /// Wait until jobs have ended
     Wait(WaitOptions),
     /// List jobs that wait or run
@@ -168,6 +173,8 @@ pub(crate) enum Command {
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Run a relay: the daemon of a login host
+    Relay(RelayOptions),
     /// Do nothing, as a job of a live replay
     #[command(hide = true)]
     Nap(NapOptions),

@@ -5,11 +5,11 @@
 //! the words again, so that all messages come from it.
 
 use super::{
-    CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions, HoldOptions,
-    JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions, NmOptions,
-    NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions, ReplayOptions,
-    ReproduceOptions, ReservationOptions, ResumeOptions, SharesOptions, SimOptions, UpOptions,
-    WaitOptions, WorkloadOptions,
+    BatchOptions, CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions,
+    HoldOptions, JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions,
+    NmOptions, NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions,
+    RelayOptions, ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions,
+    SharesOptions, SimOptions, UpOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -30,6 +30,19 @@ impl Cli {
     }
 }
 
+/// Parses these words with their verb alone. If an option occurs twice, the later one counts.
+pub(super) fn overriding(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let verb = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    let Some((name, command)) = verb
+        .and_then(|verb| verb.to_str())
+        .and_then(|verb| Some((verb.to_owned(), definition(verb)?)))
+    else {
+        return Cli::try_parse_from(words);
+    };
+    let command = command.mut_subcommand(name, |verb| verb.args_override_self(true));
+    Cli::from_arg_matches_mut(&mut command.try_get_matches_from(words)?)
+}
+
 /// The result if the words are right for their verb, else `None`.
 fn of_one_verb(words: &[OsString]) -> Option<Cli> {
     // Options before the verb take no value.
@@ -48,9 +61,10 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 29] = [
+const VERBS: [(&str, Arguments); 31] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
+    ("batch", BatchOptions::augment_args),
     ("wait", WaitOptions::augment_args),
     ("queue", QueueOptions::augment_args),
     ("show", JobArgument::augment_args),
@@ -76,6 +90,7 @@ const VERBS: [(&str, Arguments); 29] = [
     ("workload", WorkloadOptions::augment_args),
     ("mm", MmOptions::augment_args),
     ("nm", NmOptions::augment_args),
+    ("relay", RelayOptions::augment_args),
     ("nap", NapOptions::augment_args),
     ("__pmix", PmixOptions::augment_args),
 ];

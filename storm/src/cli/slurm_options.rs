@@ -106,7 +106,7 @@ const OF_CANCEL: &[(&[&str], &str)] = &[
 
 /// Commands of other resource managers, and the equivalent here.
 const VERBS: &[(&[&str], &str)] = &[
-    (&["sbatch", "qsub", "bsub", "batch"], "`storm submit`"),
+    (&["sbatch", "qsub", "bsub"], "`storm batch SCRIPT`"),
     (&["srun", "salloc", "mpirun", "mpiexec", "qrsh"], "`storm run`"),
     (&["squeue", "qstat", "bjobs", "list", "ls", "ps"], "`storm queue`"),
     (&["scancel", "qdel", "bkill", "kill"], "`storm cancel`"),
@@ -116,6 +116,11 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["sprio"], "`storm priority`"),
     (&["sshare"], "`storm shares`"),
 ];
+
+/// What to do instead of an option for jobs that storm lacks.
+pub(crate) fn instead_of(option: &str) -> Option<&'static str> {
+    OF_JOBS.iter().find(|(names, _)| names.contains(&option)).map(|(_, tip)| *tip)
+}
 
 /// Adds a tip to the parser's error if the error is about an option in the tables, or about an
 /// option whose name is part of another's. `words` are the words after the program's name.
@@ -137,7 +142,7 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
         Some(_) | None => return error,
     };
     let table = match verb {
-        Some("submit" | "run") => OF_JOBS,
+        Some("submit" | "run" | "batch") => OF_JOBS,
         Some("queue") => OF_QUEUE,
         Some("cancel") => OF_CANCEL,
         Some("hist") => OF_HISTORY,

@@ -156,8 +156,19 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "wait", "cancel", "hold", "partition", "mm", "nm", "key", "replay"]
-    {
+    for name in [
+        "submit",
+        "up",
+        "wait",
+        "cancel",
+        "hold",
+        "partition",
+        "mm",
+        "nm",
+        "relay",
+        "key",
+        "replay",
+    ] {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }
@@ -213,7 +224,7 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm hist --since today", "--limit"),
         ("storm submit --comment x hostname", "--name"),
         ("storm submit --licenses=matlab:1 hostname", "singleton"),
-        ("storm sbatch job.sh", "storm submit"),
+        ("storm sbatch job.sh", "storm batch"),
         ("storm squeue", "storm queue"),
         ("storm queue -j 7", "storm queue 7"),
         ("storm queue -o %i", "--json"),

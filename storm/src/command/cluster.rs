@@ -23,14 +23,13 @@ const FREE_BYTES: u64 = 1 << 30;
 /// How long each way to end a cluster may take: a request, then SIGTERM, then SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a manager may take to end if some of its nodes are stopped. The manager waits until
-/// they count as dead (`node-hung`), and then for the time that nodes have to leave before it kills
-/// them.
+/// they count as dead (`node-hung`). It then waits for the time that nodes have to leave before a
+/// kill.
 const END_WITHOUT_NODES: Duration = Duration::from_secs(20);
 
 /// Pause between two checks whether it has ended.
 const END_POLL: Duration = Duration::from_millis(10);
 
-/// `up`.
 pub(super) async fn up(
     options: UpOptions,
     output: &dyn Output,
@@ -89,7 +88,6 @@ pub(super) fn check_policies(sched: &[String], nodes: u32) -> Result<(), Failure
         .exit(EXIT_USAGE))
 }
 
-/// `down`.
 pub(super) async fn down(
     options: DownOptions,
     output: &dyn Output,

@@ -104,7 +104,11 @@ async fn embedded(
 /// its script.
 fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
-    let verb = if attach { "run" } else { "submit" };
+    let verb = match (options.once, attach) {
+        (true, _) => "batch",
+        (false, true) => "run",
+        (false, false) => "submit",
+    };
     for foreign in foreign_directives(&submission) {
         note(&output.warning(&foreign.advice(verb, options)));
     }
@@ -227,7 +231,7 @@ pub(super) async fn submit_and_follow(
     may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
-    let form = OutputForm::of(submission.spec.procs, options.label);
+    let form = OutputForm::of(submission.spec.ranks(), options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // A job on a shared cluster may have to wait.
     let tell_waiting = may_return && !silent;

@@ -8,9 +8,8 @@ use crate::key_file::{self, KeyFileError, KeyFileProblem};
 use crate::output::Output;
 use nix::unistd::User;
 use std::path::Path;
-use storm_session::{ClientKey, ClusterKey, NotAKey, UserName};
+use storm_session::{ClientKey, ClusterKey, DoorKey, NotAKey, UserName};
 
-/// `key`.
 pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::of("key", &error);
     let told = match &options.command {
@@ -20,6 +19,16 @@ pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failu
             output.key(file, &key.id().to_string(), None)
         }
         KeyCommand::Show { file } => show(file, output)?,
+        KeyCommand::Door { output: file, force, cluster_key } => {
+            let cluster: ClusterKey = key_file::read(cluster_key)?;
+            let key = DoorKey::derive(&cluster).map_err(failed)?;
+            if file == Path::new("-") {
+                key.to_text().to_string()
+            } else {
+                key_file::write(file, &key, *force)?;
+                output.key(file, &key.serial().to_string(), None)
+            }
+        }
         KeyCommand::Client { user, output: file, force, allow_root, cluster_key } => {
             check_user(user, *allow_root, output)?;
             let cluster: ClusterKey = key_file::read(cluster_key)?;
@@ -36,12 +45,23 @@ pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failu
     Ok(0)
 }
 
-/// Identifies the key in a file, of either kind.
+/// Identifies the key in a file, of any kind.
 fn show(file: &Path, output: &dyn Output) -> Result<String, Failure> {
-    match key_file::read_to_tell::<ClusterKey>(file) {
-        Ok(key) => Ok(output.key(file, &key.id().to_string(), None)),
+    if let Some(key) = of_kind::<ClusterKey>(file)? {
+        return Ok(output.key(file, &key.id().to_string(), None));
+    }
+    match of_kind::<DoorKey>(file)? {
+        Some(key) => Ok(output.key(file, &key.serial().to_string(), None)),
+        None => Ok(told_of(file, &key_file::read_to_tell(file)?, output)),
+    }
+}
+
+/// The key in a file; `None` if it is of another kind.
+fn of_kind<K: key_file::Key>(file: &Path) -> Result<Option<K>, Failure> {
+    match key_file::read_to_tell::<K>(file) {
+        Ok(key) => Ok(Some(key)),
         Err(KeyFileError { problem: KeyFileProblem::NotAKey(NotAKey::Format { .. }), .. }) => {
-            Ok(told_of(file, &key_file::read_to_tell(file)?, output))
+            Ok(None)
         }
         Err(error) => Err(error.into()),
     }

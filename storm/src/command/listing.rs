@@ -18,7 +18,6 @@ use storm_mm::api::{
 };
 use storm_rm::{ArrayTask, JobId};
 
-/// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let WhichJobs { user, me, state: states, partition } = options.which;
@@ -93,10 +92,9 @@ pub(super) async fn first_unknown(
     Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
 }
 
-/// Number of ended jobs that are listed for people by default.
+/// Default number of ended jobs in a listing for users.
 const HISTORY_LISTED: u32 = 20;
 
-/// `hist`.
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let (uids, users) = who(options.user, &manager)?;
@@ -134,7 +132,6 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     }
 }
 
-/// `show`.
 pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
     let mut client = connect(&options.cluster).await?;
     let job = resolve_one(&mut client, options.job).await?;
@@ -147,7 +144,6 @@ pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8
     }
 }
 
-/// `explain`.
 pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
     let mut client = connect(&options.cluster).await?;
     let job = resolve_one(&mut client, options.job).await?;
@@ -174,7 +170,6 @@ async fn array_states(
     Ok(Some(ArrayStates::new(asked.job, &list(client, filter).await?)))
 }
 
-/// `nodes`.
 pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<u8, Failure> {
     if options.fabric {
         return super::fabric::list(output);
@@ -185,7 +180,6 @@ pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<
     }
 }
 
-/// `drain`.
 pub(super) async fn drain(options: DrainOptions, output: &dyn Output) -> Result<u8, Failure> {
     let DrainOptions { nodes, reason, cluster } = options;
     let nodes = nodes.join(",");
@@ -196,7 +190,6 @@ pub(super) async fn drain(options: DrainOptions, output: &dyn Output) -> Result<
     }
 }
 
-/// `resume`.
 pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Result<u8, Failure> {
     let ResumeOptions { nodes, cluster } = options;
     let nodes = nodes.join(",");
@@ -267,13 +260,11 @@ fn report_changes(changed: &[Changed], done: &str, output: &dyn Output) -> Resul
     Ok(if failed { EXIT_FAILED } else { 0 })
 }
 
-/// `hold`.
 pub(super) async fn hold(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
     let request = |jobs| ManagerRequest::Hold { jobs };
     change(&options.cluster, &options.jobs, request, "Held", output).await
 }
 
-/// `release`.
 pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
     let request = |jobs| ManagerRequest::Release { jobs };
     change(&options.cluster, &options.jobs, request, "Released", output).await

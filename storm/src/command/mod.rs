@@ -1,5 +1,6 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
+mod batch;
 mod cluster;
 mod completion;
 mod fabric;
@@ -24,7 +25,7 @@ mod wait;
 mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
-use crate::daemon::{run_mm, run_nm};
+use crate::daemon::{run_mm, run_nm, run_relay};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
     let result = match cli.command {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
+        Command::Relay(options) => run_relay(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Completion(options) => print(&completion::script(options.shell)).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
@@ -78,8 +80,8 @@ pub(crate) fn refuse(error: clap::Error) -> u8 {
     failure.exit
 }
 
-/// Splits the parser's text, which is laid out for people, into the error on one line and the hint.
-fn message_and_hint(text: &str) -> (String, Option<String>) {
+/// Splits the parser's text, which is laid out for users, into the error on one line and the hint.
+pub(crate) fn message_and_hint(text: &str) -> (String, Option<String>) {
     let lines = || text.lines().map(str::trim);
     let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
     let message = message.join(" ").trim_start_matches("error: ").to_owned();
@@ -101,7 +103,14 @@ fn client_command(
         .map_err(|error| Failure::of("runtime", &error))?;
     let result = runtime.block_on(async {
         match command {
-            Command::Submit(options) => job::submit(&own_options(*options)?, output, silent).await,
+            Command::Submit(options) => {
+                let options = batch::of_submit(own_options(*options)?, output)?;
+                job::submit(&options, output, silent).await
+            }
+            Command::Batch(options) => {
+                let options = batch::of_batch(own_options(options.job)?)?;
+                job::submit(&options, output, silent).await
+            }
             Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,
             Command::Wait(options) => wait::wait(options, output, display).await,
             Command::Queue(options) => listing::queue(options, output).await,
@@ -130,6 +139,7 @@ fn client_command(
             | Command::Nap(_)
             | Command::Nm(_)
             | Command::Pmix(_)
+            | Command::Relay(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }

@@ -46,7 +46,6 @@ pub(super) async fn resolve_each(
     Ok(names.iter().map(number).collect())
 }
 
-/// The number of one job.
 pub(super) async fn resolve_one(client: &mut Client, name: JobName) -> Result<JobId, Failure> {
     let found = resolve(client, &[name]).await?;
     Ok(found.first().copied().unwrap_or(name.job))

@@ -1,7 +1,6 @@
 //! `nap`: the job of a live replay. A nap does nothing for the given time. Time in which it was
-//! stopped does not count, because under gang scheduling other jobs ran then. To make up for the
-//! delay of its launch, a nap ends as if it had started as planned, so that delays don't add up
-//! along chains of jobs.
+//! stopped does not count, because under gang scheduling other jobs ran then. A nap ends as if it
+//! had started as planned, so delays of launches don't add up along chains of jobs.
 
 use crate::cli::NapOptions;
 use crate::failure::Failure;
@@ -15,7 +14,6 @@ const TICK: Duration = Duration::from_millis(2);
 /// rescheduled, and runs for its whole time.
 const LAUNCH_MAX: Duration = Duration::from_millis(250);
 
-/// `nap`.
 pub(super) fn run(options: &NapOptions) -> Result<u8, Failure> {
     let mut left = options.time.saturating_sub(options.planned.map_or(Duration::ZERO, late_by));
     while !left.is_zero() {

@@ -8,7 +8,6 @@ use crate::output::Output;
 use std::time::Duration;
 use storm_mm::api::{ManagerRequest, PartitionView, Reply};
 
-/// `partition`.
 pub(super) async fn run(command: PartitionCommand, output: &dyn Output) -> Result<u8, Failure> {
     match command {
         PartitionCommand::List { cluster } => {

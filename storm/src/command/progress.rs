@@ -60,7 +60,6 @@ impl Upload {
         Upload(Patient::new(silent, "sending files {bar:30} {bytes}/{total_bytes}"))
     }
 
-    /// Shows the progress.
     pub(super) fn show(&mut self, progress: Progress) {
         self.0.show(progress.sent_bytes, progress.total_bytes);
     }

@@ -8,7 +8,6 @@ use crate::output::Output;
 use nix::unistd::User;
 use storm_mm::api::{ManagerRequest, Reply, ReservationRequest, ReservationView};
 
-/// `reservation`.
 pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Result<u8, Failure> {
     match command {
         ReservationCommand::Create(options) => {

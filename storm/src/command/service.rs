@@ -12,7 +12,6 @@ use storm_mm::api::{ManagerRequest, PriorityView, Reply, ShareView};
 use storm_rm::JobId;
 use storm_sched::PriorityUse;
 
-/// `priority`.
 pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> Result<u8, Failure> {
     let mut client = connect(&options.cluster).await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
@@ -37,7 +36,6 @@ pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> R
     }
 }
 
-/// `shares`.
 pub(super) async fn shares(options: SharesOptions, output: &dyn Output) -> Result<u8, Failure> {
     match connect(&options.cluster).await?.call(ManagerRequest::Shares).await? {
         Reply::Shares { shares } => print(&output.sheet(&tree(&shares))).map(|()| 0),

@@ -54,7 +54,7 @@ pub(super) async fn wait(
     in_time.map(|_| waiting.highest_status())
 }
 
-/// The jobs to show to people: of many jobs only those that did not end well, with a count of the
+/// The jobs to show to users: of many jobs only those that did not end well, with a count of the
 /// others.
 fn worth_listing(ended: &[JobView], silent: bool) -> Vec<JobView> {
     if silent || ended.len() <= LISTED_MAX {
@@ -105,7 +105,7 @@ pub(super) async fn wait_for_own(
 
 fn too_late(limit: Duration) -> Failure {
     Failure::new("timeout", format!("not all of the jobs have ended within {limit:?}"))
-        .hint("they go on: `storm queue` lists them")
+        .hint("they continue: `storm queue` lists them")
         .exit(EXIT_TIMED_OUT)
 }
 

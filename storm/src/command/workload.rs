@@ -13,7 +13,7 @@ use std::path::Path;
 use storm_replay::lublin::{JobClasses, LublinOptions, Workload, generate};
 use storm_sched::swf::SwfRecord;
 
-/// The output for programs if the log goes to a file.
+/// The output for programs if the log is written to a file.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     file: &'a Path,
@@ -22,7 +22,7 @@ struct Written<'a> {
     seed: u64,
 }
 
-/// The output for programs if the log goes to standard output.
+/// The output for programs if the log is written to standard output.
 #[derive(Debug, Serialize)]
 struct Generated {
     pes: u32,

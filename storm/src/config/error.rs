@@ -13,7 +13,6 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("the configuration {}{} cannot be used", file.display(), at(.line))]
 pub(crate) struct ConfigError {
-    /// The file.
     pub(crate) file: PathBuf,
     /// The line of the problem, from 1. `None` if there is none, or if the problem's text names it.
     pub(crate) line: Option<u32>,

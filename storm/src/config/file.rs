@@ -66,7 +66,6 @@ pub(crate) struct MmConfig {
     /// Users besides root who may end other users' jobs and the cluster.
     #[serde(default)]
     pub(super) admins: Vec<UserName>,
-    /// The nodes.
     pub(crate) nodes: Vec<NodesConfig>,
     /// The partitions; without any, all nodes are in one called `main`, under
     /// gang scheduling.
@@ -119,7 +118,6 @@ pub(crate) struct NodesConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct PartitionEntry {
-    /// Its name.
     pub(crate) name: String,
     /// Its nodes, folded; all nodes when there is one partition.
     pub(crate) nodes: Option<String>,

@@ -25,7 +25,6 @@ pub(crate) struct ClusterPlan {
 /// A partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlannedPartition {
-    /// Its name.
     pub(crate) name: String,
     /// Its nodes, as indices into [`ClusterPlan::nodes`], in order.
     pub(crate) nodes: Vec<usize>,

@@ -31,6 +31,5 @@ impl KnownUsers {
 pub(crate) struct NamedUser {
     /// The key, as `accounts[0].users`.
     pub(crate) key: String,
-    /// The name.
     pub(crate) name: String,
 }

@@ -4,6 +4,7 @@ use super::file_sizes::allow_large_files;
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
+use super::socket_path::{let_in_all, make_way};
 use super::user_database;
 use super::{DaemonError, backend, descriptor, open_journal::open_journal, start_log};
 use crate::cli::MmOptions;
@@ -11,11 +12,11 @@ use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
 use nix::unistd::{getegid, geteuid};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
@@ -28,6 +29,7 @@ use storm_mm::{Core, CoreConfig, NodeBook, SpoolContents};
 use storm_nm::live::{let_go_at_rest, let_go_of_text};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
+use storm_rm::message::ClientsAddress;
 use storm_sched::PolicyParams;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
@@ -251,15 +253,16 @@ impl Manager {
         let tells_sums = config.fabric.is_none();
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();
-        let core_config =
-            CoreConfig { job_slots: plan.config.job_slots, ..settings.core_config(now) };
+        let remote = remote_clients(settings)?;
+        let clients = remote.as_ref().and_then(|(listener, _)| listener.local_addr().ok());
+        let (job_slots, clients) = (plan.config.job_slots, clients.map(ClientsAddress::from));
+        let core_config = CoreConfig { job_slots, clients, ..settings.core_config(now) };
         let mut core = Core::new(core_config, entries, now)?;
         let spool = open_spool(settings)?;
         let needed = core.needed_contents();
         let missing =
             needed.into_iter().filter(|(uid, hash)| spool.size_bytes(*uid, hash).is_none());
         core.contents_missing(now, &missing.collect());
-        let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
         Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
     }
@@ -275,25 +278,9 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
 /// manager left.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
-    let missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
-    if let Some(directory) = socket.parent().filter(missing) {
-        DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-        tracing::info!(directory = %directory.display(), "made the directory of the socket");
-    }
-    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another manager answers there"));
-    }
-    match fs::symlink_metadata(socket) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(socket)?,
-        Ok(_) => {
-            let why = "the file there is not a socket; it is left alone";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    make_way(socket)?;
     let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, Permissions::from_mode(0o666))?;
+    let_in_all(socket)?;
     Ok(listener)
 }
 
@@ -309,6 +296,11 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
         tracing::warn!(
             "no cluster key: every user of this host can pose as a node; run `storm key new` and \
              set key-file in [security]"
+        );
+    }
+    if settings.trust.is_some() && settings.clients.is_none() && settings.local.is_none() {
+        tracing::info!(
+            "users of other hosts and in jobs there cannot connect: `listen` in [clients] is not set"
         );
     }
     tracing::info!(
@@ -428,8 +420,10 @@ async fn ask(
     calls: &async_channel::Sender<Call>,
     request: ManagerRequest,
 ) -> Option<storm_mm::api::Reply> {
-    let peer =
-        Peer { uid: geteuid().as_raw(), gid: getegid().as_raw(), pid: std::process::id() as i32 };
+    let peer = {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        Peer { uid, gid, pid: std::process::id() as i32, by_door: false }
+    };
     let answers = reply_channel(OWN_REPLY_BYTES);
     let replies: ReplySink = answers.sink(1, false);
     calls.send(Call { peer, request, replies }).await.ok()?;

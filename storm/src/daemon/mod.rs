@@ -8,14 +8,17 @@ mod local_nodes;
 mod mm;
 mod nm;
 mod open_journal;
+mod relay;
 mod remote_users;
 mod settings;
+mod socket_path;
 mod user_database;
 mod work_dir;
 
 pub(crate) use file_sizes::too_small_bytes;
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
+pub(crate) use relay::run_relay;
 
 use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::{EXIT_USAGE, Failure};
@@ -136,6 +139,9 @@ impl DaemonError {
             DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),
             DaemonError::KeyNeeded { .. } => {
                 Some("give the cluster's key with --key; `storm key new` makes one")
+            }
+            DaemonError::Keeper(storm_pl::StartError::TooMany(_)) => {
+                Some("start it again with that limit: its jobs go on for `node-return`")
             }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
             DaemonError::Serve(ServeError::Join(why)) => Some(join_hint(why.as_ref())),

@@ -1,6 +1,7 @@
 //! The Node Manager's main.
 
 use super::file_sizes::allow_large_files;
+use super::relay::{self, News, Relay};
 use super::settings::{LOCAL_LEASE, ROOT_TIMEOUT, plan_config};
 use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
@@ -25,6 +26,7 @@ use storm_nm::classes::ClassRules;
 use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
 use storm_nm::{ExitReason, Life};
 use storm_rm::{GlobalPlan, PlanConfig};
+use storm_session::Trust;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
@@ -59,6 +61,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let once = options.once;
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
+    let relay = relay::of_node(&options, security.trust()?, work_dir.path(), (root, address));
+    config.relay = relay.as_ref().map(|relay| relay.for_jobs(root, options.clients.is_some()));
     let asked_to_end = config.asked_to_end.clone();
     let network_variables = config.network_variables.clone();
     watch_for_end(&asked_to_end, &config.ends_jobs)?;
@@ -76,6 +80,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.cluster.clone_from(&cluster);
         // Read anew in each life, as the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
+        tell_keys(relay.as_ref(), node.trust.as_ref());
         node.await_key = joins_again;
         node.root_timeout = ROOT_TIMEOUT;
         let tried = if joins_again { REJOIN_TIMEOUT } else { options.join_timeout };
@@ -96,12 +101,20 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Ok::<_, JoinFailed>(Life { primitives, plan: Some(plan) })
     };
     let exit = serve::<TcpPrimitives, _, _>(keeper, config, plan, join);
-    // The directory is empty by now, and the next life makes a new one.
+    // The directory is empty then, and the next life makes a new one.
+    drop(relay);
     drop(work_dir);
     let asked_to_end = asked_to_end.load(Ordering::Relaxed);
     match exit {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
         exit => after(&exit?.reason, once || asked_to_end),
+    }
+}
+
+/// Tells the node's relay its keys, which may have been replaced.
+fn tell_keys(relay: Option<&Relay>, trust: Option<&Trust>) {
+    if let (Some(relay), Some(trust)) = (relay, trust) {
+        relay.tell(News::Trust(trust.clone()));
     }
 }
 

@@ -221,6 +221,7 @@ impl Settings {
             user_jobs_max: self.user_jobs_max,
             service: self.plan.service.clone(),
             admin_uids: self.trusted_uids(),
+            clients: None,
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
             user_name: Rc::new(move |uid| names.name(uid)),
         }

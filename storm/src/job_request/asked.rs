@@ -2,6 +2,7 @@
 //!
 //! This module does not apply them. The user does, and sees which ones have no counterpart.
 
+use super::output_name::known_at_submission;
 use crate::cli::{Cli, Command};
 use std::ffi::OsString;
 use storm_nm::check_pattern;
@@ -76,7 +77,7 @@ fn is_taken(option: &[String]) -> bool {
     if let [name, pattern] = option
         && matches!(name.as_str(), "-o" | "-e")
     {
-        return check_pattern(&OsString::from(pattern).into()).is_ok();
+        return check_pattern(&known_at_submission(pattern.as_ref(), "", "").into()).is_ok();
     }
     // In a script, several partitions are a choice, and the first to start the job takes it. storm
     // has no such choice.
@@ -110,7 +111,7 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// The words of a line up to a comment, split and unquoted as by a shell.
-fn words(line: &str) -> Vec<String> {
+pub(super) fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match quote {

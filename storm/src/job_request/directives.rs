@@ -1,15 +1,15 @@
 //! Lines of a script that are meant for another resource manager, such as `#SBATCH -n 64`.
 //!
 //! storm treats them as comments. A user of that manager would get a single process where the
-//! script asks for 64, so `storm` reports that it ignores them, and what to type instead. A script
-//! may have lines for several managers, because a site moved from one to another.
+//! script asks for 64. So `storm` reports the ignored lines, and the options to type instead. A
+//! script may have lines for several managers, because a site moved from one to another.
 
 use super::asked::{Asked, quoted};
 use super::{STANDARD_INPUT, flux, lsf, pbs, sbatch, sge};
 use crate::cli::JobOptions;
 use std::io::{BufRead, BufReader, Read, Seek};
 use storm_mm::api::Submission;
-use storm_rm::Program;
+use storm_rm::{FirstStep, Program};
 
 /// The managers whose directives are known: sbatch(1), qsub(1B), qsub(1), bsub(1), flux-batch(1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Foreign {
             text += &format!("; storm lacks: {}", asked.left.join(", "));
         }
         let many = ["-n", "-N", "--ntasks-per-node"];
-        if ours.iter().any(|option| many.contains(&option.as_str())) {
+        if verb != "batch" && ours.iter().any(|option| many.contains(&option.as_str())) {
             text += "; each process runs the whole script: if it calls srun or mpirun, give storm \
                      the program that they start";
         }
@@ -104,8 +104,17 @@ impl Foreign {
     }
 }
 
-/// The directives of the job's script, for each manager that it has any for.
+/// The directives of the job's script, for each manager that it has any for. Those of Slurm count
+/// in a batch script.
 pub(crate) fn foreign_directives(submission: &Submission) -> Vec<Foreign> {
+    let mut all = all_directives(submission);
+    if submission.spec.first == FirstStep::Script {
+        all.retain(|foreign| foreign.dialect != Dialect::Slurm);
+    }
+    all
+}
+
+fn all_directives(submission: &Submission) -> Vec<Foreign> {
     match &submission.spec.program {
         Program::OnNodes(_) => Vec::new(),
         // The program is the first of the files, and is sent from its beginning, wherever this read

@@ -9,12 +9,15 @@ mod doubts;
 mod flux;
 mod lsf;
 mod mpi_type;
+mod output_name;
 mod own_path;
 mod own_stream;
 mod payload;
 mod pbs;
 mod program;
 mod sbatch;
+mod script;
+mod script_lines;
 mod sge;
 mod shipped_files;
 mod surroundings;
@@ -22,10 +25,14 @@ mod surroundings;
 pub(crate) use directives::foreign_directives;
 pub(crate) use doubts::doubts;
 pub(crate) use mpi_type::doubt as mpi_doubt;
+pub(crate) use payload::standard_input;
 pub(crate) use program::find_program;
+pub(crate) use script::ScriptText;
+pub(crate) use script_lines::{ScriptLines, replace, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
+use output_name::known_at_submission;
 use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
 use std::ffi::OsString;
@@ -34,7 +41,8 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
-    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
+    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner,
+    Resources,
 };
 
 /// The program's name for a script on standard input.
@@ -65,11 +73,16 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         let message = format!("{procs} processes cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
+    let name = options.name.clone().unwrap_or(name);
     let spec = JobSpec {
-        name: options.name.clone().unwrap_or(name),
+        name: name.clone(),
         // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
+        first: match options.once {
+            true => FirstStep::Script,
+            false => FirstStep::Program,
+        },
         nodes: options.on_nodes,
         resources: resources(options),
         partition: options.partition.clone(),
@@ -82,7 +95,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
-        output: output(options, attach)?,
+        output: output(options, &name, attach)?,
         input: input(options, attach)?,
         requeue: options.requeue,
         bind: match options.bind {
@@ -128,8 +141,14 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
+    let mpi = mpi.filter(|_| !options.once);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
-    exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
+    let submitted = options.once.then(surroundings::of_submission);
+    exported
+        .chain(mpi)
+        .chain(submitted.into_iter().flatten())
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// The working directory of the options, if this host has no such directory; the nodes may have it.
@@ -154,20 +173,21 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
+fn output(options: &JobOptions, job: &str, attach: bool) -> Result<OutputSpec, Failure> {
+    let user = surroundings::user().unwrap_or_default();
     let directory = working_directory(options.chdir.as_deref())?;
     let stream_of = |name: &OsString| own_stream::descriptor(name, &directory);
     let checked = |option: &str, name: &OsString| {
         if stream_of(name).is_some() {
             return Err(own_stream::refusal(option, name, attach));
         }
-        let pattern = OsBytes::from(name.clone());
+        let pattern = OsBytes::from(known_at_submission(name, job, &user));
         check_pattern(&pattern).map_err(|error| {
             let message = format!("{option} {}: {error}", name.display());
             Failure::new("usage", message)
                 .hint(
                     "%j is the job, %A the array, %a the index in it, %r the rank, %n the \
-                     node, %% a percent sign",
+                     node, %x the job's name, %u its user, %% a percent sign",
                 )
                 .exit(EXIT_USAGE)
         })?;
@@ -197,7 +217,7 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
 fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
     let taken = options.program.first().is_some_and(|program| program == STANDARD_INPUT);
     match (options.input, attach) {
-        (None, _) if taken => Ok(InputSpec::None),
+        (None, _) if taken || options.once => Ok(InputSpec::None),
         (Some(InputArgument::RankZero | InputArgument::All), _) if taken => {
             Err(Failure::new("usage", "standard input is the script: no process can read it")
                 .hint("put the script into a file")
@@ -207,7 +227,7 @@ fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
         (Some(InputArgument::All), true) => Ok(InputSpec::All),
         (None | Some(InputArgument::None), _) => Ok(InputSpec::None),
         (Some(InputArgument::RankZero | InputArgument::All), false) => {
-            Err(Failure::new("usage", "a job that nobody follows reads no input from here")
+            Err(Failure::new("usage", "a job that is not followed reads no input from here")
                 .hint("use `storm run` instead of `storm submit`"))
         }
     }

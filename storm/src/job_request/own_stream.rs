@@ -47,7 +47,7 @@ fn named(path: &Path) -> Option<u32> {
 pub(super) fn refusal(option: &str, name: &OsStr, follows: bool) -> Failure {
     let name = Path::new(name).display();
     let message = format!(
-        "{option} {name}: this is a stream of each process itself, so nobody would get the output"
+        "{option} {name}: this is a stream of each process itself, so the output would be lost"
     );
     let hint = match follows {
         true => "leave the option out to have the output here, or name a file",

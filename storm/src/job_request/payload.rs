@@ -5,6 +5,7 @@ use super::STANDARD_INPUT;
 use super::asked::quoted;
 use super::own_path::{SCRIPT, needs_its_own_path};
 use super::program::find_program;
+use super::script::{MAX_SCRIPT_BYTES, ScriptText};
 use super::shipped_files::ShippedFiles;
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_USAGE, Failure};
@@ -19,8 +20,6 @@ use storm_rm::{Destination, OsBytes, Program};
 
 /// Executes the command of `--wrap`; every node has it (POSIX).
 const SHELL: &str = "/bin/sh";
-/// Largest script on standard input, which is held in memory; sbatch takes 4 MiB.
-const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// How far the kernel looks for the end of a script's first line (BINPRM_BUF_SIZE).
 const HEAD_BYTES: usize = 256;
 
@@ -39,6 +38,9 @@ pub(super) struct Payload {
 
 /// The program that the options select. Adds to `files` those that the nodes need.
 pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<Payload, Failure> {
+    if let Some(script) = &options.script {
+        return of_script(script, options, files);
+    }
     if let Some(line) = &options.wrap {
         let argv = ["sh".into(), "-c".into(), line.clone()];
         return Ok(Payload {
@@ -53,16 +55,10 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
         .program
         .first()
         .ok_or_else(|| Failure::new("usage", "a program is needed").exit(EXIT_USAGE))?;
-    let mut argv: Vec<OsBytes> = options.program.iter().cloned().map(OsBytes::from).collect();
     if typed == STANDARD_INPUT {
-        let name = "stdin".to_owned();
-        argv[0] = OsString::from(&name).into();
-        let script = standard_input(options)?;
-        refuse_crlf(&script, "the script on standard input", "dos2unix < SCRIPT | storm submit -")?;
-        let program = Program::Shipped(files.contents(&script, &name)?);
-        let linkage = Some(Linkage::default());
-        return Ok(Payload { program, path: PathBuf::from("/dev/stdin"), argv, name, linkage });
+        return of_script(&standard_input(options)?, options, files);
     }
+    let argv = options.program.iter().cloned().map(OsBytes::from).collect();
     let name = file_name(typed);
     if options.no_bcast {
         let path = path_on_nodes(typed)?;
@@ -91,8 +87,21 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     Ok(Payload { program, path, argv, name, linkage: Some(linkage) })
 }
 
+/// A script whose text was read.
+fn of_script(
+    script: &ScriptText,
+    options: &JobOptions,
+    files: &mut ShippedFiles,
+) -> Result<Payload, Failure> {
+    let program = Program::Shipped(files.contents(&script.contents, &script.name)?);
+    let arguments = options.program.iter().skip(1).cloned().map(OsBytes::from);
+    let argv = std::iter::once(OsBytes::from(script.name.as_str())).chain(arguments).collect();
+    let (path, name) = (PathBuf::from(&script.name), script.name.clone());
+    Ok(Payload { program, path, argv, name, linkage: Some(Linkage::default()) })
+}
+
 /// All of standard input, which must be a script.
-fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
+pub(crate) fn standard_input(options: &JobOptions) -> Result<ScriptText, Failure> {
     let refused = |message: &str| Failure::new("program", message).exit(EXIT_NOT_EXECUTABLE);
     if options.no_bcast {
         return Err(Failure::new(
@@ -123,7 +132,9 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
              commands without one",
         ));
     }
-    Ok(contents)
+    let what = "the script on standard input";
+    refuse_crlf(&contents, what, "dos2unix < SCRIPT | storm submit -")?;
+    Ok(ScriptText { name: "stdin".to_owned(), contents })
 }
 
 /// Refuses a script with Windows line ends: the interpreter that it names exists on no node.

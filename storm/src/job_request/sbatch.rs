@@ -63,7 +63,10 @@ pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
 }
 
 /// The words of storm's equivalent option. If there is one, takes its value from `next`.
-fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<Vec<String>> {
+pub(super) fn counterpart(
+    word: &str,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<Vec<String>> {
     let named = |(letter, name, _): &&Known, typed: &str| typed == *letter || typed == *name;
     if let Some((_, _, ours)) = BARE.iter().find(|known| named(known, word)) {
         return Some(vec![(*ours).to_owned()]);
@@ -121,13 +124,13 @@ mod tests {
         let asked = asked([
             "--gres=gpu:2 --nice -w n1 -n 4",
             "--nodes=2-4",
-            "--output=%x.out -N 2-4",
+            "--output=%s.out -N 2-4",
             "--mail-type=END",
             "-n",
             "--exclusive=user",
         ]);
         assert_eq!(asked.options(), ["--nice", "100", "-n", "4"]);
-        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%x.out, -N 2-4, --mail-type=END, \
+        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%s.out, -N 2-4, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);
     }

@@ -3,6 +3,8 @@
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit};
 use procfs::process::Process;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use storm_rm::ResourceLimit;
 
 /// The limits that a job inherits. Limits on the node's resources (pending signals, message queues,
@@ -38,6 +40,26 @@ pub(super) fn umask() -> Result<u32, Failure> {
         status.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
     let untold = || Failure::new("proc", "/proc/self/status does not tell the umask");
     status.umask.ok_or_else(untold)
+}
+
+/// The name of the user.
+pub(super) fn user() -> Option<String> {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    user.map(|user| user.name)
+}
+
+/// The variables that tell a batch script where it was submitted, and by whom.
+pub(super) fn of_submission() -> Vec<(OsString, OsString)> {
+    let directory = std::env::current_dir().ok().map(PathBuf::into_os_string);
+    let host = nix::unistd::gethostname().ok();
+    let variables = [
+        ("STORM_SUBMIT_DIR", directory.clone()),
+        ("SLURM_SUBMIT_DIR", directory),
+        ("STORM_SUBMIT_HOST", host.clone()),
+        ("SLURM_SUBMIT_HOST", host),
+        ("SLURM_JOB_USER", user().map(OsString::from)),
+    ];
+    variables.into_iter().filter_map(|(name, value)| Some((name.into(), value?))).collect()
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ impl LocalClusterError {
         }
     }
 
-    /// The hint.
     fn hint(&self) -> Option<&str> {
         match self {
             LocalClusterError::RuntimeDir(_)

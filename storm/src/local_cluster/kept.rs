@@ -23,7 +23,6 @@ pub(crate) struct KeptCluster {
     pub(crate) socket: PathBuf,
     /// The directory of its files.
     pub(crate) runtime_dir: PathBuf,
-    /// Number of nodes.
     pub(crate) nodes: u32,
     /// Processing elements of each node.
     pub(crate) pes: u32,

@@ -13,7 +13,6 @@ use std::os::unix::fs::MetadataExt;
 /// A process, identified by its pid and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessIdentity {
-    /// Its pid.
     pub(crate) pid: i32,
     /// Its start time in clock ticks since boot: `proc_pid_stat(5)`, field 22.
     pub(crate) start_ticks: u64,

@@ -16,9 +16,7 @@ pub(super) const MAX_LINE_BYTES: usize = 64 << 10;
 pub(crate) enum Ready {
     /// Every node has joined and the socket takes clients.
     Ready {
-        /// The socket.
         socket: PathBuf,
-        /// Number of nodes.
         nodes: u32,
         /// Processing elements of each node.
         pes: u32,

@@ -56,7 +56,6 @@ impl RuntimeDir {
         Err(why)
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -42,7 +42,6 @@ const LET_GO: &[u8] = &[1];
 /// The kind of cluster to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalClusterShape {
-    /// Number of nodes.
     pub(crate) nodes: u32,
     /// Processing elements of each node.
     pub(crate) pes: u32,

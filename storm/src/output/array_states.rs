@@ -8,7 +8,6 @@ use storm_rm::JobId;
 /// The jobs of an array that the manager remembers, counted by state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ArrayStates {
-    /// The array.
     pub(crate) array: JobId,
     /// Number of jobs in each state that occurs.
     pub(crate) states: BTreeMap<JobState, usize>,
@@ -24,7 +23,7 @@ impl ArrayStates {
         ArrayStates { array, states }
     }
 
-    /// For people; `told` is the name of the job that is described.
+    /// For users; `told` is the name of the job that is described.
     pub(super) fn text(&self, told: &str) -> String {
         let ArrayStates { array, states } = self;
         let jobs: usize = states.values().sum();

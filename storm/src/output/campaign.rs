@@ -1,4 +1,4 @@
-//! The result of a scenario under many seeds, for people and for programs.
+//! The result of a scenario under many seeds, for users and for programs.
 
 use serde::Serialize;
 use std::fmt::Write;
@@ -23,7 +23,6 @@ pub(crate) struct Campaign {
 /// A seed that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailedSeed {
-    /// The seed.
     pub(crate) seed: u64,
     /// The problem.
     pub(crate) message: String,
@@ -46,7 +45,7 @@ impl Campaign {
     }
 }
 
-/// For people.
+/// For users.
 pub(super) fn text(campaign: &Campaign) -> String {
     let Campaign { first, end, run, failed, real_s, interrupted } = campaign;
     let mut text = String::new();

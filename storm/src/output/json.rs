@@ -150,7 +150,6 @@ struct Named<'a> {
 /// A reply that has the job's number as `job`, with the number added as `id`, as in listings.
 #[derive(Serialize)]
 pub(crate) struct Numbered<'a, T> {
-    /// The job.
     pub(crate) id: JobId,
     /// The manager's reply.
     #[serde(flatten)]

@@ -1,5 +1,5 @@
-//! The output of commands: one trait with a form each for people, for programs, and for scripts
-//! that want as little as possible.
+//! The output of commands: one trait with a form each for users, for programs, and for scripts that
+//! want as little as possible.
 
 mod array_states;
 mod campaign;
@@ -54,7 +54,6 @@ pub(crate) trait Output {
     fn reservation(&self, reservation: &ReservationView) -> String;
     /// A reservation was deleted.
     fn unreserved(&self, name: &str) -> String;
-    /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
     /// The jobs that were changed; `done` names the change. Programs also get the errors of the
     /// others.
@@ -63,7 +62,6 @@ pub(crate) trait Output {
     fn unchanged(&self, outcomes: &[Changed]) -> String;
     /// These nodes take no further jobs if `drained`, else they take jobs again.
     fn drained(&self, nodes: &str, drained: bool) -> String;
-    /// A cluster is up.
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `ended` is false if there was none.
     fn down(&self, ended: bool) -> String;
@@ -76,7 +74,6 @@ pub(crate) trait Output {
     fn simulation(&self, run: &Simulated<'_>) -> String;
     /// The result of a simulation under many seeds.
     fn campaign(&self, campaign: &Campaign) -> String;
-    /// The version.
     fn version(&self) -> String;
     /// How a followed job ended: for standard error. People see its launch times only if
     /// `launch_of` has the number of its processes.

@@ -1,4 +1,4 @@
-//! Partitions, for people.
+//! Partitions, for users.
 
 use super::table_form::{pairs, table};
 use storm_mm::api::PartitionView;

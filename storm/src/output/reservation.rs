@@ -1,4 +1,4 @@
-//! Reservations, for people.
+//! Reservations, for users.
 
 use super::table_form::{pairs, table};
 use super::written;

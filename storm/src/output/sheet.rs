@@ -1,4 +1,4 @@
-//! A result that consists of values and tables: the text for people, and the JSON for programs.
+//! A result that consists of values and tables: the text for users, and the JSON for programs.
 
 use super::table_form::{pairs, table};
 use serde::Serialize;
@@ -64,7 +64,7 @@ impl Sheet {
         &self.json
     }
 
-    /// For people: the blocks, separated by empty lines.
+    /// For users: the blocks, separated by empty lines.
     pub(super) fn text(&self) -> String {
         let block = |block: &Block| match block {
             Block::Pairs(values) => pairs(values),

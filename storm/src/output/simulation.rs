@@ -1,4 +1,4 @@
-//! The result of a simulation, for people and for programs.
+//! The result of a simulation, for users and for programs.
 
 use super::campaign::FailedSeed;
 use super::table_form::{pairs, table};
@@ -52,7 +52,7 @@ impl RealCost {
     }
 }
 
-/// For people.
+/// For users.
 pub(super) fn text(run: &Simulated<'_>) -> String {
     let Simulated { report, events_per_s, cost, .. } = run;
     let columns = [

@@ -1,4 +1,4 @@
-//! For people: tables.
+//! For users: tables.
 
 use super::folded_nodes::{Alike, fold};
 use super::folded_tasks::{Together, fold as fold_tasks, fold_names};
@@ -18,7 +18,7 @@ use storm_mm::api::{
     API_VERSION, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
     PartitionView, RankView, ReservationView, asked_for,
 };
-use storm_rm::{JobId, OsBytes};
+use storm_rm::{FirstStep, JobId, OsBytes};
 
 /// Most ranks that `show` lists one by one; of larger jobs it lists only ranks that failed.
 const RANKS_SHOWN: usize = 16;
@@ -268,6 +268,7 @@ impl TableOutput {
             ("Processes", view.procs.to_string()),
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
+            ("Runs as", runs_as(spec.first).to_owned()),
             ("Submitted", time(Some(view.submitted))),
             ("Account", optional(&job.account)),
             ("QOS", optional(&job.qos)),
@@ -297,6 +298,14 @@ impl TableOutput {
             ("No set-uid", without_set_id(&spec.without_set_id)),
             ("Launch", job.breakdown.as_ref().map(breakdown_words).unwrap_or_default()),
         ]
+    }
+}
+
+/// What runs in the place of a job, if it is not the program in each process.
+fn runs_as(first: FirstStep) -> &'static str {
+    match first {
+        FirstStep::Program => "",
+        FirstStep::Script => "script, once, on the first node",
     }
 }
 

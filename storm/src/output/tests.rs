@@ -105,6 +105,7 @@ fn detail() -> JobDetail {
         spec: SpecSummary {
             program: "sweep3d".into(),
             shipped: true,
+            first: storm_rm::FirstStep::Program,
             argv: vec!["./sweep3d".into(), "--grid".into(), "50".into()],
             cwd: "/home/ada".into(),
             nodes: None,

@@ -1,4 +1,4 @@
-//! Times, sizes and exits as people read them.
+//! Times, sizes and exits as users read them.
 
 use super::zone::Zone;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! The time zone of times that people see.
+//! The time zone of times that users see.
 
 use jiff::tz::TimeZone;
 use std::cell::OnceCell;

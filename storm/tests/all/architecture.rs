@@ -1,5 +1,5 @@
-//! The pages for those who change STORM are true: the table of crates has exactly the
-//! dependencies that cargo knows, and every `file.rs:function` is a function that exists.
+//! The pages for developers of STORM are true: the table of crates has exactly cargo's
+//! dependencies, and every `file.rs:function` exists.
 //!
 //! The test does not check that a hop of a trace calls the next one.
 

@@ -172,3 +172,59 @@ fn jobs_in_slices_end_with_the_manager_and_others_go_on() {
     assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
     cluster.end();
 }
+
+/// Regression: jobs that did not communicate in slices ended with the Node Manager.
+#[test]
+fn jobs_in_slices_end_with_a_node_manager_and_others_go_on() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let mut cluster = RealCluster::start(2, PARTITION);
+        let program = compiled(&cluster.scratch);
+        let plain = ["/bin/sh", "-c", UNTIL_GO];
+        let plain = cluster.caller().submit("-N 2 -n 2", &plain).expect("a manager");
+        cluster.caller().until(plain, "RUNNING");
+        let mut attached = cluster.caller().storm("run -N 2 -n 2");
+        attached.arg(&program).arg("wait").stdin(Stdio::null());
+        let attached = attached.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut attached = attached.spawn().expect("storm starts");
+        let mut begun = [0; 6];
+        let output = attached.stdout.as_mut().expect("piped");
+        std::io::Read::read_exact(output, &mut begun).expect("it writes");
+        match signal {
+            Signal::SIGKILL => cluster.kill_node(1),
+            signal => cluster.end_node(1, signal),
+        }
+        let ended = cluster.caller().until(plain + 1, "NODE_FAIL");
+        let reason = ended["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("which moved the messages of the job's ranks"), "{ended}");
+        assert!(!attached.wait_with_output().expect("it ends").status.success());
+        cluster.start_node(1);
+        cluster.caller().until_none_down();
+        fs::write(cluster.scratch.work().join("go"), "").expect("written");
+        let done = cluster.caller().until(plain, "COMPLETED");
+        assert_eq!(done["runs"], 1, "{done}");
+        let rust = Path::new(STORM).with_file_name("kernels");
+        let mut next = cluster.caller().storm("run -N 2 -n 4");
+        let done = next.arg(&rust).args(["fft", "16", "1"]).output().expect("storm starts");
+        assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
+        cluster.end();
+    }
+}
+
+#[test]
+fn a_job_that_begins_to_communicate_under_the_next_node_manager_ends_with_that_reason() {
+    let mut cluster = RealCluster::start(1, PARTITION);
+    let program = compiled(&cluster.scratch);
+    let script = format!("{UNTIL_GO}; exec {} wait", program.display());
+    let job = cluster.caller().submit("-n 2", &["/bin/sh", "-c", &script]).expect("a manager");
+    cluster.caller().until(job, "RUNNING");
+    cluster.kill_node(1);
+    cluster.caller().until_down("n1");
+    cluster.start_node(1);
+    cluster.caller().until_none_down();
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    let ended = cluster.caller().until(job, "FAILED");
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("the Node Manager that it began with is gone"), "{ended}");
+    cluster.caller().until_idle(1);
+    cluster.end();
+}

@@ -73,7 +73,6 @@ impl Few {
         self.scratch.json("nodes")[0]["state"].clone()
     }
 
-    /// The Node Manager and its keeper.
     fn node_manager_and_keeper(&self) -> (i32, i32) {
         let (manager, _) = *self.scratch.pids_of("nm").first().expect("a Node Manager");
         let children = fs::read_to_string(format!("/proc/{manager}/task/{manager}/children"));

@@ -260,6 +260,53 @@ fn input_goes_on_where_it_was() {
     cluster.end();
 }
 
+/// Input is under way in every part of its path when a daemon ends: the ranks do not read first,
+/// and then as fast as they can.
+#[test]
+fn every_byte_of_input_comes_once_however_often_the_manager_ends() {
+    let mut cluster = RealCluster::start(1, "");
+    let script = "head -c 100000; until test -e go; do sleep 0.05; done; exec cat";
+    let mut command = cluster.caller().storm("run -n 2 --input all --label --no-bcast /bin/sh -c");
+    command.arg(script);
+    let mut followed = piped(command);
+    let mut input = followed.stdin.take().expect("piped");
+    let text: String = (0..600_000).map(|number| format!("{number}\n")).collect();
+    let sent = text.clone();
+    let writer = std::thread::spawn(move || input.write_all(sent.as_bytes()));
+    let mut lines = BufReader::new(followed.stdout.take().expect("piped")).lines();
+    let mut all: Vec<String> = Vec::new();
+    let mut read = |count: usize| {
+        all.extend(lines.by_ref().take(count).map(|line| line.expect("text")));
+    };
+    let restart = |cluster: &mut RealCluster, signal| {
+        cluster.end_manager(signal);
+        cluster.start_manager();
+    };
+    read(20_000);
+    for signal in ENDS {
+        restart(&mut cluster, signal);
+        cluster.caller().until(1, "RUNNING");
+    }
+    go(&cluster);
+    for signal in [ENDS, ENDS].concat() {
+        read(100_000);
+        restart(&mut cluster, signal);
+        read(50_000);
+        restart_node(&mut cluster, signal);
+    }
+    read(usize::MAX);
+    assert!(followed.wait().expect("our child").success());
+    writer.join().expect("it wrote").expect("all was read");
+    for rank in 0..2 {
+        let start = format!("{rank}: ");
+        let of_rank = all.iter().filter_map(|line| line.strip_prefix(&start));
+        let echoed: String = of_rank.flat_map(|line| [line, "\n"]).collect();
+        assert_eq!(echoed.len(), text.len(), "rank {rank}");
+        assert!(echoed == text, "rank {rank}: lost or doubled");
+    }
+    cluster.end();
+}
+
 #[test]
 fn events_without_a_node_manager_are_found_by_the_next_one() {
     let mut cluster = RealCluster::start(2, "");

@@ -6,7 +6,10 @@ use crate::scratch::real_cluster::RealCluster;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// More ranks than a stopped keeper has room for messages.
 const MANY: u32 = 400;
@@ -72,14 +75,88 @@ fn a_launch_that_the_keeper_has_not_heard_of_is_done_again() {
     cluster.caller().until_down("n1");
     kill(keeper, Signal::SIGCONT).expect("it lives");
     cluster.start_node_called(1, "n1", MANY);
-    // The first run is shown as running while its ranks are being ended.
-    let again = cluster.caller().wait_for(&format!("show {job}"), |job| {
-        (job["state"] == "RUNNING" && job["runs"] == 2).then(|| job.clone())
-    });
+    let again = cluster.caller().until(job, "RUNNING");
+    assert_eq!(again["runs"], 2, "the first run never counted as begun: {again}");
     let told = "the Node Manager of n1 ended while it launched the ranks";
     assert!(log_of(&again).iter().any(|text| text == told), "{again}");
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     cluster.caller().until(job, "COMPLETED");
     cluster.caller().until_idle(1);
     cluster.end();
+}
+
+/// Sets the limit of a process on open descriptors. Returns false if this host has no `prlimit`.
+fn limit_descriptors(process: i32, soft: &str) -> bool {
+    let words = [format!("--pid={process}"), format!("--nofile={soft}:")];
+    match Command::new("prlimit").args(words).status() {
+        Ok(status) => {
+            assert!(status.success(), "prlimit: {status}");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// The lowest limit at which a process can open so many more descriptors.
+fn limit_with_room(process: i32, more: usize) -> String {
+    let open = fs::read_dir(format!("/proc/{process}/fd")).expect("it lives").flatten();
+    let numbers = open.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
+    let numbers: BTreeSet<usize> = numbers.collect();
+    (0..).filter(|number| !numbers.contains(number)).nth(more).expect("a number").to_string()
+}
+
+/// Regression: the keeper forgot the job, of which its user then heard that the node had died.
+#[test]
+fn a_job_that_its_keeper_has_no_descriptors_for_ends_with_that_reason_and_all_its_output() {
+    for requeue in [false, true] {
+        let mut cluster = RealCluster::start(1, "");
+        // Both places are made: the keeper opens nothing more by itself.
+        cluster.caller().wait_for("queue", |_| {
+            let lines = cluster.scratch.processes();
+            let launchers = lines.iter().filter(|line| line.contains("storm: launcher n1"));
+            (launchers.count() == 4).then_some(())
+        });
+        let keeper = cluster.scratch.pids_of("storm: keeper n1").first().expect("a keeper").0;
+        // The ledger, the output file, a spare one and a rank, but not the other rank.
+        if !limit_descriptors(keeper, &limit_with_room(keeper, 8)) {
+            eprintln!("no prlimit: NOT tested");
+            return cluster.end();
+        }
+        let words = if requeue { "--requeue" } else { "" };
+        let mut command =
+            cluster.caller().storm(&format!("run -n 2 --no-bcast {words} /bin/sh -c"));
+        command.arg("echo begun; while [ ! -e go ]; do sleep 0.02; done");
+        let followed = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut followed = followed.spawn().expect("storm starts");
+        let mut lines = BufReader::new(followed.stdout.take().expect("piped")).lines();
+        let mut begun = |count: usize| {
+            let lines: Vec<String> =
+                lines.by_ref().take(count).map(|line| line.expect("text")).collect();
+            assert_eq!(lines, vec!["begun"; count]);
+        };
+        begun(2);
+        cluster.caller().until(1, "RUNNING");
+        let told = || cluster.log("n1").contains("this job will not outlive this node manager");
+        cluster.caller().wait_for("queue", |_| told().then_some(()));
+        cluster.kill_node(1);
+        cluster.caller().until_down("n1");
+        assert!(limit_descriptors(keeper, "1024"));
+        cluster.start_node(1);
+        let why = "its keeper could not be told of all ranks";
+        if requeue {
+            begun(2);
+            fs::write(cluster.scratch.work().join("go"), "").expect("written");
+            let ended = cluster.caller().until(1, "COMPLETED");
+            assert_eq!(ended["runs"], 2, "{ended}");
+            assert!(log_of(&ended).iter().any(|text| text.contains(why)), "{ended}");
+        } else {
+            let ended = cluster.caller().until(1, "NODE_FAIL");
+            let reason = ended["reason"].as_str().unwrap_or_default();
+            assert!(reason.contains(why), "{ended}");
+        }
+        begun(0);
+        assert_eq!(followed.wait().expect("our child").success(), requeue);
+        cluster.caller().until_idle(1);
+        cluster.end();
+    }
 }

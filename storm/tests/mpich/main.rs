@@ -1,6 +1,6 @@
 //! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI. The hosts
 //! are network namespaces of this machine. UCX takes all of them for a single host and would use
-//! shared memory, so it is configured to use TCP, and the bytes that cross the network are counted.
+//! shared memory, so it is configured to use TCP. The bytes that cross the network are counted.
 
 #[path = "../scratch/mod.rs"]
 mod scratch;

@@ -77,7 +77,11 @@ impl Caller<'_> {
         });
     }
 
-    /// Cancels a job.
+    /// Waits until no node is down.
+    pub(crate) fn until_none_down(&self) {
+        self.wait_for("nodes", |nodes| (!nodes.to_string().contains("DOWN")).then_some(()));
+    }
+
     pub(crate) fn cancel(&self, job: u64) {
         let done = self.storm(&format!("cancel {job}")).output().expect("storm starts");
         assert!(done.status.success(), "{}", told(&done));

@@ -27,6 +27,14 @@ impl Daemons {
         found.map(|one| one.1.id()).expect("it was started")
     }
 
+    /// Ends a daemon by a signal, and waits until it has ended.
+    pub(crate) fn end(&mut self, name: &str, signal: Signal) {
+        let at = self.started.iter().position(|one| one.0 == name).expect("it was started");
+        let (_, mut daemon) = self.started.remove(at);
+        kill(Pid::from_raw(daemon.id().cast_signed()), signal).expect("it lives");
+        daemon.wait().expect("our child");
+    }
+
     /// The log of a daemon.
     pub(crate) fn log(scratch: &Scratch, name: &str) -> String {
         fs::read_to_string(scratch.work().join(format!("{name}.log"))).unwrap_or_default()

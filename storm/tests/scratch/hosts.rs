@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -57,17 +58,44 @@ impl Hosts {
         scratch.prints("key new cluster.key");
         hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
         for node in 1..=nodes {
-            let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
-            let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
-            hosts.start(scratch, node, &format!("{daemon} {files}"));
+            hosts.start_node(scratch, node, pes);
         }
         hosts.await_idle(scratch, nodes);
         Some(hosts)
     }
 
+    fn start_node(&mut self, scratch: &Scratch, node: usize, pes: u32) {
+        let work = scratch.work().display();
+        let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
+        let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
+        // The path of a system-wide manager belongs to the machine that runs this test.
+        self.start(scratch, node, &format!("{daemon} {files} --relay own"));
+    }
+
+    /// Ends the Node Manager of a host, which keeps its jobs, and starts the next one.
+    pub(crate) fn restart_node(&mut self, scratch: &Scratch, node: usize, pes: u32) {
+        self.daemons.end(&node.to_string(), Signal::SIGTERM);
+        self.start_node(scratch, node, pes);
+    }
+
+    /// Ends the manager and starts the next one with an edited configuration.
+    pub(crate) fn restart_manager(&mut self, scratch: &Scratch, former: &str, next: &str) {
+        self.daemons.end("0", Signal::SIGTERM);
+        let file = scratch.work().join("storm.toml");
+        let text = fs::read_to_string(&file).expect("it was written");
+        assert!(text.contains(former), "{former:?} is not in {text}");
+        fs::write(&file, text.replace(former, next)).expect("written");
+        self.start(scratch, 0, &format!("mm --config {}", file.display()));
+    }
+
     /// The options that select this cluster.
     pub(crate) fn at(&self) -> String {
         format!("--socket {}", self.socket)
+    }
+
+    /// The socket by which users of a node's host reach the manager.
+    pub(crate) fn relay(scratch: &Scratch, node: usize) -> PathBuf {
+        scratch.work().join(format!("n{node}/storm-nm-0-n{node}/mm.sock"))
     }
 
     /// Sends commands to this cluster.
@@ -97,6 +125,12 @@ impl Hosts {
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let children = children.expect("it lives");
         children.split_whitespace().map(|pid| Pid::from_raw(pid.parse().expect("a pid"))).collect()
+    }
+
+    /// Number of open files of the daemon of a host.
+    pub(crate) fn open_files(&self, host: usize) -> usize {
+        let pid = self.daemons.pid(&host.to_string());
+        fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
     }
 
     /// Bytes that a host has sent so far.
@@ -142,8 +176,15 @@ impl Hosts {
 
     /// `storm` on a host; the first is 0. `ip netns exec` becomes `storm`.
     pub(crate) fn command(&self, scratch: &Scratch, host: usize, words: &str) -> Command {
+        let mut command = self.on(scratch, host, STORM);
+        command.args(words.split_whitespace());
+        command
+    }
+
+    /// Another program on a host.
+    pub(crate) fn on(&self, scratch: &Scratch, host: usize, program: &str) -> Command {
         let mut command = scratch.command("ip");
-        command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
+        command.args(["netns", "exec", &self.name(host), program]);
         command
     }
 

@@ -20,17 +20,24 @@ pub(crate) struct KeyedCluster {
 impl KeyedCluster {
     /// Starts it; `further` ends the configuration.
     pub(crate) fn start(further: &str) -> KeyedCluster {
+        KeyedCluster::start_by(|_| (String::new(), further.to_owned()))
+    }
+
+    /// Starts it with lines before the configuration's tables and lines at its end, which may depend
+    /// on the cluster's key.
+    pub(crate) fn start_by(lines: impl FnOnce(&Scratch) -> (String, String)) -> KeyedCluster {
         let scratch = Scratch::make();
         let work = scratch.work().display().to_string();
+        scratch.prints("key new cluster.key");
+        let (settings, further) = lines(&scratch);
         let config = format!(
             "cluster = \"{}\"\nlisten = \"127.0.0.1:0\"\nsocket = \"{work}/mm.sock\"\nstate-dir = \"{work}/state\"\n\
-             security = {{ key-file = \"{work}/cluster.key\" }}\n\
+             security = {{ key-file = \"{work}/cluster.key\" }}\n{settings}\n\
              [[nodes]]\nnames = \"n[1-{}]\"\npes = 2\n{further}",
             scratch.cluster(),
             NODES + 1
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
-        scratch.prints("key new cluster.key");
         let mut daemons = Daemons::default();
         daemons.start(&scratch, "mm", scratch.storm(["mm", "--config", "storm.toml"]));
         let address = daemons.wait_for(&scratch, || logged(&scratch, "listen"));

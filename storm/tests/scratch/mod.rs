@@ -12,6 +12,7 @@ pub(crate) mod keyed_cluster;
 pub(crate) mod mpi_program;
 pub(crate) mod real_cluster;
 
+use nix::unistd::User;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -190,6 +191,15 @@ impl Drop for Scratch {
         // Fails harmlessly without a kept cluster.
         let _ = self.storm(["down"]).output();
     }
+}
+
+/// Adds to a command for `setpriv` that it becomes `storm` with these words, as a user with a clean
+/// environment. Root is needed.
+pub(crate) fn storm_as(setpriv: &mut Command, user: &str, words: &str) {
+    let ids = User::from_name(user).expect("a database").expect("of any Debian");
+    setpriv.args([format!("--reuid={}", ids.uid), format!("--regid={}", ids.gid)]);
+    setpriv.args(["--init-groups", "env", "-i", "PATH=/usr/bin:/bin", STORM]);
+    setpriv.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
 /// All output of a command.

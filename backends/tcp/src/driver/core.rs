@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 /// One member of the cluster: the state that its tasks share.
 pub(crate) struct Core {
     pub(crate) node: NodeId,
-    /// Its name, for people.
+    /// Its name, for messages to users.
     pub(crate) name: String,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,
@@ -316,7 +316,7 @@ impl Core {
         Ok(())
     }
 
-    /// Like [`finish`](Self::finish), for a process that is about to end: the root may then treat
+    /// Like [`finish`](Self::finish), for a process that is about to end. The root may then treat
     /// the end of the link as the end of the process.
     pub(crate) fn finish_with_process(&self) {
         if let Some(role) = self.role.get() {

@@ -273,7 +273,7 @@ async fn watch_root(core: Rc<Core>, role: Rc<NodeRole>, limit: Duration) {
         core.runtime.sleep(limit / LOOKS).await;
         silent = if role.take_heard() { 0 } else { silent + 1 };
     }
-    tracing::warn!(node = %core.name, ?limit, "the root says nothing");
+    tracing::warn!(node = %core.name, ?limit, "the root is silent");
     core.finish();
 }
 

@@ -1,5 +1,5 @@
-//! The root's part, without sockets or clock: gives every operation its place in one order, keeps
-//! it until all nodes have carried it out, and repairs the tree.
+//! The root's part, without sockets or clock. It gives every operation its place in one order,
+//! keeps the operation until all nodes have carried it out, and repairs the tree.
 //!
 //! The root's own [`Engine`](crate::engine::Engine) works below it. It sends the output of
 //! [`Sequencer::take_output`] down the tree and brings back the combined replies.

@@ -1,9 +1,8 @@
 //! Large transfers. Their data first reaches all destinations, a bounded amount at a time. Only
 //! then is a transfer placed in the order.
 //!
-//! A transfer from the root to members on its own host needs only a short message, however long its
-//! data is, because the message refers to the sender's memory. It is placed as soon as there is
-//! room for it.
+//! A transfer from the root to members on its own host needs only a short message, which refers to
+//! the sender's memory, for any length of data. It is placed as soon as there is room for it.
 
 use super::queue::Progress;
 use super::{Output, RequestError, Sequencer};

@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 
 /// The address of the waiting suite.
 pub(crate) const SUITE_VARIABLE: &str = "STORM_TCP_TEST_SUITE";
-/// The number of the node.
 pub(crate) const NODE_VARIABLE: &str = "STORM_TCP_TEST_NODE";
 /// The address of its machine.
 pub(crate) const HOST_VARIABLE: &str = "STORM_TCP_TEST_HOST";

@@ -2,14 +2,14 @@
 //! This module has no queue pair and no memory.
 //!
 //! An end that polls announces it with its messages. From then on, the other end may write to its
-//! slots silently, without a completion, as long as it polls too. An end that goes to sleep sends
+//! slots silently, without a completion, as long as it polls too. An end that begins to sleep sends
 //! `Sleeps` with the number of messages that it has found. The other end answers `Heard`. If it has
 //! sent more messages, the answer wakes the sleeping end.
 //!
 //! A silent message is therefore always found, in one of three ways:
 //! - The receiver polls.
 //! - The receiver sleeps, and the answer wakes it.
-//! - The sender goes to sleep before it reads `Sleeps`. Its own `Sleeps` then comes after the
+//! - The sender begins to sleep before it reads `Sleeps`. Its own `Sleeps` is then sent after the
 //!   message and wakes the receiver.
 
 /// The state that one end of a lane has of the other end, and its own last announcement.

@@ -257,8 +257,8 @@ impl Filler {
         }
     }
 
-    /// Sends the header of a chunk while the payload goes to the group. Keeps the payload until the
-    /// child has it. The child shows it by granting the block again.
+    /// Sends the header of a chunk while the payload is sent to the group. Keeps the payload until
+    /// the child has it. The child shows it by granting the block again.
     fn share(
         &mut self,
         pipe: &Pipe,

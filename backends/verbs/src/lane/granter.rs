@@ -241,7 +241,7 @@ impl Granter {
         }
         membership.probes += 1;
         if membership.probes > MAX_PROBES {
-            tracing::info!("nothing is heard of the group: large transfers come by the tree");
+            tracing::info!("no datagrams of the group arrive: large transfers use the tree");
             return;
         }
         membership.next_probe = now + PROBE_PAUSE * 2_u32.pow(membership.probes - 1);

@@ -137,7 +137,7 @@ impl Group {
         }
     }
 
-    /// The report for people.
+    /// The report for users.
     pub(crate) fn report(&self) -> MulticastReport {
         let works = match &self.role {
             Role::Sends(_) => self.hearing.get() >= self.needed,

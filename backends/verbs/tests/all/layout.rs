@@ -11,7 +11,6 @@ use storm_backend_verbs::abi::{self, qp_mask};
 /// The expected values, by C expression.
 type Claims = BTreeMap<&'static str, u64>;
 
-/// The header.
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
 /// If set, a host without the header fails this test instead of skipping it.
 const REQUIRED: &str = "STORM_TEST_VERBS";

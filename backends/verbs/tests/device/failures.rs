@@ -1,4 +1,4 @@
-//! A peer, a port or a device that goes away while in use.
+//! A peer, a port or a device that fails while in use.
 
 use crate::environment::{PortDown, make_device, shell, start_shell};
 use crate::lanes::{expect_resources, resources};

@@ -63,7 +63,7 @@ fn a_lane_that_nobody_answers_ends_when_retries_are_exhausted() {
         let up = pair.child.open(PARENT, Lane::Express, End::Child).expect("there is room");
         let down = pair.parent.open(CHILD, Lane::Express, End::Parent).expect("there is room");
         let offer = down.offer();
-        // The parent goes away before the child has come.
+        // The parent closes before the child has connected.
         drop(down);
         let child = up.connect(&offer).expect("nothing shows yet");
         send(&*child, &[pattern(0, 10)]).await.expect("it is taken");

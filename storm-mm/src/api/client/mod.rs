@@ -313,6 +313,7 @@ impl ClientError {
             ClientError::ConnectRemote { source, .. } => {
                 matches!(source, ClientSessionError::Io(_) | ClientSessionError::Closed)
             }
+            ClientError::Refused(error) => error.code == ErrorCode::ManagerAway,
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
 //! The connected clients, and the limits on how many there may be.
 
 use super::ServerLimits;
+use crate::api::Peer;
 use std::collections::HashMap;
 use std::future::Future;
 use tokio::task::{Id, JoinSet};
@@ -18,8 +19,9 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Whether one more client of this user is served.
-    pub(super) fn admits(&self, uid: u32, limits: &ServerLimits) -> bool {
-        limits.trusted.contains(&uid)
+    pub(super) fn admits(&self, peer: Peer, limits: &ServerLimits) -> bool {
+        let uid = peer.uid;
+        (limits.trusted.contains(&uid) && !peer.by_door)
             || (self.tasks.len() < limits.clients
                 && self.per_user.get(&uid).is_none_or(|count| *count < limits.clients_per_user))
     }

@@ -217,7 +217,7 @@ impl Server {
     /// `number`. Logs the first refusal.
     fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
         let has_room = number < self.limits.descriptors_of(peer.uid);
-        let admitted = has_room && connections.admits(peer.uid, &self.limits);
+        let admitted = has_room && connections.admits(peer, &self.limits);
         if !admitted && connections.refusals_begin() {
             let descriptors = self.limits.descriptors;
             tracing::warn!(uid = peer.uid, pid = peer.pid, descriptors, "too many clients");
@@ -255,7 +255,7 @@ async fn arrival(door: &mut Option<RemoteDoor>) -> Arrival {
 fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = stream.peer_cred()?;
     let pid = credentials.pid().unwrap_or(0);
-    Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid })
+    Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid, by_door: false })
 }
 
 fn too_many_clients() -> ApiError {
@@ -263,8 +263,8 @@ fn too_many_clients() -> ApiError {
         .hint("try again later")
 }
 
-/// All lines that a refused client gets.
-fn refusal_line(error: ApiError) -> Vec<u8> {
+/// All lines that a refused client gets, from a server or from a relay in front of it.
+pub fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),

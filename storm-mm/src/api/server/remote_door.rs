@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storm_rm::Owner;
 use storm_session::{
-    ClientSessionError, RefusalLog, RemoteUser, SealedStream, Trust, accept_client,
+    ClientSessionError, RefusalLog, RemoteUser, SealedStream, Trust, Via, accept_client,
 };
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -238,12 +238,15 @@ impl RemoteDoor {
         stream: SealedStream,
     ) -> Option<Arrival> {
         let (read, write) = remote_halves(stream);
+        let by_door = matches!(user.via, Via::Door(_));
         // The peer is no process of this host.
-        let peer = |owner: Owner| Peer { uid: owner.uid, gid: owner.gid, pid: 0 };
+        let peer = |owner: Owner| Peer { uid: owner.uid, gid: owner.gid, pid: 0, by_door };
         match admitted {
             Ok(owner) => {
-                let (name, key) = (&user.name, user.serial);
-                tracing::info!(user = %name, %key, %from, "a client of another host connects");
+                let (name, key) = (&user.name, user.via.serial());
+                tracing::info!(
+                    user = %name, %key, by_door, %from, "a client of another host connects"
+                );
                 Some(Arrival { peer: peer(owner), from, read, write })
             }
             Err(error) => {

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
 use storm_rm::{
-    InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures, Program, Rank,
+    FirstStep, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures,
+    Program, Rank,
 };
 
 /// The answer to `storm show`.
@@ -56,6 +57,9 @@ pub struct SpecSummary {
     pub shipped: bool,
     /// The argument vector.
     pub argv: Vec<OsBytes>,
+    /// What runs in the job's place.
+    #[serde(default)]
+    pub first: FirstStep,
     /// Working directory.
     pub cwd: OsBytes,
     /// Number of nodes, when given.
@@ -92,6 +96,7 @@ impl From<&JobSpec> for SpecSummary {
             program,
             shipped: program_bytes.is_some(),
             argv: spec.argv.clone(),
+            first: spec.first,
             cwd: spec.cwd.clone(),
             nodes: spec.nodes,
             partition: spec.partition.clone(),

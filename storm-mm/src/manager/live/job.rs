@@ -1,5 +1,6 @@
 //! A job that holds processing elements: the state that exists only while it does.
 
+use super::output::{Output, Piece};
 use super::parts::{Left, Lost, Parts};
 use super::steps::{Launch, Steps};
 use super::time::RunTime;
@@ -10,7 +11,7 @@ use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{RankExit, Stream};
+use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, RankClass, Row, RowSet};
 use storm_sched::Placement;
 
@@ -24,8 +25,7 @@ pub(in crate::manager) struct LiveJob {
     parts: Parts,
     steps: Steps,
     time: RunTime,
-    /// How much of each rank's output has come.
-    output: BTreeMap<(Rank, bool), u64>,
+    output: Output,
     ranks: Ranks,
     fences: PmiFences,
 }
@@ -48,6 +48,8 @@ struct Place {
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
+    /// Whether a rank communicates in slices.
+    in_slices: bool,
 }
 
 /// A job that this manager places.
@@ -58,7 +60,8 @@ pub(in crate::manager) struct Placed {
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
     pub(in crate::manager) placement: Placement,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
 }
 
 /// A job that a former manager placed.
@@ -70,7 +73,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) rows: RowSet,
     /// Its elements, if its partition has room for it.
     pub(in crate::manager) placement: Option<Placement>,
-    pub(in crate::manager) nodes: NodeSet,
+    /// The nodes of its place, and those of them that start ranks.
+    pub(in crate::manager) nodes: (NodeSet, NodeSet),
     pub(in crate::manager) ran: Duration,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
@@ -88,7 +92,7 @@ impl LiveJob {
             parts: Parts::placed(nodes),
             steps: Steps::at(now, Launch::Staging),
             time: RunTime::default(),
-            output: BTreeMap::new(),
+            output: Output::default(),
             ranks: Ranks::default(),
             fences: PmiFences::default(),
         }
@@ -107,7 +111,7 @@ impl LiveJob {
             parts: Parts::restored(nodes),
             steps: Steps::at(now, Launch::Recovering),
             time,
-            output: BTreeMap::new(),
+            output: Output::default(),
             ranks: Ranks::default(),
             fences: PmiFences::resumed(),
         }
@@ -144,8 +148,14 @@ impl LiveJob {
         self.place.released
     }
 
+    /// The nodes that start ranks of it.
     pub(in crate::manager) fn nodes(&self) -> &NodeSet {
         self.parts.nodes()
+    }
+
+    /// All nodes of its place.
+    pub(in crate::manager) fn place_nodes(&self) -> &NodeSet {
+        self.parts.place()
     }
 
     /// Nodes whose part is over.
@@ -188,8 +198,9 @@ impl LiveJob {
         self.parts.all_unheard_are_away()
     }
 
-    pub(in crate::manager) fn knows_input(&self, node: NodeId) -> bool {
-        self.parts.knows_input(node)
+    /// For a job that a former manager placed: the nodes that came back with their parts.
+    pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
+        self.parts.inherited()
     }
 
     /// Its run time, without the time for which it was stopped.
@@ -203,6 +214,11 @@ impl LiveJob {
         self.time.earliest(now, limit)
     }
 
+    /// Whether it communicates in slices: its Node Managers hold a part of its state.
+    pub(in crate::manager) fn is_in_slices(&self) -> bool {
+        self.ranks.in_slices
+    }
+
     /// The facts that the driver needs to watch its flags.
     pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
         let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.nodes().clone());
@@ -212,6 +228,11 @@ impl LiveJob {
     /// Whether every node's part is over.
     pub(in crate::manager) fn is_over(&self) -> bool {
         self.parts.are_over()
+    }
+
+    /// Whether a node belongs to its place, and its part there is not over.
+    pub(in crate::manager) fn is_placed_on(&self, node: NodeId) -> bool {
+        self.parts.is_placed_on(node)
     }
 
     /// Whether a node has a part of it that is not over.
@@ -364,6 +385,13 @@ impl LiveJob {
         self.parts.late(now)
     }
 
+    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node Managers
+    /// have ended before, and those of them that have not come back.
+    pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
+        self.ranks.in_slices = true;
+        (self.parts.left(), self.parts.away())
+    }
+
     /// These nodes are not waited for any longer. `fenced` is when their ranks have certainly
     /// ended, if nothing is known of their keepers.
     pub(in crate::manager) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
@@ -378,17 +406,19 @@ impl LiveJob {
         self.parts.fenced(node);
     }
 
-    /// Output has come. Returns how many of these bytes had come before.
-    pub(in crate::manager) fn known_output(
-        &mut self,
-        (rank, stream): (Rank, Stream),
-        (offset, len): (u64, usize),
-    ) -> usize {
-        let end = offset.saturating_add(len as u64);
-        let seen = self.output.entry((rank, stream == Stream::Stderr)).or_insert(offset);
-        let known = usize::try_from(seen.saturating_sub(offset)).unwrap_or(usize::MAX);
-        *seen = end.max(*seen);
-        known.min(len)
+    /// Output has come. Returns the part that had not come before.
+    pub(in crate::manager) fn fresh_output(&mut self, piece: Piece) -> Piece {
+        self.output.fresh(piece)
+    }
+
+    /// Output has come while it starts. Returns what is to be passed on.
+    pub(in crate::manager) fn keep_early(&mut self, piece: Piece) -> Vec<Piece> {
+        self.output.keep_early(piece)
+    }
+
+    /// The output that came while it started.
+    pub(in crate::manager) fn take_early(&mut self) -> Vec<Piece> {
+        self.output.take_early()
     }
 
     /// The lost nodes that may still run ranks of it, and until when.

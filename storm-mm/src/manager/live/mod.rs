@@ -3,6 +3,7 @@
 
 mod flags;
 mod job;
+mod output;
 mod parts;
 mod steps;
 mod time;
@@ -10,6 +11,7 @@ mod told_class;
 
 pub(super) use flags::{Awaiting, Taken};
 pub(super) use job::{LiveJob, Placed, Restored};
+pub(super) use output::Piece;
 pub(super) use parts::{Left, Lost};
 pub(super) use steps::Launch;
 pub(super) use told_class::ToldClass;
@@ -31,7 +33,7 @@ pub(super) struct LiveJobs {
     awaiting: VecDeque<Awaiting>,
     /// The number of the next run, over all jobs. Flags that an earlier job left in a slot must not
     /// be taken for those of a later run (`docs/decisions/0003-termination.md`).
-    next_run: u32,
+    next_run: u64,
     launches: Launches,
 }
 
@@ -92,14 +94,14 @@ impl LiveJobs {
         self.iter().filter(move |(_, live)| live.partition() == partition)
     }
 
-    /// The live jobs that have a part on a node, or wait for the node.
-    pub(super) fn with_part_on(&self, node: NodeId) -> Vec<JobId> {
-        self.iter().filter(|(_, live)| live.has_part_on(node)).map(|(job, _)| job).collect()
+    /// The live jobs whose places have a node that is not lost to them, or that wait for the node.
+    pub(super) fn placed_on(&self, node: NodeId) -> Vec<JobId> {
+        self.iter().filter(|(_, live)| live.is_placed_on(node)).map(|(job, _)| job).collect()
     }
 
-    /// The nodes that have ranks of a partition's live jobs, or will have.
+    /// The nodes of the places of a partition's live jobs.
     pub(super) fn nodes_of(&self, partition: PartitionId) -> NodeSet {
-        self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.nodes()))
+        self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.place_nodes()))
     }
 
     /// A job comes onto the machine.
@@ -197,7 +199,7 @@ impl LiveJobs {
         let live = self.jobs.get_mut(&job)?;
         live.leave_matrix(now);
         self.outside_matrix.insert(job);
-        Some((live.run_time(now), live.nodes().clone()))
+        Some((live.run_time(now), live.place_nodes().clone()))
     }
 
     /// A job is over. Returns whether it was outside the matrix.
@@ -212,7 +214,7 @@ impl LiveJobs {
     /// The first job outside the matrix on a node.
     pub(super) fn outside_matrix_on(&self, node: NodeId) -> Option<JobId> {
         let is_there =
-            |job: &&JobId| self.jobs.get(job).is_some_and(|live| live.nodes().contains(node));
+            |job: &&JobId| self.jobs.get(job).is_some_and(|live| live.place_nodes().contains(node));
         self.outside_matrix.iter().find(is_there).copied()
     }
 

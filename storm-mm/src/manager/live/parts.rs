@@ -18,6 +18,9 @@ pub(in crate::manager) struct Left {
 /// The parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
+    /// The nodes of the job's place. The loss of any of them ends the job.
+    place: NodeSet,
+    /// The nodes that have a part.
     nodes: NodeSet,
     /// Nodes whose part of the job is over: they reported its end, or died.
     over: NodeSet,
@@ -31,19 +34,27 @@ pub(super) struct Parts {
     away: BTreeMap<NodeId, Left>,
     /// Nodes that came back and had never heard of the launch.
     lacking: NodeSet,
-    /// Nodes that know how much input this manager has sent them.
-    input_known: NodeSet,
+    /// Whether a former manager placed the job.
+    restored: bool,
+    /// Nodes that came back with their parts.
+    inherited: NodeSet,
+    /// Nodes whose next Node Managers have come back under this manager.
+    succeeded: NodeSet,
 }
 
 impl Parts {
     /// The parts of a job that this manager places.
-    pub(super) fn placed(nodes: NodeSet) -> Parts {
-        Parts { input_known: nodes.clone(), nodes, ..Parts::default() }
+    pub(super) fn placed((place, nodes): (NodeSet, NodeSet)) -> Parts {
+        Parts { place, nodes, ..Parts::default() }
     }
 
     /// The parts of a job that a former manager placed.
-    pub(super) fn restored(nodes: NodeSet) -> Parts {
-        Parts { unheard: nodes.clone(), nodes, ..Parts::default() }
+    pub(super) fn restored((place, nodes): (NodeSet, NodeSet)) -> Parts {
+        Parts { unheard: place.clone(), place, nodes, restored: true, ..Parts::default() }
+    }
+
+    pub(super) fn place(&self) -> &NodeSet {
+        &self.place
     }
 
     pub(super) fn nodes(&self) -> &NodeSet {
@@ -71,6 +82,11 @@ impl Parts {
         self.nodes.is_subset(&self.over)
     }
 
+    /// Whether the node belongs to the place, and its part is not over.
+    pub(super) fn is_placed_on(&self, node: NodeId) -> bool {
+        self.place.contains(node) && !self.over.contains(node)
+    }
+
     /// Whether the node has a part that is not over.
     pub(super) fn has(&self, node: NodeId) -> bool {
         self.nodes.contains(node) && !self.over.contains(node)
@@ -81,8 +97,10 @@ impl Parts {
         self.nodes.difference(&self.over).difference(&self.unheard)
     }
 
-    pub(super) fn knows_input(&self, node: NodeId) -> bool {
-        self.input_known.contains(node)
+    /// For a job that a former manager placed: the nodes that came back with their parts, and
+    /// report how much input their ranks have taken.
+    pub(super) fn inherited(&self) -> Option<&NodeSet> {
+        self.restored.then_some(&self.inherited)
     }
 
     /// Whether all nodes that have not come back may do so under their next Node Managers.
@@ -112,12 +130,27 @@ impl Parts {
     /// The node has come back. Returns whether it had left under this manager.
     pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.unheard.remove(node);
-        self.input_known.insert(node);
-        self.away.remove(&node).is_some()
+        self.inherited.insert(node);
+        let was_away = self.away.remove(&node).is_some();
+        if was_away {
+            self.succeeded.insert(node);
+        }
+        was_away
+    }
+
+    /// The nodes whose Node Managers have ended under this manager.
+    pub(super) fn left(&self) -> NodeSet {
+        self.succeeded.union(&self.away.keys().copied().collect())
+    }
+
+    /// The nodes that have not come back under their next Node Managers.
+    pub(super) fn away(&self) -> NodeSet {
+        self.away.keys().copied().collect()
     }
 
     /// The node has come back and had never heard of the launch.
     pub(super) fn lack(&mut self, node: NodeId) {
+        self.inherited.remove(node);
         self.lacking.insert(node);
     }
 

@@ -4,9 +4,11 @@ use super::invariants::check_all;
 use super::world::{NODES, PES, World, spec};
 use crate::api::JobState;
 use crate::job::{MAX_LAUNCHES, Phase};
-use storm_primitives::NodeId;
-use storm_rm::message::{CutLaunch, ExitStatus, NodeInfo, NodeReturn, Report};
-use storm_rm::{JobId, JobIncarnation};
+use crate::{Core, Durable, Notice};
+use bytes::Bytes;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::message::{CutLaunch, ExitStatus, HeldJob, NodeInfo, NodeReturn, Report, Stream};
+use storm_rm::{JobId, JobIncarnation, Rank};
 
 pub(super) const CUT: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
@@ -14,15 +16,19 @@ const ALL: u32 = NODES * PES;
 /// The node reports that its part of the job is not whole, and the parts end.
 pub(super) fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
     let run = world.record(job).incarnation;
+    let former = world.record(job).state();
     tell_cut(world, job, cut);
+    assert_eq!(world.record(job).state(), former, "while its ranks are being ended");
     end_run(world, job, run);
 }
 
 /// All parts of a run end, and none of the next run, which may begin meanwhile.
 fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
+    let ends = matches!(world.record(job).phase, Phase::Ending(_));
+    let status = if ends { ExitStatus::Signal(9) } else { ExitStatus::Code(0) };
     let parts: Vec<_> = world.parts.keys().copied().collect();
     for part in parts.into_iter().filter(|part| (part.1, part.2) == (job, run)) {
-        world.part_over(part, ExitStatus::Signal(9));
+        world.part_over(part, status);
         check_all(world);
     }
 }
@@ -107,6 +113,55 @@ fn a_running_job_that_its_keeper_does_not_have_runs_again_only_if_it_may() {
     }
 }
 
+/// How many pieces of output are passed on when one comes, or when `act` acts.
+fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
+    act(&mut world.core, world.now);
+    let effects = world.core.take_effects();
+    let is_output = |effect: &&Durable| matches!(effect, Durable::Notify(_, Notice::Output(..)));
+    effects.durable.iter().filter(is_output).count()
+}
+
+fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
+    let (rank, stream, data) = (Rank(0), Stream::Stdout, Bytes::from_static(b"said"));
+    core.report(now, CUT, Report::Output { job, rank, stream, offset, data });
+}
+
+/// Regression: output of a cut launch came again with the next launch.
+#[test]
+fn output_of_a_cut_launch_that_is_done_again_is_dropped() {
+    for begun in [false, true] {
+        let mut world = World::joined("fcfs", 4);
+        let job = world.submit(spec(ALL, false, false));
+        if begun {
+            world.begin_all();
+        }
+        let passed = usize::from(begun);
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 0)), passed);
+        tell_cut(&mut world, job, CutLaunch::NotKept);
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 4)), passed);
+        world.finish();
+    }
+}
+
+#[test]
+fn output_of_a_starting_job_is_passed_on_when_its_run_has_begun_or_ends() {
+    for fails in [false, true] {
+        let mut world = World::joined("fcfs", 4);
+        let job = world.submit(spec(ALL, false, false));
+        let run = world.record(job).incarnation;
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 0)), 0);
+        let comes = passed_on(&mut world, |core, now| match fails {
+            true => {
+                let reason = "no more memory".to_owned();
+                core.report(now, CUT, Report::JobFailed { job, incarnation: run, reason });
+            }
+            false => core.started(now, job, run),
+        });
+        assert_eq!(comes, 1, "fails: {fails}");
+        assert_eq!(passed_on(&mut world, |core, now| says(core, now, job, 4)), 1);
+    }
+}
+
 /// A node that was cut off may run such a job for minutes.
 #[test]
 fn a_cut_launch_is_not_done_again_while_a_lost_node_may_run_the_job() {
@@ -149,25 +204,78 @@ fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
     }
 }
 
+/// A job of a partition of slices runs on all nodes, and the Node Manager of one ends. Before that,
+/// a rank of the other nodes may communicate.
+fn one_leaves_slices(requeue: bool, communicates: bool) -> (World, JobId, JobIncarnation) {
+    let mut world = World::joined("bcs", 4);
+    keeps_jobs(&mut world, CUT);
+    let job = world.submit(spec(ALL, false, requeue));
+    world.begin_all();
+    let run = world.record(job).incarnation;
+    if communicates {
+        world.report(NodeId(2), Report::InSlices { job, incarnation: run });
+    }
+    world.joined.remove(&CUT);
+    world.act(|core, now| core.node_died(now, CUT));
+    (world, job, run)
+}
+
+/// The job has ended because messages of its ranks are lost, or runs again.
+fn assert_slices_cut(world: &mut World, job: JobId, requeue: bool) {
+    if requeue {
+        assert_eq!(world.record(job).state(), JobState::Pending);
+    } else {
+        let (state, why) = reason(world, job);
+        assert_eq!(state, JobState::NodeFail);
+        assert!(why.contains("which moved the messages of the job's ranks"), "{why}");
+    }
+    world.finish();
+}
+
 #[test]
 fn a_job_whose_messages_the_node_manager_moved_ends_with_that_reason_or_runs_again() {
     for requeue in [false, true] {
-        let mut world = World::joined("bcs", 4);
-        keeps_jobs(&mut world, CUT);
-        let job = world.submit(spec(ALL, false, requeue));
-        world.begin_all();
-        let run = world.record(job).incarnation;
-        world.joined.remove(&CUT);
+        let (mut world, job, run) = one_leaves_slices(requeue, true);
         world.parts.retain(|part, _| part.0 != CUT);
-        world.act(|core, now| core.node_died(now, CUT));
         end_run(&mut world, job, run);
-        if requeue {
-            assert_eq!(world.record(job).phase, Phase::Pending);
-        } else {
-            let (state, why) = reason(&world, job);
-            assert_eq!(state, JobState::NodeFail);
-            assert!(why.contains("which moved the messages of the job's ranks"), "{why}");
-        }
+        assert_slices_cut(&mut world, job, requeue);
+    }
+}
+
+/// The next Node Manager of the node comes, and holds the job.
+fn comes_back(world: &mut World, job: JobId, run: JobIncarnation) {
+    let jobs = vec![HeldJob { job, incarnation: run }];
+    world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
+    world.node_up(CUT);
+}
+
+#[test]
+fn a_job_of_a_partition_of_slices_that_does_not_communicate_in_them_goes_on() {
+    for requeue in [false, true] {
+        let (mut world, job, run) = one_leaves_slices(requeue, false);
+        assert_eq!(world.record(job).phase, Phase::Running, "it waits for the next Node Manager");
+        comes_back(&mut world, job, run);
+        end_run(&mut world, job, run);
+        assert_eq!((reason(&world, job).0, world.record(job).runs), (JobState::Completed, 1));
         world.finish();
+    }
+}
+
+/// The report of the first rank that communicates may come late, or the rank begin late.
+#[test]
+fn a_job_that_joins_slices_after_a_node_manager_of_it_has_ended_ends() {
+    for requeue in [false, true] {
+        for is_back in [false, true] {
+            let (mut world, job, run) = one_leaves_slices(requeue, false);
+            if is_back {
+                comes_back(&mut world, job, run);
+            } else {
+                world.parts.retain(|part, _| part.0 != CUT);
+            }
+            world.report(NodeId(2), Report::InSlices { job, incarnation: run });
+            assert!(matches!(world.record(job).phase, Phase::Ending(_)));
+            end_run(&mut world, job, run);
+            assert_slices_cut(&mut world, job, requeue);
+        }
     }
 }

@@ -15,6 +15,7 @@ mod preempting;
 mod random;
 mod reservations;
 mod resources;
+mod scripts;
 mod service;
 mod settings;
 mod steps;

@@ -22,6 +22,13 @@ fn array(text: &str) -> Needs {
 }
 
 #[test]
+fn the_word_of_a_login_host_makes_nobody_an_administrator() {
+    let world = World::joined("fcfs", 4);
+    assert!(world.core.is_admin(ADMIN));
+    assert!(!world.core.is_admin(Peer { by_door: true, ..ADMIN }));
+}
+
+#[test]
 fn who_holds_a_job_says_who_releases_it() {
     let mut world = World::joined("fcfs", 8);
     let held = world.submit(needy(Needs { hold: true, ..Needs::default() }));

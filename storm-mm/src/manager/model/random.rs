@@ -12,7 +12,8 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{
-    ArraySpec, Condition, Dependency, IndexRange, JobId, JobIncarnation, JobSpec, Needs, Rank,
+    ArraySpec, Condition, Dependency, FirstStep, IndexRange, JobId, JobIncarnation, JobSpec, Needs,
+    Rank,
 };
 
 /// The next step; its numbers choose among the present jobs and nodes.
@@ -24,6 +25,8 @@ enum Step {
         shipped: bool,
         requeue: bool,
         limited: bool,
+        /// Whether it is a script, which has ranks on its first node only.
+        script: bool,
         /// Its quality of service, of [`super::preempting::urgencies`].
         qos: usize,
     },
@@ -75,7 +78,7 @@ enum Step {
     /// A report about a run that is over, or from a node that has no part in it.
     Stale {
         job: u64,
-        incarnation: u32,
+        incarnation: u64,
         node: u32,
     },
 }
@@ -84,9 +87,9 @@ fn step() -> impl Strategy<Value = Step> {
     let pick = any::<prop::sample::Index>().prop_map(|index| index.index(64));
     let node = 1..=NODES;
     prop_oneof![
-        6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 3]>(), 0..8_usize).prop_map(
-            |(procs, nodes, [shipped, requeue, limited], qos)| {
-                Step::Submit { procs, nodes, shipped, requeue, limited, qos }
+        6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 4]>(), 0..8_usize).prop_map(
+            |(procs, nodes, [shipped, requeue, limited, script], qos)| {
+                Step::Submit { procs, nodes, shipped, requeue, limited, script, qos }
             }
         ),
         2 => pick.clone().prop_map(Step::Cancel),
@@ -114,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Timer),
         1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>())
             .prop_map(|(dead, deaf)| Step::Restart { dead: dead.unwrap_or_default(), deaf }),
-        1 => (1..20_u64, 0..20_u32, node)
+        1 => (1..20_u64, 0..20_u64, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
 }
@@ -130,10 +133,11 @@ fn exit(rank: Rank, status: ExitStatus) -> RankExit {
 impl World {
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Submit { procs, nodes, shipped, requeue, limited, qos } => {
+            Step::Submit { procs, nodes, shipped, requeue, limited, script, qos } => {
                 let time_limit = limited.then_some(Duration::from_millis(80));
-                let spec =
-                    JobSpec { nodes: *nodes, time_limit, ..spec(*procs, *shipped, *requeue) };
+                let first = if *script { FirstStep::Script } else { FirstStep::Program };
+                let plain = spec(*procs, *shipped, *requeue);
+                let spec = JobSpec { nodes: *nodes, time_limit, first, ..plain };
                 // An infeasible job is refused, which changes nothing.
                 let qos = urgencies().qos.get(*qos).map(|qos| qos.name.clone());
                 let service = Service { qos, ..Service::default() };

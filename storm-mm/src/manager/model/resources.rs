@@ -7,8 +7,8 @@ use crate::api::{ErrorCode, JobState, NodeState, Peer};
 use storm_primitives::NodeId;
 use storm_rm::{JobId, JobSpec, Memory, Resources};
 
-const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1 };
-const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 2 };
+const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
+const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 2, by_door: false };
 
 fn asking(procs: u32, resources: Resources) -> JobSpec {
     JobSpec { resources, ..spec(procs, false, false) }

@@ -25,8 +25,8 @@ use storm_sched::{MplLimit, PolicyParams};
 pub(super) const NODES: u32 = 4;
 pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
-pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
-pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1 };
+pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
+pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 /// A job that has not ended after this many rounds never will.
 const ROUNDS_MAX: usize = 500;
 
@@ -94,6 +94,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         user_jobs_max: 10_000,
         service: Default::default(),
         admin_uids: Vec::new(),
+        clients: None,
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
     }
@@ -111,6 +112,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: 0, gid: 0 },
         procs,
+        first: storm_rm::FirstStep::Program,
         nodes: None,
         resources: storm_rm::Resources::default(),
         partition: None,
@@ -246,14 +248,14 @@ impl World {
     fn tell(&mut self, node: NodeId, command: &Command) {
         match command {
             Command::LaunchJob(launch) if self.joined.contains(&node) => {
-                let share = launch.ranks.of_node(node).unwrap();
+                let share = launch.step_ranks_of(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 let part = (node, launch.job, launch.incarnation);
                 self.parts.insert(part, (ranks, false));
                 self.rows.insert(part, launch.rows);
                 if node == launch.announcer {
                     let LaunchJob { job, incarnation, slot, .. } = **launch;
-                    let nodes = launch.ranks.iter().map(|share| share.node).collect();
+                    let nodes = launch.step_ranks().map(|share| share.node).collect();
                     self.may_start(Watch { job, incarnation, slot, nodes });
                 }
             }
@@ -266,7 +268,7 @@ impl World {
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
             Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
-            Command::Resume { jobs, next_run } => {
+            Command::Resume { jobs, next_run, .. } => {
                 self.first_runs.entry(node).or_insert(*next_run);
                 self.rows.extend(jobs.iter().map(|r| ((node, r.job, r.incarnation), r.rows)));
                 let kept: BTreeSet<_> = jobs.iter().map(|r| (node, r.job, r.incarnation)).collect();

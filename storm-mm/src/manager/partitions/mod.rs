@@ -102,6 +102,17 @@ impl Partitions {
         strobe
     }
 
+    /// A node is gone, and will remember no order when it comes back.
+    pub(super) fn node_forgets(&mut self, node: NodeId) {
+        self.all.iter_mut().for_each(|partition| partition.node_forgets(node));
+    }
+
+    /// A node is up, and may have jobs of any partition already.
+    pub(super) fn node_comes(&mut self, node: NodeId) {
+        let node = NodeSet::single(node);
+        self.all.iter_mut().for_each(|partition| partition.job_comes_to(&node));
+    }
+
     /// Strobes since this manager started.
     pub(super) fn strobes(&self) -> u64 {
         self.strobes

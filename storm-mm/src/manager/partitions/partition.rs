@@ -1,5 +1,6 @@
 //! A partition: nodes under one policy, and the slices of its time.
 
+use super::NextEdge;
 use super::error::PartitionError;
 use super::slice_order::SliceOrder;
 use crate::CoreConfig;
@@ -174,8 +175,58 @@ impl Partition {
         &self.slices
     }
 
-    pub(in crate::manager) fn slices_mut(&mut self) -> &mut SliceOrder {
-        &mut self.slices
+    /// The next edge of the slices, if the manager sleeps through the next `ahead` edges.
+    pub(in crate::manager) fn next_edge(&mut self, now: Instant, ahead: usize) -> Option<NextEdge> {
+        let quantum = self.slice();
+        self.slices.next_edge(now, quantum, ahead)
+    }
+
+    /// The next edge, if it is over and the manager was to sleep through it.
+    pub(in crate::manager) fn slept_through(&mut self, now: Instant) -> Option<Instant> {
+        let quantum = self.slice();
+        self.slices.slept_through(now, quantum)
+    }
+
+    /// Passes an edge through which the manager slept, if nodes begin its slice by themselves.
+    pub(in crate::manager) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
+        self.slices.pass(edge, ahead)
+    }
+
+    /// The slice under way ends now. Returns whether the next slice begins on the grid.
+    pub(in crate::manager) fn end_slice(&mut self, now: Instant) -> bool {
+        let quantum = self.slice();
+        self.slices.end_slice(now, quantum)
+    }
+
+    /// An edge comes on time.
+    pub(in crate::manager) fn begin_edge_on_time(&mut self) {
+        self.slices.begin_edge_on_time();
+    }
+
+    /// A regular edge has passed.
+    pub(in crate::manager) fn end_edge(&mut self) {
+        self.slices.end_edge();
+    }
+
+    /// A job has got other rows.
+    pub(in crate::manager) fn rows_change(&mut self) {
+        self.slices.rows_change();
+    }
+
+    /// A job comes to these nodes.
+    pub(in crate::manager) fn job_comes_to(&mut self, nodes: &NodeSet) {
+        self.slices.job_comes_to(nodes);
+    }
+
+    /// Makes a row active without a strobe.
+    #[cfg(test)]
+    pub(in crate::manager) fn make_active(&mut self, row: Row) {
+        self.slices.take_over(row);
+    }
+
+    /// A node is gone, and will remember no order when it comes back.
+    pub(in crate::manager) fn node_forgets(&mut self, node: NodeId) {
+        self.slices.node_forgets(node);
     }
 
     /// The row that is active.
@@ -276,6 +327,15 @@ impl Partition {
     /// Replaces the policy.
     pub(in crate::manager) fn install(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
+    }
+
+    /// Replaces the policy by one that has the running jobs. Returns the row that is active for it,
+    /// which is active from now on.
+    pub(in crate::manager) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Row> {
+        self.install(policy);
+        let active = self.policy.active_row()?;
+        self.slices.take_over(active);
+        Some(active)
     }
 
     /// Sets the quantum with which policies are made.

@@ -98,7 +98,7 @@ impl SliceOrder {
 
     /// The next edge, if the manager sleeps through the next `ahead` edges from now on. `quantum`
     /// is the present length of slices; without it there is no edge.
-    pub(in crate::manager) fn next_edge(
+    pub(super) fn next_edge(
         &mut self,
         now: Instant,
         quantum: Option<Duration>,
@@ -111,7 +111,7 @@ impl SliceOrder {
     }
 
     /// The next edge, if it is over and the manager was to sleep through it.
-    pub(in crate::manager) fn slept_through(
+    pub(super) fn slept_through(
         &mut self,
         now: Instant,
         quantum: Option<Duration>,
@@ -124,7 +124,7 @@ impl SliceOrder {
 
     /// Passes an edge through which the manager slept, if nodes begin its slice by themselves:
     /// `ahead` is the number of edges through which the manager could sleep now.
-    pub(in crate::manager) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
+    pub(super) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
         self.clock.sleep(ahead);
         ahead > 0 && self.clock.next(edge, edge)
     }
@@ -136,11 +136,7 @@ impl SliceOrder {
 
     /// The slice under way ends now, at its edge or later. Returns whether the next slice begins on
     /// the grid; if the edge is too late, the next slice begins now.
-    pub(in crate::manager) fn end_slice(
-        &mut self,
-        now: Instant,
-        quantum: Option<Duration>,
-    ) -> bool {
+    pub(super) fn end_slice(&mut self, now: Instant, quantum: Option<Duration>) -> bool {
         let edge = self.clock.edge(now, quantum, self.early_edge);
         edge.is_some_and(|edge| self.clock.next(now, edge))
     }
@@ -152,33 +148,33 @@ impl SliceOrder {
     }
 
     /// An edge comes on time.
-    pub(in crate::manager) fn begin_edge_on_time(&mut self) {
+    pub(super) fn begin_edge_on_time(&mut self) {
         self.on_grid = true;
     }
 
     /// A regular edge has passed.
-    pub(in crate::manager) fn end_edge(&mut self) {
+    pub(super) fn end_edge(&mut self) {
         (self.early_edge, self.on_grid) = (None, false);
     }
 
     /// A new policy has this row active.
-    pub(in crate::manager) fn take_over(&mut self, active: Row) {
+    pub(super) fn take_over(&mut self, active: Row) {
         self.active = active;
     }
 
     /// A job has got other rows.
-    pub(in crate::manager) fn rows_change(&mut self) {
+    pub(super) fn rows_change(&mut self) {
         self.rows_changed = true;
     }
 
     /// A job comes to these nodes.
-    pub(in crate::manager) fn job_comes_to(&mut self, nodes: &NodeSet) {
+    pub(super) fn job_comes_to(&mut self, nodes: &NodeSet) {
         let begin_by_themselves = |ordered: &Ordered| nodes.is_subset(&ordered.nodes);
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
     }
 
     /// A node is gone, and will remember no order when it comes back.
-    pub(in crate::manager) fn node_forgets(&mut self, node: NodeId) {
+    pub(super) fn node_forgets(&mut self, node: NodeId) {
         if let Some(ordered) = &mut self.ordered {
             ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
         }
@@ -194,7 +190,7 @@ impl SliceOrder {
 
     /// Another row becomes active. Returns whether all these nodes begin its slice by themselves;
     /// otherwise they need a [`strobe`](Self::strobe).
-    pub(in crate::manager) fn activate(
+    pub(super) fn activate(
         &mut self,
         now: Instant,
         row: Row,
@@ -226,7 +222,7 @@ impl SliceOrder {
     /// A strobe for these nodes: the active row, and the rows of the slices after it. Nodes among
     /// `up` that are ahead get it too: they would not believe the active row in a launch. `None` if
     /// no node needs it.
-    pub(in crate::manager) fn strobe(
+    pub(super) fn strobe(
         &mut self,
         now: Instant,
         partition: PartitionId,

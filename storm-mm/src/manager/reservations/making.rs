@@ -217,7 +217,7 @@ impl Core {
             let limit = self.jobs.get(&job).and_then(|record| record.spec.time_limit);
             let left = limit.map(|limit| limit.saturating_sub(live.run_time(now)));
             let end = left.map(|left| sched_time(now) + left);
-            live.nodes().contains(node) && end.is_none_or(|end| end > at)
+            live.place_nodes().contains(node) && end.is_none_or(|end| end > at)
         };
         self.live.iter().any(is_there)
     }

@@ -10,8 +10,9 @@ mod phases;
 use crate::block::{Grant, Unreadable};
 use crate::buffer_receiver::BufferReceiver;
 use crate::buffer_sender::BufferSender;
-use crate::collective_helper::{Candidates, CollectiveHelper, Question};
+use crate::collective_helper::CollectiveHelper;
 use crate::microphase::{Microphase, Step};
+use crate::question::{Candidates, Question};
 use crate::{
     BcsError, Completion, GroupId, JobKey, Member, Phase, Plan, Post, RequestId, Strobe,
     reduce_helper,
@@ -81,8 +82,8 @@ struct Begun {
 struct Outstanding {
     bytes: u64,
     is_question: bool,
-    /// The microphase in which the transfer was issued, if the transfer is ordered before
-    /// everything that follows from this node's later stores.
+    /// The microphase in which the transfer was issued, if the transfer precedes all effects of
+    /// this node's later stores.
     precedes: Option<Strobe>,
 }
 
@@ -224,7 +225,7 @@ impl Engine {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
         let ending = self.doomed_jobs();
-        reduce_helper::advance(&mut self.collectives, &mut now, &ending);
+        reduce_helper::advance(&mut self.collectives.open, &mut now, &ending);
         self.carry_out(now.step)
     }
 
@@ -249,9 +250,8 @@ impl Engine {
         self.carry_out(step)
     }
 
-    /// Records that all transfers so far take effect on all nodes before anything that follows from
-    /// this node's later publications. The microphase is done without their outcomes, and the
-    /// transfers no longer count as on the way when the next microphase begins.
+    /// Records that all transfers so far take effect on all nodes before all effects of this node's
+    /// later publications.
     pub fn precede(&mut self) {
         let now = self.now;
         let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);
@@ -289,7 +289,7 @@ impl Engine {
     /// word.
     pub fn phase_done(&self) -> Option<u64> {
         let now = self.now?;
-        let waits = now.phase == Phase::Reduce && !reduce_helper::is_idle(&self.collectives);
+        let waits = now.phase == Phase::Reduce && !reduce_helper::is_idle(&self.collectives.open);
         let done = self.outstanding.values().all(|one| one.precedes.is_some());
         (done && !waits).then(|| now.to_word())
     }

@@ -150,15 +150,15 @@ impl Engine {
     pub(super) fn begin_reductions(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         let drained = self.collectives.drain(now);
         // Reductions begin even after an error here, because other nodes wait for this node's part.
-        reduce_helper::begin(&mut self.collectives, now);
+        reduce_helper::begin(&mut self.collectives.open, now);
         let ending = self.doomed_jobs();
-        reduce_helper::advance(&mut self.collectives, now, &ending);
+        reduce_helper::advance(&mut self.collectives.open, now, &ending);
         drained
     }
 
     pub(super) fn end_slice(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         self.drain_messages(now)?;
-        reduce_helper::end(&mut self.collectives, now)
+        reduce_helper::end(&mut self.collectives.open, now)
     }
 
     /// Takes landed bytes, once in a slice, in the microphase that follows P2P.

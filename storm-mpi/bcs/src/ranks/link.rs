@@ -103,9 +103,9 @@ impl Link {
         Ok(())
     }
 
-    /// Prepares for a rest of slices: from now on, the rank rings when it has news, and, if
-    /// `sleep_matters`, when it falls asleep. Returns whether there is news already. Broken rules
-    /// are detected in the next slice.
+    /// Prepares for a rest of slices: from now on, the rank rings when it has news. If
+    /// `sleep_matters`, it also rings when it falls asleep. Returns whether there is news already.
+    /// Broken rules are detected in the next slice.
     pub(super) fn rest(&self, sleep_matters: bool) -> bool {
         let room = if self.lacked.is_some() { News::ROOM } else { News::NONE };
         let sleep = if sleep_matters { News::SLEEPS } else { News::NONE };
@@ -113,7 +113,7 @@ impl Link {
         self.has_news()
     }
 
-    /// Ends the wish to be rung.
+    /// Ends the request for a ring.
     pub(super) fn goes_on(&self) {
         self.end.want(News::NONE);
     }

@@ -15,7 +15,6 @@ pub(crate) const JOB: u64 = 7;
 
 pub(crate) struct Job {
     pub(crate) machine: Lockstep,
-    /// Ranks by node.
     pub(crate) nodes: Vec<Ranks>,
     pub(crate) ranks: Vec<RankEnd>,
 }

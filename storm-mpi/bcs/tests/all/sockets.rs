@@ -211,7 +211,8 @@ fn a_microphase_that_waits_for_nothing_is_one_journey() {
     on_a_thread(journeys());
 }
 
-/// An empty slice, a slice with messages, and slices in which a sum goes up the tree of nodes.
+/// An empty slice, a slice with messages, and slices in which a sum is computed up the tree of
+/// nodes.
 async fn journeys() {
     let machine = Machine::start(2).await;
     let network =

@@ -60,7 +60,7 @@ impl<T: Copy> Out<T> {
 pub(crate) struct StatusOut(*mut Status);
 
 impl StatusOut {
-    /// Sets the status unless it is to be ignored. `MPI_ERROR` is left alone, as the standard
+    /// Sets the status unless it is to be ignored. `MPI_ERROR` is not changed, as the standard
     /// requires of calls for one message.
     pub(crate) fn set(self, status: &Status) {
         self.set_at(0, Status { error: self.error_at(0), ..*status });

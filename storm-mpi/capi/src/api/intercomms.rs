@@ -61,8 +61,8 @@ pub(super) fn split(
     make(session, comm, groups, sides)
 }
 
-/// Makes an inter-communicator of two groups: the members of `group`, which all members of this
-/// side pass, and the other side's group. The members of each group report their places in it.
+/// Makes an inter-communicator of `group`, which all members of this side pass, and the other
+/// side's group. The members of each group report their places in it.
 pub(super) fn create(
     session: &Session,
     comm: &Comm,

@@ -136,7 +136,7 @@ pub(super) async fn scan(all: Members, reduction: Reduction) -> Outcome {
     Ok(())
 }
 
-/// The first member's result is left alone, as the standard allows.
+/// The first member's result is not changed, as the standard allows.
 pub(super) async fn exscan(all: Members, reduction: Reduction) -> Outcome {
     all.comm.must_be_intra()?;
     let (mut reducer, mine) = reduction.begin(all.session)?;

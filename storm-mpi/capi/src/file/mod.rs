@@ -82,7 +82,6 @@ impl Seen {
     }
 }
 
-/// An open file.
 pub(crate) struct OpenFile {
     session: &'static Session,
     /// The processes that opened the file, in a context of its own, with its error handler.

@@ -50,7 +50,6 @@ const PREDEFINED: [(Predefined, &str); 12] = [
 pub(crate) type UserFunction =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
 
-/// An operation.
 pub(crate) enum Operation {
     Known(Predefined, &'static str),
     User {
@@ -92,7 +91,6 @@ impl Change {
         }
     }
 
-    /// The change with this code.
     pub(crate) fn of_code(code: u8) -> Option<Change> {
         match code {
             0 => Some(Change::Replace),
@@ -135,7 +133,6 @@ impl Predefined {
 }
 
 impl Operation {
-    /// A table of the predefined operations.
     pub(crate) fn predefined() -> Table<Rc<Operation>> {
         let known = PREDEFINED.map(|(op, name)| Operation::Known(op, name));
         let one_sided = ONE_SIDED.map(|(change, name)| Operation::OneSided(change, name));

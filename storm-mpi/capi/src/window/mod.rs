@@ -80,7 +80,6 @@ enum Held {
     Shared(Neighbourhood),
 }
 
-/// A window.
 pub(crate) struct Window {
     session: &'static Session,
     /// The number of the window among all windows of this process.

@@ -47,7 +47,6 @@ const VERBS: [Verb; 9] = [
 /// window of attached memory the beginning is an address.
 pub(super) type Run = (u64, u64);
 
-/// Bytes of a head.
 const HEAD_BYTES: usize = 16;
 const RUN_BYTES: usize = 16;
 

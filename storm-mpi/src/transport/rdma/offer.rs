@@ -13,7 +13,6 @@ pub(super) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 pub(in crate::transport) struct Offer {
     /// Number of the queue pair.
     pub(super) number: u32,
-    /// Number of its first packet.
     pub(super) first_packet: u32,
     /// Address of the port.
     pub(super) gid: [u8; 16],

@@ -23,7 +23,9 @@ use std::time::Duration;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, HostTime, PadId, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
+use storm_rm::message::{
+    ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
+};
 use storm_rm::{
     Coscheduling, Destination, FileSpec, JobId, JobIncarnation, OsBytes, Owner, Rank, RankClass,
     RowSet,
@@ -120,6 +122,10 @@ impl Host for LiveHost {
 
     fn status(&self) -> NodeStatus {
         node_facts::status()
+    }
+
+    fn clients_connect_at(&self, clients: Option<ClientsAddress>) {
+        self.relays.set(self.config.relay.as_ref().is_some_and(|relay| (relay.hear)(clients)));
     }
 
     fn is_asked_to_end(&self) -> bool {
@@ -234,12 +240,6 @@ impl Host for LiveHost {
         self.flexible.forget_all();
         // The keeper holds the locks as well, so the directories of the jobs stay locked.
         self.shared_memory.leave_locked();
-    }
-
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        if let Some(streams) = self.streams(job, rank) {
-            streams.count_input_anew();
-        }
     }
 
     fn switch(&self, _strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
@@ -375,6 +375,16 @@ impl Host for LiveHost {
         if let Some(streams) = self.streams(job, rank) {
             streams.hand_over(segment);
         }
+    }
+
+    fn ends_with_manager(&self, job: JobKey) {
+        let live = self.job(job);
+        // A mark, in case the keeper is not told before the end.
+        let marked = live.iter().filter_map(|live| live.ledger.as_ref()).map(|it| it.set_useless());
+        for error in marked.filter_map(Result::err) {
+            tracing::warn!(%job, %error, "this job is not marked as one that ends");
+        }
+        self.keeper.forget_kept(kept_id(job));
     }
 
     fn rings(&self, bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {

@@ -60,13 +60,14 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
             Ok((ledger, entry, (page, lock, shared_files), (told, first_run)))
-                if told != LaunchProgress::Nobody =>
+                if told != LaunchProgress::Nobody && !ledger.is_useless().unwrap_or(false) =>
             {
                 let ledger = Rc::new(ledger);
                 let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
                 found.push((left, told));
             }
-            // No rank had been told to start: the Machine Manager launches the job anew.
+            // No rank had been told to start, and the Machine Manager launches the job anew; or the
+            // former node manager held the messages of its ranks.
             Ok(_) => unusable.push(job),
             Err(error) => {
                 tracing::error!(%error, "a job of a former node manager cannot be taken over");
@@ -117,9 +118,7 @@ impl LiveHost {
         (memory_limit_bytes, pad): (Option<u64>, PadId),
         has_page: bool,
     ) -> Option<Rc<Ledger>> {
-        // A job under buffered coscheduling ends with this process, which holds the data that nodes
-        // move between its ranks.
-        let first_run = self.first_run.get().filter(|_| self.survives && !task.launch.buffered)?;
+        let first_run = self.first_run.get().filter(|_| self.survives)?;
         let mut entry = Entry::new(task);
         program.clone_into(&mut entry.program);
         entry.memory_limit_bytes = memory_limit_bytes;
@@ -227,6 +226,8 @@ impl LiveHost {
         let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
+        // The keeper may have had no time to tell the former node manager.
+        let told = if job.is_short { LaunchProgress::Unkept } else { told };
         let mut flaw = cut_of(told, job.ranks.len() == task.count as usize).map(Flaw::LaunchCut);
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
             let why = format!("what its Node Manager left of it cannot be read: {error}");

@@ -31,7 +31,8 @@ impl LiveHost {
             let reason = "its ranks were launched before this node manager was there".to_owned();
             return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
         };
-        let kept = job.ledger.is_some().then(|| kept_id(key));
+        // Of a job that is not whole, the keeper has the first ranks.
+        let kept = job.is_kept_whole().then(|| kept_id(key));
         let launching = self
             .keeper
             .launch_kept(job.pad, pl, spec, &rank_spec, kept)

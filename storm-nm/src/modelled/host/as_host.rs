@@ -71,12 +71,6 @@ impl<R: Runtime> Host for ModelledHost<R> {
         }
     }
 
-    fn count_input_anew(&self, job: JobKey, rank: Rank) {
-        if let Some(process) = self.process(job, rank) {
-            process.stdin.written_bytes.set(0);
-        }
-    }
-
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {
         let job = self.job(job);
         let ledger = job.as_ref().and_then(|job| job.ledger.as_ref());
@@ -141,14 +135,14 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {
             let spec = task.spec();
-            let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
+            let context = RankContext { job: key, rank, size: spec.ranks(), argv: &spec.argv };
             let script = (model.program)(&context);
             // The daemon keeps to the last processor, where its cache is warm.
             let shares = rank.0 - task.first.0 + 1 >= model.processors;
             let process = Rc::new(Process::new(
                 runtime.clone(),
                 (model.clone(), shares.then(|| self.inner.daemon.clone())),
-                (key, rank, spec.procs),
+                (key, rank, spec.ranks()),
                 script,
                 freezer.clone(),
                 events.clone(),

@@ -53,14 +53,24 @@ impl<R: Runtime> ModelledHost<R> {
                 job.switches.set(job.switches.get() + 1);
                 self.observe(HostAct::Stop(key));
             }
-            // A node manager that ends before any rank executes has not told all ranks to start.
-            job.cut.set(job.processes.borrow().values().all(|one| one.known_events().is_empty()));
+            if job.cut.get() != Some(CutLaunch::NotKept) {
+                // A node manager that ends before any rank executes has not told all to start.
+                let processes = job.processes.borrow();
+                let has_begun = processes.values().any(|one| !one.known_events().is_empty());
+                job.cut.set((!has_begun).then_some(CutLaunch::Interrupted));
+            }
             if job.ledger.is_none() {
                 self.observe(HostAct::Destroy(key));
                 self.signal_all(key, SIGKILL);
             }
         }
         self.wait_for_next();
+    }
+
+    /// The keeper has no descriptors for a part of the job: the job does not outlive the node
+    /// manager.
+    pub fn keep_in_part(&self, job: JobKey) {
+        self.job(job).inspect(|job| job.cut.set(Some(CutLaunch::NotKept)));
     }
 
     /// Cuts the power: nothing goes on, and nothing is reported.
@@ -97,9 +107,7 @@ impl<R: Runtime> ModelledHost<R> {
 
     /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
-        // The node manager itself holds the bytes that nodes move between ranks.
-        let survives = self.keeps_jobs().is_some() && !task.launch.buffered;
-        let first_run = self.inner.first_run.get().filter(|_| survives)?;
+        let first_run = self.inner.first_run.get().filter(|_| self.keeps_jobs().is_some())?;
         Some(Ledger::new(task.clone(), first_run))
     }
 
@@ -147,7 +155,7 @@ impl<R: Runtime> ModelledHost<R> {
                 .collect(),
             inputs: processes.iter().map(taken).collect(),
             outputs: ledger.outputs(),
-            flaw: job.cut.get().then_some(Flaw::LaunchCut(CutLaunch::Interrupted)),
+            flaw: job.cut.get().map(Flaw::LaunchCut),
         })
     }
 }

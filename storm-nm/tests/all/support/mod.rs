@@ -15,7 +15,8 @@ use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::file_transfer::{ChunkSource, TransferError, TransferTimes, transfer_file};
 use storm_rm::heartbeat::issue_heartbeat;
 use storm_rm::message::{
-    Command, Heartbeat, LaunchJob, NodeRanks, RankExit, ReceiveFile, Report, Stream, Strobe,
+    Command, Heartbeat, LaunchJob, NodeRanks, RankExit, ReceiveFile, Report, ResumedJob, Stream,
+    Strobe,
 };
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
@@ -45,6 +46,8 @@ pub(crate) struct World {
     pub(crate) exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
     pub(crate) mm: SimPrimitives,
     heartbeats: tokio::sync::Mutex<Writer<SimPrimitives>>,
+    /// The jobs of former node managers that continue.
+    pub(crate) resumed: RefCell<Vec<ResumedJob>>,
     number: Cell<u64>,
     strobes: Cell<u64>,
     reports: Rc<RefCell<Vec<(NodeId, Report)>>>,
@@ -71,15 +74,28 @@ pub(crate) fn scenario<T: 'static, F: Future<Output = T> + 'static>(
     model: Model,
     body: impl Fn(Rc<World>) -> F,
 ) -> (T, String) {
+    scenario_after(async |_| {}, seed, nodes, model, body)
+}
+
+/// The same with nodes on which `former` happens before their node managers begin.
+pub(crate) fn scenario_after<T: 'static, F: Future<Output = T> + 'static>(
+    former: impl AsyncFn(&ModelledHost<SimRuntime>) + Copy + 'static,
+    seed: u64,
+    nodes: u32,
+    model: Model,
+    body: impl Fn(Rc<World>) -> F,
+) -> (T, String) {
     let named = std::env::var("STORM_SEED").ok().and_then(|text| text.parse().ok());
-    let first = run_once(named.unwrap_or(seed), nodes, &model, &body);
+    let first = run_once(former, named.unwrap_or(seed), nodes, &model, &body);
     if named.is_none() {
-        (1..SEEDS).for_each(|other| drop(run_once(seed + 1000 * other, nodes, &model, &body)));
+        (1..SEEDS)
+            .for_each(|other| drop(run_once(former, seed + 1000 * other, nodes, &model, &body)));
     }
     first
 }
 
 fn run_once<T: 'static, F: Future<Output = T> + 'static>(
+    former: impl AsyncFn(&ModelledHost<SimRuntime>) + Copy + 'static,
     seed: u64,
     nodes: u32,
     model: &Model,
@@ -103,6 +119,7 @@ fn run_once<T: 'static, F: Future<Output = T> + 'static>(
         hosts.push(host.clone());
         let (plan, exits) = (plan.clone(), exits.clone());
         let manager = async move {
+            former(&host).await;
             let exit = run(primitives, plan, host, NmConfig::default()).await;
             exits.borrow_mut().insert(node, exit);
         };
@@ -148,6 +165,7 @@ impl World {
             exits,
             mm,
             heartbeats,
+            resumed: RefCell::default(),
             number: Cell::new(0),
             strobes: Cell::new(0),
             reports,
@@ -176,7 +194,8 @@ impl World {
         let (set, number) = (self.nodes(), self.number.get() + 1);
         self.number.set(number);
         // The first heartbeat answers the joins.
-        let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+        let jobs = self.resumed.borrow().clone();
+        let answer = Command::Resume { jobs, next_run: JobIncarnation(1), clients: None };
         let answer = (number == 1).then_some(answer);
         let commands = answer.into_iter().chain(commands);
         let commands = commands.map(|command| (set.clone(), command)).collect();
@@ -230,12 +249,12 @@ impl World {
     }
 
     /// Waits until the flag of a slot has a value on all nodes.
-    pub(crate) async fn all_started(&self, slot: u32, incarnation: u32) {
+    pub(crate) async fn all_started(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.started(JobSlot(slot)).expect("a slot");
         self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
     }
 
-    pub(crate) async fn all_terminated(&self, slot: u32, incarnation: u32) {
+    pub(crate) async fn all_terminated(&self, slot: u32, incarnation: u64) {
         let flag = self.plan.terminated(JobSlot(slot)).expect("a slot");
         self.when(|| self.on_all(|p| p.memory().load(flag) == u64::from(incarnation))).await;
     }

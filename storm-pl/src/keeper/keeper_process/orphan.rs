@@ -96,7 +96,8 @@ impl KeeperProcess {
             self.ended = true;
             return;
         }
-        self.orphaned = true;
+        // The socket of the next NM may come at any time.
+        (self.orphaned, self.spare) = (true, None);
         self.let_go_of_idle();
     }
 
@@ -105,10 +106,13 @@ impl KeeperProcess {
         let idle: Vec<PadId> =
             self.pads.keys().copied().filter(|pad| self.kept.on(*pad).next().is_none()).collect();
         self.forget_waiting();
-        for pad in idle {
-            let (everything, discarded) = (true, true);
-            self.drain(pad, Draining { everything, discarded, ..Draining::default() });
-        }
+        idle.into_iter().for_each(|pad| self.discard(pad));
+    }
+
+    /// Kills everything in a pad, and removes it.
+    pub(super) fn discard(&mut self, pad: PadId) {
+        let (everything, discarded) = (true, true);
+        self.drain(pad, Draining { everything, discarded, ..Draining::default() });
     }
 
     /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
@@ -137,8 +141,26 @@ impl KeeperProcess {
     /// Ends an orphaned keeper when its time is over or no kept job is left.
     pub(super) fn look_at_bound(&mut self) {
         let over = self.orphan_timeout().is_some_and(|left| left.is_zero());
-        if self.is_orphan() && (over || self.asked_to_end || self.keeps_nothing()) {
+        let is_done = over || self.asked_to_end || self.keeps_nothing() || self.is_in_the_way();
+        if self.is_orphan() && is_done {
             self.ended = true;
+        }
+    }
+
+    /// Whether all ranks have ended, and a Node Manager waits that can take nothing over.
+    fn is_in_the_way(&self) -> bool {
+        let Some(survivor) = &self.survivor else { return false };
+        let mut ranks = self.kept.0.values().flat_map(|job| job.ranks.values());
+        self.pad_keepers.is_empty()
+            && survivor.strangers.iter().any(is_open)
+            && ranks.all(|rank| rank.ended.is_some())
+    }
+
+    /// Reserves a descriptor for the socket of the next NM, while there is room for it: ranks may
+    /// take all others.
+    fn reserve(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.control.as_fd().try_clone_to_owned().ok();
         }
     }
 
@@ -159,7 +181,10 @@ impl KeeperProcess {
         let Some(ranks) = ranks else { return drop(self.kept.0.remove(&job)) };
         let told = pls.into_iter().filter_map(|pl| of_pad.ends.get(&pl)).copied();
         let told: Vec<_> = told.filter_map(|(pid, end)| Some((pid, end?))).collect();
-        self.kept.keep(job, pad, usize::from(files), ranks, descriptors);
+        self.reserve();
+        if !self.kept.keep(job, pad, usize::from(files), ranks, descriptors) {
+            self.report(&Report::NotKept { job }, &[]);
+        }
         for (pid, (status, usage)) in told {
             self.kept.ended(pid, status, usage);
         }
@@ -183,7 +208,8 @@ impl KeeperProcess {
     /// Handles a connection at the door.
     pub(super) fn answer_door(&mut self) {
         let Some(survivor) = &mut self.survivor else { return };
-        let Some((socket, greeting)) = survivor.door.admit() else { return };
+        self.spare = None;
+        let Some((socket, greeting)) = survivor.door.admit() else { return self.reserve() };
         if Greeting::own().send(&socket).is_err() {
             return;
         }
@@ -200,6 +226,7 @@ impl KeeperProcess {
                 if let Some(survivor) = &mut self.survivor {
                     survivor.until = None;
                 }
+                self.reserve();
             }
             Err(_) => self.orphan_pad_keepers(),
         }
@@ -244,32 +271,37 @@ impl KeeperProcess {
             return;
         };
         (self.control, self.orphaned) = (socket.into(), false);
+        self.reserve();
         self.send(&Report::InheritedPad { jobs: count(self.kept.0.len()) }, &[]);
         for job in self.kept.0.keys().copied().collect::<Vec<_>>() {
-            let Some(of_job) = self.kept.0.get(&job) else { continue };
+            let Some(of_job) = self.kept.0.get_mut(&job) else { continue };
             let ranks: Vec<PlIndex> = of_job.ranks.keys().copied().collect();
-            self.send_copies(of_job.report(job), copies(&of_job.files));
+            let (report, files) = (of_job.report(job), std::mem::take(&mut of_job.files));
+            self.send(&report, &files.iter().collect::<Vec<_>>());
+            if let Some(of_job) = self.kept.0.get_mut(&job) {
+                of_job.files = files;
+            }
             for pl in ranks {
-                let rank = self.kept.0.get(&job).and_then(|of_job| of_job.ranks.get(&pl));
-                let Some(rank) = rank else { continue };
-                self.send_copies(rank.report(pl), copies(&rank.ends));
+                let Some(rank) = self.kept_rank(job, pl) else { continue };
+                let (report, ends) = (rank.report(pl), std::mem::take(&mut rank.ends));
+                self.send(&report, &ends.iter().collect::<Vec<_>>());
+                if let Some(rank) = self.kept_rank(job, pl) {
+                    rank.ends = ends;
+                }
             }
         }
     }
 
-    fn send_copies(&mut self, report: Report, copies: io::Result<Vec<OwnedFd>>) {
-        match copies {
-            Ok(copies) => self.send(&report, &copies.iter().collect::<Vec<_>>()),
-            // Otherwise the next NM would get the job without its streams.
-            Err(_) => self.ended = true,
-        }
+    pub(super) fn kept_rank(&mut self, job: KeptId, pl: PlIndex) -> Option<&mut KeptRank> {
+        self.kept.0.get_mut(&job)?.ranks.get_mut(&pl)
     }
 }
 
 impl KeptJob {
     fn report(&self, job: KeptId) -> Report {
-        let Self { pad, given_back, lease_over, .. } = *self;
-        Report::InheritedJob { job, pad, given_back, lease_over, ranks: count(self.ranks.len()) }
+        let Self { pad, given_back, lease_over, is_short, .. } = *self;
+        let ranks = count(self.ranks.len());
+        Report::InheritedJob { job, pad, given_back, lease_over, is_short, ranks }
     }
 }
 
@@ -280,16 +312,17 @@ impl KeptRank {
     }
 }
 
+/// Whether the other end is there.
+fn is_open(socket: &Seqpacket) -> bool {
+    matches!(socket.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
 fn count(things: usize) -> u32 {
     u32::try_from(things).unwrap_or(u32::MAX)
 }
 
 fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
-}
-
-fn copies(descriptors: &[OwnedFd]) -> io::Result<Vec<OwnedFd>> {
-    descriptors.iter().map(OwnedFd::try_clone).collect()
 }
 
 /// Sends a message, and waits while too many descriptors of this user are on their way.

@@ -61,7 +61,7 @@ impl KeeperProcess {
                 Err(_) => return self.lose_nm(),
             }
             if self.is_orphan() || self.hears_last {
-                // The NM went away while this call waited for room.
+                // The NM closed its socket while this call waited for room.
                 return;
             }
         }

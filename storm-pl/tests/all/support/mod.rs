@@ -285,3 +285,13 @@ pub(crate) fn marked(mut spec: LaunchSpec, token: &str) -> LaunchSpec {
     spec.env.push(("STORM_TEST".into(), token.into()));
     spec
 }
+
+/// Sets the soft limit of another process of this user.
+pub(crate) fn limit_other(pid: i32, soft: u64) -> std::io::Result<u64> {
+    let (_, hard) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
+    let new = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `new` is valid for the whole call, and nothing is written back.
+    let result =
+        unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const new, std::ptr::null_mut()) };
+    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(hard) }
+}

@@ -5,7 +5,7 @@
 //! multiprogramming limit. So a job that must run for another r has ended, at the latest, after
 //! limit * (slices in r + 1) quanta. The shadow is the earliest of these ends at which the first
 //! job fits a row. The definition is EASY's (A2a of the policy reference), for each row by itself.
-//! A job may pass in three cases: it will have ended by then, it goes to another row, or it leaves
+//! A job may pass in three cases: it will have ended by then, it gets another row, or it leaves
 //! enough columns of that row.
 //!
 //! If the first job asks for more than PEs (nodes, memory, features), only jobs that will have

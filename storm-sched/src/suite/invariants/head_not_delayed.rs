@@ -66,8 +66,8 @@ impl Invariant for HeadNotDelayed {
 }
 
 impl HeadNotDelayed {
-    /// The first estimated end at which as many PEs are free as the job asks for, if the jobs `but`
-    /// did not run.
+    /// The first estimated end at which enough PEs for the job are free, if the jobs `but` did not
+    /// run.
     fn earliest(&self, step: &Step<'_>, request: &JobRequest, but: &[JobId]) -> Option<SchedTime> {
         let (now, rows) = (step.now, step.policy.rows());
         let mut times: Vec<SchedTime> = self.ends.values().map(|end| (*end).max(now)).collect();

@@ -24,7 +24,7 @@ enum Untrue {
     Count { job: JobId, why: Shortage, actual: u32 },
     #[error("job {job}: {why}, which is not a shortage")]
     Enough { job: JobId, why: Shortage },
-    #[error("job {0} is told that there is room for it, but there is none")]
+    #[error("the reason of job {0} is that there is room for it, but there is none")]
     NoRoom(JobId),
     #[error("job {job} waits for a reservation, and there is no such one: {reason}")]
     Reservation { job: JobId, reason: Box<PendingReason> },

@@ -10,7 +10,7 @@ use crate::{JobId, Pe};
 pub struct SuspendedResume;
 
 #[derive(Debug, thiserror::Error)]
-#[error("job {0} is suspended, and nobody has its PEs or will have them")]
+#[error("job {0} is suspended, and no job has its PEs or will have them")]
 struct Forgotten(JobId);
 
 impl Invariant for SuspendedResume {

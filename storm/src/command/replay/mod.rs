@@ -29,8 +29,7 @@ use storm_sched::{
 
 /// The failure's word for programs.
 const CODE: &str = "replay";
-/// The default length of a slice.
-/// Most users that people see.
+/// Most users that a report shows.
 const SHOWN_USERS: usize = 50;
 
 /// The output for programs.

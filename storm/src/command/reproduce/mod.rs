@@ -159,7 +159,7 @@ fn cells(row: &Row) -> Vec<String> {
     vec![quantity.clone(), optional(ours), optional(paper), (*unit).to_owned(), error, by, basis]
 }
 
-/// A number with as many digits as people compare.
+/// A number with as many digits as users compare.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 10_000.0 => 0,

@@ -28,7 +28,6 @@ struct Events {
     written: RefCell<BTreeMap<(u32, bool), u64>>,
 }
 
-/// Takes the job.
 async fn take_job(calls: &Receiver<Call>) -> Events {
     let call = call(calls).await;
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
@@ -51,10 +50,9 @@ async fn take_cancellation(calls: &Receiver<Call>) {
     cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
 }
 
-/// Takes the end of the input.
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
-    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
     assert_eq!(call.request, end);
     call.replies.send(Reply::Ok).expect("it waits");
 }
@@ -279,7 +277,10 @@ fn an_input_that_does_not_block_is_waited_for() {
         for expected in ["one", "two"] {
             let call = call(&calls).await;
             let data = Bytes::from_static(expected.as_bytes());
-            assert_eq!(call.request, ManagerRequest::Input { job: JOB, data, eof: false });
+            assert_eq!(
+                call.request,
+                ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None }
+            );
             call.replies.send(Reply::Ok).expect("it waits");
             write(&events, 0, Stream::Stdout, "!");
         }

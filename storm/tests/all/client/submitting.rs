@@ -99,7 +99,7 @@ fn submit_script(served: &Served, arguments: &[&str], script: &str) -> Output {
 
 #[test]
 fn a_script_may_come_by_standard_input() {
-    const SCRIPT: &str = "#!/bin/sh\n#SBATCH -n 64\necho $1\n";
+    const SCRIPT: &str = "#!/bin/sh\n#PBS -l procs=64\necho $1\n";
     let (sender, seen) = mpsc::channel();
     let served = Served::start(async move |calls| {
         let call = calls.recv().await.expect("a call");
@@ -110,7 +110,7 @@ fn a_script_may_come_by_standard_input() {
     let output = submit_script(&served, &["submit", "-n", "4", "-", "mesh", "-v"], SCRIPT);
     assert_eq!(stdout(&output), "Submitted job 7\n", "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("#SBATCH lines"), "{said}");
+    assert!(said.contains("#PBS lines"), "{said}");
     assert!(said.contains("storm submit -n 64 - mesh -v < SCRIPT; each process"), "{said}");
     let spec = seen.recv().expect("the manager saw it");
     assert_eq!((spec.name.as_str(), spec.procs, spec.input), ("stdin", 4, InputSpec::None));

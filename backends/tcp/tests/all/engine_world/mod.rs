@@ -69,7 +69,8 @@ pub(crate) struct World {
     nodes: BTreeMap<NodeId, Node>,
     lanes: BTreeMap<Lane, VecDeque<Message>>,
     undetected: NodeSet,
-    /// How many times data went by reference, or would have if the child took references.
+    /// How many times data was passed by reference, or would have been if the child took
+    /// references.
     pub(crate) lent: u64,
     source: BTreeMap<(NodeId, RequestId), Bytes>,
     next_request: BTreeMap<NodeId, u64>,

@@ -314,7 +314,7 @@ impl QueuePair {
     }
 
     /// Posts receive requests for `count` more writes with an immediate value. They need no memory,
-    /// because the writer chooses where the data goes.
+    /// because the writer chooses the destination of the data.
     ///
     /// # Errors
     /// [`VerbsError::Call`] if there is no room.

@@ -1,5 +1,5 @@
 //! Explores all sequences of events between two ends. Every message is found in the end, although
-//! each end goes to sleep when it has nothing to do.
+//! each end begins to sleep when it has nothing to do.
 
 use super::Attention;
 use std::collections::{BTreeSet, VecDeque};
@@ -47,7 +47,7 @@ enum Omitted {
     WakingAnswers,
     /// `Sleeps` wakes no end.
     WakingFarewells,
-    /// An end that goes to sleep does not announce it.
+    /// An end that begins to sleep does not announce it.
     Farewells,
 }
 

@@ -55,7 +55,6 @@ impl Lockstep {
         }
     }
 
-    /// Opens a job.
     pub(crate) fn open(&mut self, job: u64, placement: &[u32]) {
         let nodes: Rc<[NodeId]> = placement.iter().map(|node| NodeId(*node)).collect();
         for engine in &mut self.engines {

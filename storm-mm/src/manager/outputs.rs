@@ -1,0 +1,43 @@
+//! Output of ranks on its way to the clients of their job.
+//!
+//! A launch that is cut off is done again, and its ranks write again
+//! (`docs/decisions/0141-cut-launches-are-done-again.md`). Output that comes while a job starts
+//! therefore waits until the run counts as begun. That of a cut launch is dropped.
+
+use super::live::{LiveJob, Piece};
+use super::{Core, Durable, Notice};
+use crate::api::Reply;
+use crate::job::Phase;
+use storm_rm::{JobId, JobIncarnation};
+
+impl Core {
+    /// Output of a rank has come, of which a part may have come before. A node that stood still may
+    /// send output of an earlier run, which is dropped.
+    pub(super) fn output(&mut self, (job, run): (JobId, JobIncarnation), mut piece: Piece) {
+        if self.is_launched_again(job) {
+            return;
+        }
+        let starts = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
+        let Some(live) = self.live.run_mut(job, run) else { return };
+        piece = live.fresh_output(piece);
+        if piece.data.is_empty() {
+            return;
+        }
+        let pieces = if starts { live.keep_early(piece) } else { vec![piece] };
+        self.pass_on(job, pieces);
+    }
+
+    /// A run counts as begun, or ends and is not done again.
+    pub(super) fn pass_on_early(&mut self, job: JobId) {
+        let early = self.live.get_mut(job).map(LiveJob::take_early);
+        self.pass_on(job, early.unwrap_or_default());
+    }
+
+    pub(super) fn pass_on(&mut self, job: JobId, pieces: Vec<Piece>) {
+        let Some(run) = self.jobs.get(&job).map(|record| record.incarnation) else { return };
+        for Piece { rank, stream, offset, data } in pieces {
+            let reply = Reply::Output { job, run, rank, stream, offset, data };
+            self.effects.durable.push(Durable::Notify(job, Notice::Output(reply)));
+        }
+    }
+}

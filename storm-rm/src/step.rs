@@ -1,0 +1,61 @@
+//! The first thing that runs in a job's place.
+//!
+//! A place is what a policy gives to a job: nodes with the processing elements of `procs` processes
+//! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
+
+use crate::Rank;
+use crate::message::{LaunchJob, NodeRanks};
+use serde::{Deserialize, Serialize};
+use storm_primitives::NodeId;
+
+/// The first step of a job. The job ends with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstStep {
+    /// The program, once for each process of the place.
+    #[default]
+    Program,
+    /// The program once, on the first node, with all elements that the place has there.
+    Script,
+}
+
+impl LaunchJob {
+    /// The ranks that each node starts.
+    pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
+        self.ranks.iter().map_while(|share| share.of_step(self.spec.first))
+    }
+
+    /// The ranks that a node starts, if it starts any.
+    pub fn step_ranks_of(&self, node: NodeId) -> Option<NodeRanks> {
+        self.ranks.of_node(node)?.of_step(self.spec.first)
+    }
+}
+
+impl NodeRanks {
+    /// The ranks of a job's first step on a node that has room for these.
+    pub fn of_step(&self, first: FirstStep) -> Option<NodeRanks> {
+        match first {
+            FirstStep::Program => Some(self.clone()),
+            FirstStep::Script if self.first == Rank(0) => {
+                Some(NodeRanks { count: 1, ..self.clone() })
+            }
+            FirstStep::Script => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_has_one_rank_on_the_first_node_of_its_place() {
+        let share = |node, first| NodeRanks { node: NodeId(node), first: Rank(first), count: 3 };
+        let place = [share(4, 0), share(1, 3)];
+        let of_step = |first| place.iter().map_while(|share| share.of_step(first)).collect();
+        let script: Vec<NodeRanks> = of_step(FirstStep::Script);
+        assert_eq!(script, [NodeRanks { count: 1, ..share(4, 0) }]);
+        let program: Vec<NodeRanks> = of_step(FirstStep::Program);
+        assert_eq!(program, place);
+    }
+}

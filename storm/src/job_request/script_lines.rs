@@ -1,0 +1,319 @@
+//! The options in the lines of a batch script: `#STORM` lines in storm's spelling, and `#SBATCH`
+//! lines in Slurm's. They count before the first command. A line that cannot be followed is
+//! refused, since the job would not be what its user wrote.
+
+use super::asked::words;
+use super::output_name::known_at_submission;
+use super::sbatch;
+use super::script::ScriptText;
+use crate::cli::{Cli, Command, JobOptions, instead_of};
+use crate::command::message_and_hint;
+use crate::failure::{EXIT_USAGE, Failure};
+use std::ffi::OsString;
+use storm_nm::check_pattern;
+
+/// The marker of lines in storm's spelling.
+const OURS: &str = "#STORM";
+const MARKERS: [&str; 2] = [OURS, "#SBATCH"];
+
+/// Slurm's options that say how to run well, not what to run. sbatch(1) has more such options, but
+/// a job without their meaning would be another job.
+const HARMLESS: [&str; 8] = [
+    "--hint",
+    "--threads-per-core",
+    "--contiguous",
+    "--switches",
+    "--quiet",
+    "-Q",
+    "--verbose",
+    "-v",
+];
+/// Those of them that have a value.
+const HARMLESS_WITH_VALUE: [&str; 3] = ["--hint", "--threads-per-core", "--switches"];
+
+/// Variables of sbatch(1) that stand for an option.
+const VARIABLES: [(&str, &str); 13] = [
+    ("SBATCH_ACCOUNT", "-A"),
+    ("SBATCH_ARRAY_INX", "-a"),
+    ("SBATCH_CONSTRAINT", "-C"),
+    ("SBATCH_EXPORT", "--export"),
+    ("SBATCH_JOB_NAME", "-J"),
+    ("SBATCH_MEM_PER_CPU", "--mem-per-cpu"),
+    ("SBATCH_MEM_PER_NODE", "--mem"),
+    ("SBATCH_OUTPUT", "-o"),
+    ("SBATCH_ERROR", "-e"),
+    ("SBATCH_PARTITION", "-p"),
+    ("SBATCH_QOS", "--qos"),
+    ("SBATCH_RESERVATION", "--reservation"),
+    ("SBATCH_TIMELIMIT", "-t"),
+];
+/// The same, for options without a value.
+const FLAGS: [(&str, &str); 4] = [
+    ("SBATCH_EXCLUSIVE", "--exclusive"),
+    ("SBATCH_NO_REQUEUE", "--no-requeue"),
+    ("SBATCH_REQUEUE", "--requeue"),
+    ("SBATCH_WAIT", "--wait"),
+];
+
+/// The words of storm that a script asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScriptLines {
+    /// The markers that occur.
+    pub(crate) markers: Vec<&'static str>,
+    /// The options in storm's spelling, of `#SBATCH` lines first.
+    pub(crate) words: Vec<String>,
+}
+
+impl ScriptText {
+    /// Whether the script has lines for a batch job, right or wrong.
+    pub(crate) fn has_lines(&self) -> bool {
+        head(self).any(|(_, line)| marker(&line).is_some())
+    }
+}
+
+impl ScriptLines {
+    /// The lines of a script before its first command.
+    ///
+    /// # Errors
+    /// A line has an option that storm does not take.
+    pub(crate) fn of(script: &ScriptText) -> Result<ScriptLines, Failure> {
+        let (mut of_slurm, mut ours) = (Vec::new(), Vec::new());
+        let mut markers = Vec::new();
+        for (index, line) in head(script) {
+            let Some((marker, behind)) = marker(&line) else { continue };
+            let at = |failure: Failure| failure_at(failure, script, index, line.trim());
+            match marker {
+                OURS => ours.extend(own_words(behind).map_err(at)?),
+                _ => of_slurm.extend(slurm_words(behind).map_err(at)?),
+            }
+            if !markers.contains(&marker) {
+                markers.push(marker);
+            }
+        }
+        replace(&mut of_slurm, &ours);
+        Ok(ScriptLines { markers, words: of_slurm.into_iter().chain(ours).collect() })
+    }
+}
+
+/// The lines of a script before its first command.
+fn head(script: &ScriptText) -> impl Iterator<Item = (usize, String)> + '_ {
+    let lines = script.contents.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.map(|(index, line)| (index, String::from_utf8_lossy(line).into_owned()));
+    lines.take_while(|(_, line)| line.trim().is_empty() || line.trim_start().starts_with('#'))
+}
+
+/// The marker of a line, and the text behind it.
+fn marker(line: &str) -> Option<(&'static str, &str)> {
+    let (word, behind) = line.split_at(line.find(char::is_whitespace).unwrap_or(line.len()));
+    MARKERS.into_iter().find(|marker| *marker == word).map(|marker| (marker, behind))
+}
+
+/// The options that variables of sbatch(1) stand for.
+///
+/// # Errors
+/// A variable has a value that the option does not take.
+pub(crate) fn words_of_variables(
+    value_of: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<String>, Failure> {
+    let set = |name: &str| value_of(name).filter(|value| !value.is_empty());
+    let mut all = Vec::new();
+    for (name, option) in VARIABLES {
+        let Some(value) = set(name) else { continue };
+        let value = value.to_string_lossy().into_owned();
+        let words = vec![option.to_owned(), value];
+        check(&words).map_err(|failure| {
+            let message = format!("the variable {name} stands for {option}: {}", failure.message);
+            Failure { message, ..failure }
+        })?;
+        all.extend(words);
+    }
+    all.extend(FLAGS.iter().filter(|(name, _)| set(name).is_some()).map(|(_, o)| (*o).to_owned()));
+    Ok(all)
+}
+
+/// Takes away options that later words replace by other options: `--mem` and `--mem-per-cpu`
+/// exclude each other.
+pub(crate) fn replace(earlier: &mut Vec<String>, later: &[String]) {
+    const MEMORY: [&str; 2] = ["--mem", "--mem-per-cpu"];
+    let named = |word: &String| MEMORY.contains(&word.split('=').next().unwrap_or(word));
+    if !later.iter().any(named) {
+        return;
+    }
+    let mut kept = Vec::new();
+    let mut words = std::mem::take(earlier).into_iter();
+    while let Some(word) = words.next() {
+        match named(&word) {
+            true if !word.contains('=') => drop(words.next()),
+            true => {}
+            false => kept.push(word),
+        }
+    }
+    *earlier = kept;
+}
+
+/// The options of a `#SBATCH` line.
+fn slurm_words(line: &str) -> Result<Vec<String>, Failure> {
+    let mut all = Vec::new();
+    let mut words = words(line).into_iter();
+    while let Some(word) = words.next() {
+        let name = word.split('=').next().unwrap_or(&word);
+        if HARMLESS.contains(&name) {
+            if HARMLESS_WITH_VALUE.contains(&word.as_str()) {
+                words.next();
+            }
+            continue;
+        }
+        if word == "--no-requeue" {
+            all.push(word);
+            continue;
+        }
+        let option =
+            sbatch::counterpart(&word, &mut || words.next()).ok_or_else(|| unknown(&word))?;
+        check(&option)?;
+        all.extend(option);
+    }
+    Ok(all)
+}
+
+/// The options of a `#STORM` line.
+fn own_words(line: &str) -> Result<Vec<String>, Failure> {
+    let all = words(line);
+    check(&all)?;
+    Ok(all)
+}
+
+fn unknown(word: &str) -> Failure {
+    let name = word.split('=').next().unwrap_or(word);
+    // A value attached to a letter, as in -wn1.
+    let letter = || word.get(..2).filter(|_| !word.starts_with("--"));
+    let instead = instead_of(name).or_else(|| instead_of(letter()?));
+    let message = match word.starts_with('-') {
+        true => format!("there is no option {word} for a batch script"),
+        false => format!("{word:?} is no option"),
+    };
+    let hint =
+        instead.unwrap_or("`storm batch --help` lists the options: change or remove the line");
+    Failure::new("usage", message).hint(hint).exit(EXIT_USAGE)
+}
+
+/// Refuses words that are no options of a batch script with right values.
+fn check(option: &[String]) -> Result<(), Failure> {
+    let usage = |message: String| Failure::new("usage", message).exit(EXIT_USAGE);
+    // An option that needs another is checked with it.
+    let needs_other = option.iter().any(|word| word.starts_with("--kill-on-invalid-dep"))
+        && !option.iter().any(|word| word.starts_with("-d") || word.starts_with("--dependency"));
+    let with: &[&str] = if needs_other { &["-d", "singleton"] } else { &[] };
+    let before = ["storm", "batch"].into_iter().chain(with.iter().copied());
+    let all = before.chain(option.iter().map(String::as_str)).chain(["--", "script"]);
+    let cli = Cli::of(all.map(OsString::from).collect()).map_err(|error| {
+        let (message, hint) = message_and_hint(&error.render().to_string());
+        let hint = option.first().and_then(|word| instead_of(word)).map(str::to_owned).or(hint);
+        Failure { hint, ..usage(message) }
+    })?;
+    let Command::Batch(batch) = cli.command else {
+        return Err(usage("these are no options".into()));
+    };
+    let JobOptions { program, output, error, partition, .. } = &batch.job;
+    if program.as_slice() != ["script"] {
+        let word = program.first().map(|word| word.to_string_lossy().into_owned());
+        return Err(unknown(&word.unwrap_or_default()));
+    }
+    if let Some(word) = batch.job.of_command_line() {
+        let message = format!("{word} counts on the command line only");
+        return Err(usage(message).hint("remove it from the line; -N asks for nodes"));
+    }
+    if partition.as_ref().is_some_and(|names| names.contains(',')) {
+        return Err(usage("a job has one partition, not a choice of several".into())
+            .hint("name one of them; `storm partition` lists them"));
+    }
+    for pattern in [output, error].into_iter().flatten() {
+        check_pattern(&known_at_submission(pattern, "", "").into()).map_err(|error| {
+            usage(format!("{}: {error}", pattern.display()))
+                .hint("%j is the job, %A the array, %a the index in it, %n the node, %x the name")
+        })?;
+    }
+    Ok(())
+}
+
+fn failure_at(failure: Failure, script: &ScriptText, index: usize, line: &str) -> Failure {
+    let message = format!("{}, line {}: {line}: {}", script.name, index + 1, failure.message);
+    Failure { message, ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Result<ScriptLines, Failure> {
+        let contents = text.as_bytes().to_vec();
+        ScriptLines::of(&ScriptText { name: "job.sh".to_owned(), contents })
+    }
+
+    fn words_of(text: &str) -> String {
+        lines(text).expect("understood").words.join(" ")
+    }
+
+    #[test]
+    fn lines_count_before_the_first_command() {
+        let text = "#!/bin/sh\n# x\n#SBATCH -n4\n\n##SBATCH -n 5\necho\n#SBATCH -n 6\n";
+        let found = lines(text).expect("understood");
+        assert_eq!((found.words.join(" "), found.markers), ("-n 4".to_owned(), vec!["#SBATCH"]));
+    }
+
+    #[test]
+    fn values_follow_an_equals_sign_or_blanks_and_may_be_quoted() {
+        let text = "#!/bin/sh\n#SBATCH --array               3-5\n#SBATCH --job-name=\"a b\" # x\n\
+                    #SBATCH --nodes=2 --ntasks-per-node 3\n#STORM --time 10m -C 'ib|opa'\n";
+        assert_eq!(words_of(text), "-a 3-5 -J a b -N 2 --ntasks-per-node 3 --time 10m -C ib|opa");
+    }
+
+    #[test]
+    fn our_own_lines_count_more_than_slurm_s() {
+        let text = "#!/bin/sh\n#STORM --mem 1G\n#SBATCH --mem-per-cpu=2G -n 2\n";
+        assert_eq!(words_of(text), "-n 2 --mem 1G");
+    }
+
+    #[test]
+    fn what_only_helps_is_left_out() {
+        let text = "#!/bin/sh\n#SBATCH --hint=nomultithread --switches 1 --contiguous -n 2\n";
+        assert_eq!(words_of(text), "-n 2");
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_followed_is_refused_with_its_number() {
+        let refused = |line: &str| {
+            let text = format!("#!/bin/sh\n\n{line}\n");
+            lines(&text).expect_err("refused")
+        };
+        let gres = refused("#SBATCH --gres=gpu:2");
+        assert_eq!(
+            gres.message,
+            "job.sh, line 3: #SBATCH --gres=gpu:2: there is no option --gres=gpu:2 for a batch \
+             script"
+        );
+        assert!(gres.hint.is_some_and(|hint| hint.contains("--constraint")));
+        assert!(refused("#SBATCH -wn1").hint.is_some_and(|hint| hint.contains("by name")));
+        assert!(refused("#SBATCH --time=soon").message.contains("soon"));
+        assert!(refused("#SBATCH -p a,b").message.contains("one partition"));
+        assert!(refused("#SBATCH -o %Q.out").message.contains("%Q"));
+        assert!(refused("#SBATCH frogs").message.contains("is no option"));
+        assert!(refused("#SBATCH -N 2-4").message.contains("2-4"));
+        assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));
+        assert!(refused("#STORM --wrap x").message.contains("line 3"));
+        assert!(refused("#STORM ls").message.contains("no option"));
+    }
+
+    #[test]
+    fn variables_of_sbatch_stand_for_options() {
+        let words = |set: &[(&str, &str)]| {
+            words_of_variables(|name| {
+                let found = set.iter().find(|(known, _)| *known == name)?;
+                Some(found.1.into())
+            })
+        };
+        let set = [("SBATCH_TIMELIMIT", "5"), ("SBATCH_REQUEUE", "1"), ("SBATCH_QOS", "")];
+        assert_eq!(words(&set).expect("right").join(" "), "-t 5 --requeue");
+        let wrong = words(&[("SBATCH_TIMELIMIT", "soon")]).expect_err("no time");
+        assert!(wrong.message.contains("SBATCH_TIMELIMIT"), "{wrong:?}");
+    }
+}
