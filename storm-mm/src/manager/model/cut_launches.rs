@@ -123,7 +123,8 @@ fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
 
 fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
     let (rank, stream, data) = (Rank(0), Stream::Stdout, Bytes::from_static(b"said"));
-    core.report(now, CUT, Report::Output { job, rank, stream, offset, data });
+    let incarnation = core.jobs[&job].incarnation;
+    core.report(now, CUT, Report::Output { job, incarnation, rank, stream, offset, data });
 }
 
 /// Regression: output of a cut launch came again with the next launch.
