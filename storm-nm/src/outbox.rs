@@ -191,11 +191,18 @@ impl ReportOutbox for Outbox {
 mod tests {
     use super::*;
     use storm_rm::message::{NodeStatus, Stream};
-    use storm_rm::{JobId, Rank};
+    use storm_rm::{JobId, JobIncarnation, Rank};
 
     fn output(len: usize) -> Report {
         let data = Bytes::from(vec![7; len]);
-        Report::Output { job: JobId(1), rank: Rank(300), stream: Stream::Stdout, offset: 0, data }
+        Report::Output {
+            job: JobId(1),
+            incarnation: JobIncarnation(1),
+            rank: Rank(300),
+            stream: Stream::Stdout,
+            offset: 0,
+            data,
+        }
     }
 
     #[test]

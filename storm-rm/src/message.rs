@@ -200,6 +200,8 @@ pub struct LaunchJob {
     pub node_list: String,
     /// Whether the nodes move its ranks' messages, in slices (buffered coscheduling).
     pub buffered: bool,
+    /// Whether to hold its output, since its client may come back.
+    pub hold_output: bool,
 }
 
 /// The consecutive ranks of one node.
@@ -296,6 +298,8 @@ pub enum Report {
     Output {
         /// The job.
         job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
         /// The rank.
         rank: Rank,
         /// Which stream.

@@ -40,6 +40,9 @@ pub enum Reply {
         /// Its latest run; 0 if it never started.
         #[serde(default)]
         run: JobIncarnation,
+        /// Whether nodes of it are away and may come back, so that output of its ranks comes late.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        away: bool,
     },
     /// A listing, or a part of it.
     Jobs {
@@ -117,6 +120,9 @@ pub enum Reply {
         /// Its latest run; 0 if it never started.
         #[serde(default)]
         run: JobIncarnation,
+        /// Whether nodes of it are away and may come back, so that output of its ranks comes late.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        away: bool,
         /// Why, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -128,6 +134,9 @@ pub enum Reply {
     Output {
         /// The job.
         job: JobId,
+        /// Which run of it; 0 if the manager does not tell.
+        #[serde(default)]
+        run: JobIncarnation,
         /// The rank.
         rank: Rank,
         /// The stream that it wrote to.

@@ -117,11 +117,11 @@ fn a_request_that_names_more_than_can_be_answered_is_refused() {
 #[test]
 fn replies_have_the_documented_form() {
     let data = Bytes::from_static(b"hello\n");
-    let output =
-        Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, offset: 0, data };
+    let (job, run, rank, stream) = (JobId(7), JobIncarnation(2), Rank(3), Stream::Stdout);
+    let output = Reply::Output { job, run, rank, stream, offset: 0, data };
     let line = ReplyLine { id: 2, reply: output };
     let text = serde_json::to_string(&line).expect("encodes");
-    let expected = r#"{"id":2,"reply":"output","job":7,"rank":3,"stream":"stdout","offset":0,"data":"aGVsbG8K"}"#;
+    let expected = r#"{"id":2,"reply":"output","job":7,"run":2,"rank":3,"stream":"stdout","offset":0,"data":"aGVsbG8K"}"#;
     assert_eq!(text, expected);
     assert_eq!(serde_json::from_str::<ReplyLine>(&text).expect("decodes"), line);
 }
@@ -147,13 +147,14 @@ fn replies_survive_their_line() {
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
-        Reply::Attached { job, state: JobState::Running, run },
+        Reply::Attached { job, state: JobState::Running, run, away: true },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State {
             job,
             state: JobState::Running,
             run,
+            away: false,
             reason: None,
             node_list: Some("n1".into()),
         },

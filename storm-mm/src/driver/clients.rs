@@ -227,6 +227,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
     job: JobId,
     replies: ReplySink,
 ) {
+    let away = shared.core().is_recovering(job);
     let (state, run) = match shared.owned_by(peer, job) {
         Ok(found) => found,
         Err(error) => {
@@ -235,7 +236,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
         }
     };
     if !state.is_final() {
-        let _ = replies.send(Reply::Attached { job, state, run });
+        let _ = replies.send(Reply::Attached { job, state, run, away });
         return shared.subscribe(job, replies);
     }
     // The end may not be durable yet.
@@ -252,7 +253,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
             Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
         })
     };
-    shared.answer(replies.clone(), Reply::Attached { job, state, run });
+    shared.answer(replies.clone(), Reply::Attached { job, state, run, away });
     if let Some(ended) = ended {
         shared.answer(replies, ended);
     }

@@ -78,7 +78,7 @@ fn notify<P: Primitives, C: Contents + 'static>(
 ) {
     let run_is_over = match &notice {
         Notice::Over(view) => return shared.clients.waits().end(job, view.as_deref()),
-        Notice::Output(..) => false,
+        Notice::Output(_) => false,
         Notice::Event(reply) => super::following::ends_the_run(reply),
     };
     if run_is_over {

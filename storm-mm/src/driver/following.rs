@@ -37,12 +37,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Passes news of a job to those attached to it.
     pub(super) fn publish(&self, job: JobId, notice: Notice) {
         let reply = match notice {
-            Notice::Event(reply) => reply,
+            Notice::Event(reply) | Notice::Output(reply) => reply,
             // Only for clients that wait, not for those that follow.
             Notice::Over(_) => return,
-            Notice::Output(rank, stream, offset, data) => {
-                Reply::Output { job, rank, stream, offset, data }
-            }
         };
         self.clients.subscribers().push(job, &reply);
         self.adjust_flow(job);

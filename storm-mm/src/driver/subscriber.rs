@@ -107,13 +107,14 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
     use storm_rm::message::Stream;
-    use storm_rm::{JobId, Rank};
+    use storm_rm::{JobId, JobIncarnation, Rank};
 
     const JOB: JobId = JobId(1);
 
     fn output(len: usize) -> Reply {
         let data = Bytes::from(vec![b'x'; len]);
-        Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, offset: 0, data }
+        let (run, rank, stream) = (JobIncarnation(1), Rank(0), Stream::Stdout);
+        Reply::Output { job: JOB, run, rank, stream, offset: 0, data }
     }
 
     fn ended() -> Reply {

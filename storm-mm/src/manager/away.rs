@@ -8,7 +8,7 @@ use super::returns::KEEPER_TIME;
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeId};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
 use storm_rm::message::NodeReturn;
 
@@ -59,6 +59,35 @@ impl Core {
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
         let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
         self.effects.durable.push(Durable::Timer { at: left.until, timer });
+        self.tell_away(job, self.recovery_reason(job));
+    }
+
+    /// Tells those who follow a job why output of its ranks does not come.
+    fn tell_away(&mut self, job: JobId, why: String) {
+        if let Some(record) = self.jobs.get(&job) {
+            let state = record.state();
+            self.notify_state(job, state, Some(why));
+        }
+    }
+
+    /// Tells those who follow a job that these nodes did not come back in time. What their ranks
+    /// wrote since then is with their keepers alone, which end.
+    pub(super) fn tell_given_up(&mut self, job: JobId, missing: &NodeSet) {
+        let nodes = self.nodes.fold(missing);
+        self.tell_away(
+            job,
+            format!("{nodes} did not come back in time, and output of its ranks there since then is lost"),
+        );
+    }
+
+    /// Tells those who follow a job that none of its nodes is away any more. They know more if one
+    /// did not come back.
+    pub(super) fn tell_back(&mut self, job: JobId) {
+        let (Some(record), Some(live)) = (self.jobs.get(&job), self.live.get(job)) else { return };
+        if live.lost().is_empty() && matches!(record.phase, Phase::Running | Phase::Ending(_)) {
+            let state = record.state();
+            self.notify_state(job, state, None);
+        }
     }
 }
 

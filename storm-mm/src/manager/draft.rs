@@ -45,6 +45,7 @@ pub struct Launch {
     pub announcer: NodeId,
     pub node_list: String,
     pub buffered: bool,
+    pub hold_output: bool,
 }
 
 /// A [`ResumedJob`] without the active row. The fields are described there.
@@ -113,6 +114,7 @@ impl Launch {
             announcer,
             node_list,
             buffered,
+            hold_output,
         } = self.clone();
         LaunchJob {
             job,
@@ -128,6 +130,7 @@ impl Launch {
             announcer,
             node_list,
             buffered,
+            hold_output,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
-use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
+use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId};
 
 /// The effects of an act of the core, for the driver to carry out, each list in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,5 +160,5 @@ pub enum Notice {
     /// wait for the job ([`Core::await_ends`](super::Core::await_ends)).
     Over(Option<Box<JobView>>),
     /// Output, to be delivered in order with flow control.
-    Output(Rank, storm_rm::message::Stream, u64, bytes::Bytes),
+    Output(Reply),
 }

@@ -370,6 +370,7 @@ impl Core {
             self.append(now, job, JobEventKind::UnderPolicy { sched });
         }
         self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
+        self.absent_clients.remove(job);
         self.effects.durable.push(Durable::Notify(job, Notice::Event(ended)));
         self.tell_awaited(now, job);
         self.settle(now);

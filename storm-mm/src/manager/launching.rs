@@ -113,6 +113,7 @@ impl Core {
             announcer,
             node_list: record.node_list.clone(),
             buffered: partition.policy().communication_slice().is_some(),
+            hold_output: self.absent_clients.has(job),
         }));
         let Some(live) = self.live.get_mut(job) else { return };
         live.launched(now, runs);
@@ -130,6 +131,7 @@ impl Core {
             at,
             timer: Timer::Job { job, incarnation, kind: JobTimer::Launch },
         });
+        self.give_grace(now, job, incarnation);
     }
 
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.

@@ -5,6 +5,7 @@
 //! The core does not choose where jobs run (the partition's policy in `storm-sched` does) and
 //! touches no node (the driver does, through `storm-rm`).
 
+mod absent_clients;
 mod admission;
 mod arrays;
 mod away;
@@ -68,6 +69,7 @@ use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::job::{JobEvent, JobEventKind};
 use crate::journal;
 use crate::{CoreConfig, NodeBook};
+use absent_clients::AbsentClients;
 use configuration::Configuration;
 use jiff::{SignedDuration, Timestamp};
 use jobs::JobTable;
@@ -89,6 +91,7 @@ pub struct Core {
     jobs: JobTable,
     live: LiveJobs,
     returns: Returns,
+    absent_clients: AbsentClients,
     priorities: Priorities,
     preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
@@ -119,6 +122,7 @@ impl Core {
             jobs: JobTable::new(config.history_limit),
             live: LiveJobs::new(config.job_slots),
             returns: Returns::default(),
+            absent_clients: AbsentClients::default(),
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),

@@ -6,17 +6,19 @@
 
 use super::live::{LiveJob, Piece};
 use super::{Core, Durable, Notice};
+use crate::api::Reply;
 use crate::job::Phase;
-use storm_rm::JobId;
+use storm_rm::{JobId, JobIncarnation};
 
 impl Core {
-    /// Output of a rank has come, of which a part may have come before.
-    pub(super) fn output(&mut self, job: JobId, mut piece: Piece) {
+    /// Output of a rank has come, of which a part may have come before. A node that stood still may
+    /// send output of an earlier run, which is dropped.
+    pub(super) fn output(&mut self, (job, run): (JobId, JobIncarnation), mut piece: Piece) {
         if self.is_launched_again(job) {
             return;
         }
         let starts = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
-        let Some(live) = self.live.get_mut(job) else { return self.pass_on(job, vec![piece]) };
+        let Some(live) = self.live.run_mut(job, run) else { return };
         piece = live.fresh_output(piece);
         if piece.data.is_empty() {
             return;
@@ -32,9 +34,10 @@ impl Core {
     }
 
     pub(super) fn pass_on(&mut self, job: JobId, pieces: Vec<Piece>) {
+        let Some(run) = self.jobs.get(&job).map(|record| record.incarnation) else { return };
         for Piece { rank, stream, offset, data } in pieces {
-            let notice = Notice::Output(rank, stream, offset, data);
-            self.effects.durable.push(Durable::Notify(job, notice));
+            let reply = Reply::Output { job, run, rank, stream, offset, data };
+            self.effects.durable.push(Durable::Notify(job, Notice::Output(reply)));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [come back](super::returning) and said what they hold
 //! (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
+use super::absent_clients::AbsentClients;
 use super::live::{LiveJob, Restored};
 use super::restored_elements::RestoredElements;
 use super::{Core, Durable, JobTimer, Timer};
@@ -11,13 +12,14 @@ use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSlot, OutputSpec, PartitionId, Row, RowSet};
+use storm_rm::{JobId, JobSlot, PartitionId, Row, RowSet};
 use storm_sched::{Event, Placement};
 
 impl Core {
     /// Rebuilds the job table from the journal.
     pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
+        self.absent_clients = AbsentClients::of(self.jobs.values());
         // Each waiting job has the news of these ends in the journal.
         self.jobs.needs_mut().forget_ends();
         self.restore_settings(now);
@@ -192,7 +194,6 @@ impl Core {
             placement,
             nodes: (record.nodes(), record.step_nodes()),
             parts_over: record.parts_over.clone(),
-            hold_output: record.spec.output == OutputSpec::Client,
             ran: self.ran_before(now, record, partition),
             active: at_work.runs(rows),
         };

@@ -184,8 +184,8 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
-            Report::Output { job, rank, stream, offset, data } => {
-                self.output(job, Piece { rank, stream, offset, data });
+            Report::Output { job, incarnation, rank, stream, offset, data } => {
+                self.output((job, incarnation), Piece { rank, stream, offset, data });
             }
             Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {

@@ -7,17 +7,11 @@
 
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
-use super::{Core, Draft, Durable, JobTimer, Resumed, Timer};
+use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
-use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation};
-
-/// How long the client of a surviving job has to come back. After that, the job's output is passed
-/// on even if no client takes it.
-const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// Why a node that came back does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +104,7 @@ impl Core {
             partition: live.partition(),
             rows: live.rows(),
             coscheduling: self.partitions[live.partition()].coscheduling(),
-            hold_output: live.holds_output(),
+            hold_output: self.absent_clients.has(job),
         })
     }
 
@@ -140,22 +134,17 @@ impl Core {
             Phase::Pending | Phase::Ended(_) => return,
         }
         tracing::info!(%job, "all its nodes are back");
+        self.tell_back(job);
         // The former manager may have changed the policy and not told them.
         self.tell_rows(job);
         if let Some(partition) = self.live.get(job).map(LiveJob::partition) {
             self.try_switch(now, partition);
         }
         let Some(live) = self.live.get(job) else { return };
-        if live.holds_output() {
-            let at = now + CLIENT_GRACE;
-            self.effects.durable.push(Durable::Timer {
-                at,
-                timer: Timer::Job { job, incarnation, kind: JobTimer::Output },
-            });
-        }
         if !live.over().is_empty() && !live.is_over() {
             self.effects.durable.push(Durable::AwaitTermination(live.watch(job)));
         }
+        self.give_grace(now, job, incarnation);
         self.finish_if_over(now, job);
     }
 
@@ -174,6 +163,7 @@ impl Core {
             return;
         }
         live.give_up(&missing, now + self.config.requeue_fence);
+        self.tell_given_up(job, &missing);
         let removed = self.nodes.not_configured(&missing);
         let cause = match removed.is_empty() {
             true => EndCause::NodeLost { node: self.nodes.fold(&missing) },
@@ -181,16 +171,6 @@ impl Core {
         };
         self.end_job(now, job, cause);
         self.go_on_if_all_heard(now, job);
-    }
-
-    /// The client of a job has come back, or has had its time to: the job's output is passed on.
-    pub fn release_output(&mut self, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        if live.release_output() {
-            let nodes = live.holders();
-            let command = Command::HoldOutput { job, hold: false };
-            self.effects.durable.push(Durable::Command(nodes, command));
-        }
     }
 
     /// Whether nodes of the job have not come back yet.

@@ -309,7 +309,8 @@ impl Core {
         node_list: Option<String>,
     ) {
         let run = self.jobs.get(&job).map_or_else(Default::default, |record| record.incarnation);
-        let reply = Reply::State { job, state, run, reason, node_list };
+        let away = self.is_recovering(job);
+        let reply = Reply::State { job, state, run, away, reason, node_list };
         self.effects.durable.push(Durable::Notify(job, Notice::Event(reply)));
     }
 

@@ -17,11 +17,12 @@ fn small_buffer() -> ServerLimits {
 
 pub(crate) fn output(number: u8) -> Reply {
     let data = Bytes::from(vec![number; BLOCK_BYTES]);
-    Reply::Output { job: JOB, rank: Rank(0), stream: Stream::Stdout, offset: 0, data }
+    let (run, rank, stream) = (JobIncarnation(1), Rank(0), Stream::Stdout);
+    Reply::Output { job: JOB, run, rank, stream, offset: 0, data }
 }
 
 fn attached() -> Reply {
-    Reply::Attached { job: JOB, state: JobState::Running, run: JobIncarnation(1) }
+    Reply::Attached { job: JOB, state: JobState::Running, run: JobIncarnation(1), away: false }
 }
 
 pub(crate) fn ended() -> Reply {
@@ -78,10 +79,10 @@ fn large_output_comes_in_pieces() {
         requests.send(ManagerRequest::Attach { job: JOB }).await.expect("sent");
         let call = served.call().await;
         let all = Bytes::from(vec![b'x'; 3 * MAX_OUTPUT_EVENT_BYTES + 1]);
-        let (rank, stream, data) = (Rank(0), Stream::Stderr, all.clone());
-        call.replies
-            .send(Reply::Output { job: JOB, rank, stream, offset: 0, data })
-            .expect("it reads");
+        let (run, rank, stream) = (JobIncarnation(1), Rank(0), Stream::Stderr);
+        let data = all.clone();
+        let output = Reply::Output { job: JOB, run, rank, stream, offset: 0, data };
+        call.replies.send(output).expect("it reads");
         call.replies.send(ended()).expect("it reads");
         let mut received = Vec::new();
         while let Some(line) = replies.next().await.expect("open") {

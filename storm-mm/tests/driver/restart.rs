@@ -111,6 +111,28 @@ fn a_job_whose_client_does_not_come_back_is_not_held_up() {
     });
 }
 
+/// Regression: a run that began under the next manager wrote before its client was back.
+#[test]
+fn a_run_that_begins_after_the_restart_waits_for_its_client_with_its_output() {
+    for_seeds(10, |seed| {
+        let shape = if seed % 2 == 0 { Shape::gang(1, 1) } else { Shape::fcfs(1, 1) };
+        let (cluster, journal) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            if seed % 4 < 2 {
+                cluster.client.run(job(1, &["p", "compute-ms", "200"])).await;
+            }
+            let before = cluster.client.run(job(1, &["p", "print", "whole"])).await;
+            let cluster = restart(&cluster, &journal).await;
+            // A second is enough for the run to begin, and less than the client has.
+            cluster.pause(Duration::from_secs(1)).await;
+            let mut after = cluster.client.attach(before.job).await;
+            assert_eq!(after.end().await.state, JobState::Completed);
+            assert_eq!(after.stdout(0), b"whole 0\n");
+        });
+    });
+}
+
 #[test]
 fn input_goes_on_where_the_next_manager_begins() {
     for_seeds(5, |seed| {

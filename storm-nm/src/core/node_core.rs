@@ -195,7 +195,7 @@ impl NodeCore {
     fn launch(&mut self, launch: Rc<LaunchJob>, actions: &mut Vec<Action>) {
         let (job, partition, row) = (launch.job, launch.partition, launch.active_row);
         let (rows, coscheduling) = (launch.rows, launch.coscheduling);
-        let owner = launch.spec.owner;
+        let (owner, hold_output) = (launch.spec.owner, launch.hold_output);
         let Some(task) = JobTask::of_node(launch, self.config.node) else {
             tracing::error!(%job, "told to launch a job that has no rank here");
             return;
@@ -222,6 +222,9 @@ impl NodeCore {
             actions.push(Action::Rows { job: key, rows });
         }
         self.jobs.insert(key, LocalJob::new(task.clone()));
+        if hold_output {
+            actions.push(Action::HoldOutput { job: key, hold: true });
+        }
         let refused = self.foreign(owner).or_else(|| {
             (task.count > self.config.pes).then(|| {
                 format!("{} ranks do not fit {} processing elements", task.count, self.config.pes)

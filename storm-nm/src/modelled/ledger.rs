@@ -3,7 +3,7 @@
 //!
 //! The modelled ranks themselves know where they stand, and how much input they have taken.
 
-use crate::{JobTask, PmiStep};
+use crate::{JobKey, JobTask, PmiStep};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,9 +75,9 @@ impl Ledger {
         let total = outputs.totals.entry((rank, stream == Stream::Stderr)).or_default();
         let offset = *total;
         *total += data.len() as u64;
-        let (job, data) = (self.task.key().job, data.clone());
+        let (JobKey { job, incarnation }, data) = (self.task.key(), data.clone());
         outputs.kept_bytes += data.len();
-        outputs.kept.push_back(Report::Output { job, rank, stream, offset, data });
+        outputs.kept.push_back(Report::Output { job, incarnation, rank, stream, offset, data });
         let most = KEPT_BYTES + self.task.count as usize * KEPT_BYTES_PER_RANK;
         while outputs.kept_bytes > most
             && let Some(Report::Output { data, .. }) = outputs.kept.pop_front()

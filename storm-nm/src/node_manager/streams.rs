@@ -133,10 +133,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.streams.held.changed.ring();
         for report in self.streams.outbox.drain() {
             let of_job = match &report {
-                Report::Output { job, .. } => cut.iter_mut().rev().find(|(key, _)| key.job == *job),
+                Report::Output { job, incarnation, .. } => {
+                    cut.get_mut(&JobKey { job: *job, incarnation: *incarnation })
+                }
                 _ => None,
             };
-            if let Some((_, kept)) = of_job {
+            if let Some(kept) = of_job {
                 kept.push(report);
             }
         }
@@ -172,7 +174,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let Some(data) = self.host.read_output(key, rank, stream, limit).await else { break };
             let begins = offset;
             offset += data.len() as u64;
-            let report = Report::Output { job: key.job, rank, stream, offset: begins, data };
+            let JobKey { job, incarnation } = key;
+            let report = Report::Output { job, incarnation, rank, stream, offset: begins, data };
             if let Some(report) = self.streams.held.keep(key, report) {
                 self.post_output(key, report);
             }

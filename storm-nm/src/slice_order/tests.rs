@@ -48,6 +48,7 @@ fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
         buffered: false,
+        hold_output: false,
     }
 }
 

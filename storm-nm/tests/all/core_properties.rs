@@ -13,7 +13,7 @@ use storm_rm::{
     JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId, Program, Rank, Row, RowSet,
 };
 
-const RANKS: u32 = 2;
+pub(crate) const RANKS: u32 = 2;
 
 /// A step of the test.
 #[derive(Clone, Debug)]
@@ -91,6 +91,7 @@ pub(crate) fn launch(job: u64, incarnation: u64, rows: u64, active: u32) -> Laun
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
         buffered: false,
+        hold_output: false,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::core_properties::{joined, key, launch};
 use bytes::Bytes;
 use std::rc::Rc;
 use storm_nm::{Action, Event, HostEvent, JobPhase, NodeCore};
-use storm_rm::message::{Command, ExitStatus, RankExit, ResumedJob, Stream, Strobe};
+use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe};
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 
 fn launch_of(job: u64, run: u64) -> Command {
@@ -63,6 +63,19 @@ fn nothing_is_believed_before_a_join_is_answered() {
     assert!(!tell(&mut core, launch_of(2, 3)).is_empty());
     let leaving = tell(&mut joined(4), Command::Shutdown);
     assert!(leaving.contains(&Action::Leave), "{leaving:?}");
+}
+
+/// Regression: the ranks wrote before the client was back.
+#[test]
+fn a_launch_whose_client_is_not_back_holds_the_output_from_the_start() {
+    let mut core = joined(4);
+    let held = LaunchJob { hold_output: true, ..launch(1, 1, 1, 0) };
+    let launched = tell(&mut core, Command::LaunchJob(Rc::new(held)));
+    let hold = launched
+        .iter()
+        .position(|action| *action == Action::HoldOutput { job: key(1, 1), hold: true });
+    let prepare = launched.iter().position(|action| matches!(action, Action::Prepare(_)));
+    assert!(hold.is_some() && hold < prepare, "{launched:?}");
 }
 
 /// A regression: the end of a job that ended without a manager was told to the next one ahead of

@@ -243,6 +243,7 @@ impl Cluster {
             announcer: NodeId(1),
             node_list: self.set().to_string(),
             buffered: false,
+            hold_output: false,
         };
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
     }

@@ -210,6 +210,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             announcer: NodeId(numbers.4 % MAX_NODES),
             node_list,
             buffered: numbers.0 > 7,
+            hold_output: numbers.0 % 2 == 1,
         },
     )
 }
@@ -323,8 +324,15 @@ fn report() -> impl Strategy<Value = Report> {
                 exit_code
             }
         ),
-        (job(), rank(), stream, any::<u64>(), bytes()).prop_map(
-            |(job, rank, stream, offset, data)| Report::Output { job, rank, stream, offset, data }
+        (job(), run(), rank(), (stream, any::<u64>()), bytes()).prop_map(
+            |(job, incarnation, rank, (stream, offset), data)| Report::Output {
+                job,
+                incarnation,
+                rank,
+                stream,
+                offset,
+                data
+            }
         ),
         (job(), run(), vec(exit(), 0..5))
             .prop_map(|(job, incarnation, ranks)| Report::Terminated { job, incarnation, ranks }),

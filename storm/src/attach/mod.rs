@@ -1,5 +1,6 @@
 //! Follows a job: shows its output, sends it our input, and cancels it on an interruption.
 
+mod away;
 mod input;
 mod labeller;
 mod queue_notes;
@@ -14,6 +15,7 @@ mod without_pmix;
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_STORM_FAILED, Failure};
 use crate::manager::Manager;
 use crate::outcome::Outcome;
+use away::AwayNotes;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
 pub(crate) use queue_notes::QueueNotes;
@@ -74,6 +76,7 @@ pub(crate) async fn follow(
         running: false,
         suspended: false,
         queue_notes: QueueNotes::new(what.tell_waiting),
+        away_notes: AwayNotes::default(),
         terminal: Terminal::new(what.form),
         shown: Shown::default(),
         without_pmix: WithoutPmix::default(),
@@ -117,6 +120,7 @@ struct Follower {
     /// Whether the user knows that the job is suspended.
     suspended: bool,
     queue_notes: QueueNotes,
+    away_notes: AwayNotes,
     terminal: Terminal,
     shown: Shown,
     without_pmix: WithoutPmix,
@@ -168,6 +172,7 @@ impl Follower {
                     self.requests.send(explain).await.map_err(|error| self.lose(error))?;
                     self.queue_notes.asked();
                 }
+                () = self.away_notes.due() => self.note_away().await,
                 () = self.terminal.overdue() => self.terminal.pass_on().await,
                 () = ready(()), if holds_output => {
                     self.terminal.flush().await;
@@ -201,16 +206,17 @@ impl Follower {
             Reply::Error { error } if line.id == self.what.request || line.id == 0 => {
                 Err(error.into())
             }
-            Reply::Output { rank, stream, offset, data, .. } => {
-                let data = self.shown.fresh(rank, stream, offset, data);
+            Reply::Output { run, rank, stream, offset, data, .. } => {
+                let data = self.shown.fresh(run, (rank, stream), offset, data);
                 self.without_pmix.look(stream, &data);
                 self.terminal.write(rank, stream, &data).await;
                 self.look_at_reader().await?;
                 Ok(None)
             }
-            Reply::Attached { state, run, .. } => {
+            Reply::Attached { state, run, away, .. } => {
                 self.is_in_run(run);
                 self.running = state == JobState::Running;
+                self.nodes_are(away, None).await;
                 self.queue_notes.is(state);
                 Ok(None)
             }
@@ -220,8 +226,9 @@ impl Follower {
                 }
                 Ok(None)
             }
-            Reply::State { node_list, state, reason, run, .. } => {
+            Reply::State { node_list, state, run, away, reason, .. } => {
                 self.is_in_run(run);
+                self.nodes_are(away, reason.as_deref()).await;
                 if let (JobState::Pending, Some(why)) = (state, &reason) {
                     let job = self.what.job;
                     self.terminal.note(&format!("job {job} waits again: {why}")).await;
@@ -229,8 +236,7 @@ impl Follower {
                 self.note_suspension(state, reason).await;
                 self.running = state == JobState::Running;
                 if state == JobState::Pending {
-                    // The job runs again from its beginning.
-                    self.shown = Shown::default();
+                    self.shown.waits(run);
                     self.sent_input = SentInput::default();
                 }
                 self.queue_notes.is(state);
@@ -238,6 +244,7 @@ impl Follower {
                 Ok(None)
             }
             Reply::Ended { job, state, exit_code, reason, breakdown } => {
+                self.note_away().await;
                 let interrupted = self.interrupted.map(|interruption| interruption.status);
                 let node_list = self.node_list.take();
                 let without_pmix = self.without_pmix.was_said();
@@ -254,6 +261,21 @@ impl Follower {
             }
             // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
+        }
+    }
+
+    /// Takes note of whether nodes of the job are away, and why.
+    async fn nodes_are(&mut self, away: bool, why: Option<&str>) {
+        self.terminal.may_be_late(away);
+        if let Some(news) = self.away_notes.are(away, why, Instant::now().into()) {
+            self.terminal.note(&format!("job {}: {news}", self.what.job)).await;
+        }
+    }
+
+    /// Tells the user why output does not come, if there is a reason to tell.
+    async fn note_away(&mut self) {
+        if let Some(why) = self.away_notes.take() {
+            self.terminal.note(&format!("job {}: {why}", self.what.job)).await;
         }
     }
 
@@ -353,6 +375,9 @@ impl Follower {
     /// A failure for an error of the connection. Remembers if the connection is gone.
     fn lose(&mut self, error: ClientError) -> Failure {
         self.lost = matches!(error, ClientError::Closed | ClientError::Connection(_));
+        if self.lost {
+            self.terminal.may_be_late(true);
+        }
         error.into()
     }
 }

@@ -94,6 +94,16 @@ impl Terminal {
         }
     }
 
+    /// Takes note of whether output of some ranks may come late, since the manager or nodes are
+    /// away.
+    pub(super) fn may_be_late(&mut self, late: bool) {
+        let Some(lines) = &mut self.lines else { return };
+        match late {
+            true => lines.may_be_late(Instant::now()),
+            false => lines.is_in_time(Instant::now()),
+        }
+    }
+
     /// Whether there is output that is not written yet.
     pub(super) fn holds_output(&self) -> bool {
         !self.held.is_empty()

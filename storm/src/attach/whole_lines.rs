@@ -5,6 +5,9 @@
 //! the part is passed on, and the rest of the line may then follow lines of other ranks. If a
 //! stream stops after a multiple of [`BLOCK_BYTES`], the rank probably filled a buffer and is not
 //! at a prompt, so the pause is [`BLOCK_PAUSE`].
+//!
+//! While a manager or nodes are away, the rest of a line may be held there. Lines that were begun
+//! before wait for their rest until [`BLOCK_PAUSE`] after the return.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,6 +32,15 @@ pub(super) struct WholeLines {
     held_bytes: usize,
     /// No line is due before this time.
     look_at: Option<Instant>,
+    absence: Option<Absence>,
+}
+
+/// The last time for which output could not come.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    began: Instant,
+    /// When output could come again; `None` if it cannot yet.
+    ended: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -41,9 +53,14 @@ struct Line {
 }
 
 impl Line {
-    fn due(&self) -> Instant {
+    /// When to pass it on unfinished; `None` while its rest cannot come.
+    fn due(&self, absence: Option<Absence>) -> Option<Instant> {
         let block = self.since_pause.is_multiple_of(BLOCK_BYTES);
-        self.at + if block { BLOCK_PAUSE } else { PAUSE }
+        let due = self.at + if block { BLOCK_PAUSE } else { PAUSE };
+        match absence.filter(|absence| self.at <= absence.began) {
+            Some(absence) => Some(due.max(absence.ended? + BLOCK_PAUSE)),
+            None => Some(due),
+        }
     }
 }
 
@@ -78,6 +95,22 @@ impl WholeLines {
         out
     }
 
+    /// Output of some ranks cannot come from now on.
+    pub(super) fn may_be_late(&mut self, now: Instant) {
+        match self.absence {
+            Some(Absence { ended: None, .. }) => {}
+            Some(_) | None => self.absence = Some(Absence { began: now, ended: None }),
+        }
+    }
+
+    /// Output of all ranks can come again.
+    pub(super) fn is_in_time(&mut self, now: Instant) {
+        if let Some(absence) = self.absence.as_mut().filter(|absence| absence.ended.is_none()) {
+            absence.ended = Some(now);
+            self.look_at.get_or_insert(now + PAUSE);
+        }
+    }
+
     /// When to call [`due`](Self::due).
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.look_at
@@ -91,7 +124,7 @@ impl WholeLines {
             if line.unfinished.is_empty() {
                 continue;
             }
-            let due = line.due();
+            let Some(due) = line.due(self.absence) else { continue };
             if due <= now {
                 line.since_pause = 0;
                 self.held_bytes -= line.unfinished.len();
@@ -172,6 +205,36 @@ mod tests {
         assert_eq!(lines.look_at(), Some(now + BLOCK_PAUSE));
         assert_eq!(lines.take(of(0), b"\n", now + PAUSE).len(), 96);
         assert!(lines.due(now + BLOCK_PAUSE).is_empty());
+    }
+
+    /// Regression: the rest of a line was in a node whose Node Manager was restarted, and lines of
+    /// other ranks came between.
+    #[test]
+    fn a_line_waits_for_its_rest_while_a_node_is_away() {
+        let (mut lines, now) = (WholeLines::default(), Instant::now());
+        assert_eq!(lines.take(of(0), b"begun, ", now), b"");
+        lines.may_be_late(now + PAUSE / 2);
+        let later = now + 10 * PAUSE;
+        assert_eq!(lines.take(of(1), b"name? ", later), b"");
+        let due = lines.due(later + PAUSE);
+        assert_eq!(due, [(OUT, b"name? ".to_vec())], "a rank that is not away");
+        lines.is_in_time(later + PAUSE);
+        assert!(lines.due(later + 2 * PAUSE).is_empty());
+        assert_eq!(lines.take(of(0), b"finished\n", later + 2 * PAUSE), b"begun, finished\n");
+    }
+
+    #[test]
+    fn a_line_whose_rest_does_not_come_after_an_absence_is_passed_on() {
+        let (mut lines, now) = (WholeLines::default(), Instant::now());
+        assert_eq!(lines.take(of(0), b"begun", now), b"");
+        lines.may_be_late(now);
+        assert!(lines.due(now + BLOCK_PAUSE).is_empty());
+        assert_eq!(lines.look_at(), None);
+        let back = now + 2 * BLOCK_PAUSE;
+        lines.is_in_time(back);
+        assert!(lines.look_at().is_some() && lines.due(back + PAUSE).is_empty());
+        assert_eq!(lines.look_at(), Some(back + BLOCK_PAUSE));
+        assert_eq!(lines.due(back + BLOCK_PAUSE), [(OUT, b"begun".to_vec())]);
     }
 
     #[test]

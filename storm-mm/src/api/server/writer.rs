@@ -90,14 +90,14 @@ fn encode(line: ReplyLine, to: &mut Vec<u8>) -> io::Result<()> {
             }
             append(id, Reply::Jobs { jobs, more }, to)
         }
-        Reply::Output { job, rank, stream, mut offset, mut data } => {
+        Reply::Output { job, run, rank, stream, mut offset, mut data } => {
             while data.len() > MAX_OUTPUT_EVENT_BYTES {
                 let first = data.split_to(MAX_OUTPUT_EVENT_BYTES);
                 let len = first.len() as u64;
-                append(id, Reply::Output { job, rank, stream, offset, data: first }, to)?;
+                append(id, Reply::Output { job, run, rank, stream, offset, data: first }, to)?;
                 offset = offset.saturating_add(len);
             }
-            append(id, Reply::Output { job, rank, stream, offset, data }, to)
+            append(id, Reply::Output { job, run, rank, stream, offset, data }, to)
         }
         other => append(id, other, to),
     }

@@ -77,8 +77,6 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
     /// How the ranks of lost nodes ended whose parts were over before.
     pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
-    /// Whether its nodes hold its output.
-    pub(in crate::manager) hold_output: bool,
     pub(in crate::manager) ran: Duration,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
@@ -118,7 +116,7 @@ impl LiveJob {
             parts: Parts::restored(nodes, over),
             steps: Steps::at(now, Launch::Recovering),
             time,
-            output: Output::held(restored.hold_output),
+            output: Output::default(),
             ranks: Ranks { exits, ..Ranks::default() },
             fences: PmiFences::resumed(),
         }
@@ -205,10 +203,6 @@ impl LiveJob {
         self.parts.all_unheard_are_away()
     }
 
-    pub(in crate::manager) fn holds_output(&self) -> bool {
-        self.output.hold
-    }
-
     /// For a job that a former manager placed: the nodes that came back with their parts.
     pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
         self.parts.inherited()
@@ -293,7 +287,6 @@ impl LiveJob {
     /// All its nodes are back, and none was told to launch it: its launch begins again.
     pub(in crate::manager) fn begin_again(&mut self, now: Instant) {
         self.steps.begin_again(now);
-        self.output.hold = false;
         self.time = RunTime::default();
     }
 
@@ -422,11 +415,6 @@ impl LiveJob {
 
     pub(super) fn fenced(&mut self, node: NodeId) {
         self.parts.fenced(node);
-    }
-
-    /// Its output is passed on from now on. Returns whether its nodes held it.
-    pub(in crate::manager) fn release_output(&mut self) -> bool {
-        std::mem::take(&mut self.output.hold)
     }
 
     /// Output has come. Returns the part that had not come before.

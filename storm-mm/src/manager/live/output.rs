@@ -20,8 +20,6 @@ pub(in crate::manager) struct Piece {
 /// What is known of a job's output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
-    /// Whether its nodes hold the output, since the client may come back.
-    pub(super) hold: bool,
     /// How much of each rank and stream has come.
     seen: BTreeMap<(Rank, bool), u64>,
     /// Output that came before the run counted as begun.
@@ -29,11 +27,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Nothing has come; its nodes may hold it.
-    pub(super) fn held(hold: bool) -> Output {
-        Output { hold, ..Output::default() }
-    }
-
     /// The part of a piece that had not come before.
     pub(super) fn fresh(&mut self, mut piece: Piece) -> Piece {
         let Piece { rank, stream, offset, .. } = piece;

@@ -10,11 +10,11 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{CutLaunch, ExitStatus, HeldJob, NodeInfo, NodeReturn, Report, Stream};
 use storm_rm::{JobId, JobIncarnation, Rank};
 
-const CUT: NodeId = NodeId(1);
+pub(super) const CUT: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
 
 /// The node reports that its part of the job is not whole, and the parts end.
-fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
+pub(super) fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
     let run = world.record(job).incarnation;
     let former = world.record(job).state();
     tell_cut(world, job, cut);
@@ -40,7 +40,7 @@ fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
 }
 
 /// The node tells that its keeper keeps jobs.
-fn keeps_jobs(world: &mut World, node: NodeId) {
+pub(super) fn keeps_jobs(world: &mut World, node: NodeId) {
     let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
     let info = world.core.nodes.get(node).and_then(|entry| entry.info.clone());
     let info = NodeInfo { returns: Some(returns), ..info.expect("it has joined") };
@@ -123,7 +123,8 @@ fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
 
 fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
     let (rank, stream, data) = (Rank(0), Stream::Stdout, Bytes::from_static(b"said"));
-    core.report(now, CUT, Report::Output { job, rank, stream, offset, data });
+    let incarnation = core.jobs[&job].incarnation;
+    core.report(now, CUT, Report::Output { job, incarnation, rank, stream, offset, data });
 }
 
 /// Regression: output of a cut launch came again with the next launch.

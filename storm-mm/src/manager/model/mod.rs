@@ -4,6 +4,7 @@
 mod cut_launches;
 mod early_edges;
 mod estimates;
+mod following;
 mod held_bytes;
 mod history;
 mod invariants;

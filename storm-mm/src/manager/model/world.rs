@@ -8,7 +8,7 @@ use crate::job::{JobEventKind, JobRecord, Phase};
 use crate::journal::Entry;
 use crate::manager::eligibility::Obstacle;
 use crate::manager::{
-    Core, Durable, Effects, Immediate, JobTimer, StageJob, StageOutcome, Timer, Watch,
+    Core, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer, Watch,
 };
 use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +68,8 @@ pub(super) struct World {
     pub(super) faults: Vec<String>,
     /// Strobes that nodes were sent.
     pub(super) strobes: Vec<Slices>,
+    /// What clients were told.
+    pub(super) notices: Vec<(JobId, Notice)>,
 }
 
 pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
@@ -164,6 +166,7 @@ impl World {
             edit: |_| (),
             faults: Vec::new(),
             strobes: Vec::new(),
+            notices: Vec::new(),
         };
         world.perform_all();
         world
@@ -227,7 +230,7 @@ impl World {
             Durable::NameUnstarted(watch) => self.overdue.push(watch),
             Durable::AwaitTermination(watch) => self.terminations.push(watch),
             Durable::Timer { at, timer } => self.timers.push((at, timer)),
-            Durable::Notify(..) => {}
+            Durable::Notify(job, notice) => self.notices.push((job, notice)),
         }
     }
 

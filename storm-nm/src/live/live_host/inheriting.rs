@@ -423,6 +423,7 @@ pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
     let Some(spool) = ledger.spool() else { return Ok(Vec::new()) };
     let report = |spooled: Spooled| Report::Output {
         job: job.job,
+        incarnation: job.incarnation,
         rank: spooled.rank,
         stream: spooled.stream,
         offset: spooled.offset,

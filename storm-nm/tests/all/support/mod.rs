@@ -359,6 +359,7 @@ pub(crate) fn launch_on(on: &NodeSet, job: u64, rows: RowSet) -> LaunchJob {
         announcer: NodeId(1),
         node_list: on.to_string(),
         buffered: false,
+        hold_output: false,
     }
 }
 

@@ -16,6 +16,7 @@ use storm_rm::message::Stream;
 use storm_rm::{JobId, JobIncarnation, Rank};
 
 const JOB: JobId = JobId(7);
+const RUN: JobIncarnation = JobIncarnation(1);
 
 async fn call(calls: &Receiver<Call>) -> Call {
     calls.recv().await.expect("a call")
@@ -32,8 +33,8 @@ async fn take_job(calls: &Receiver<Call>) -> Events {
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
     call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
     let state = JobState::Running;
-    let (run, node_list) = (JobIncarnation(1), Some("n1".to_owned()));
-    let running = Reply::State { job: JOB, state, run, reason: None, node_list };
+    let node_list = Some("n1".to_owned());
+    let running = Reply::State { job: JOB, state, run: RUN, away: false, reason: None, node_list };
     call.replies.send(running).expect("it waits");
     Events { replies: call.replies, written: RefCell::default() }
 }
@@ -61,7 +62,7 @@ fn write(events: &Events, rank: u32, stream: Stream, data: &'static str) {
     let mut written = events.written.borrow_mut();
     let end = written.entry((rank, stream == Stream::Stderr)).or_default();
     let offset = std::mem::replace(end, *end + data.len() as u64);
-    let output = Reply::Output { job: JOB, rank: Rank(rank), stream, offset, data };
+    let output = Reply::Output { job: JOB, run: RUN, rank: Rank(rank), stream, offset, data };
     events.replies.send(output).expect("it reads");
 }
 
@@ -122,7 +123,7 @@ fn input_reaches_the_job_in_order_and_ends() {
         }
         let data = Bytes::from(received);
         let (rank, stream) = (Rank(0), Stream::Stdout);
-        let output = Reply::Output { job: JOB, rank, stream, offset: 0, data };
+        let output = Reply::Output { job: JOB, run: RUN, rank, stream, offset: 0, data };
         events.replies.send(output).expect("it reads");
         end(&events, JobState::Completed, 0);
     });

@@ -36,7 +36,8 @@ fn a_follower_is_told_why_the_job_waits() {
         explain(&calls).await;
         let (state, node_list) = (JobState::Running, Some("n1".to_owned()));
         let run = JobIncarnation(1);
-        let running = Reply::State { job: JOB, state, run, reason: None, node_list };
+        let away = false;
+        let running = Reply::State { job: JOB, state, run, away, reason: None, node_list };
         events.send(running).expect("it waits");
         let input = call(&calls).await;
         let end =
