@@ -56,8 +56,8 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// The variables that name a job's own cluster: the manager's socket and the host of that socket, or
-/// the address of a manager on another host and the file of the user's key.
+/// The variables that name a job's own cluster: the manager's socket and the host of that socket,
+/// or the address of a manager on another host and the file of the user's key.
 pub const CLUSTER_VARIABLES: [&str; 4] =
     [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
 const SOCKET_VARIABLE: &str = "STORM_SOCKET";
@@ -86,8 +86,8 @@ pub(crate) fn submitted_environment(
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
-/// The environment that ranks of the job share on a node whose `relay` is the socket to the manager.
-/// The relay replaces the variables that the client gave, not those that the user chose.
+/// The environment that ranks of the job share on a node whose `relay` is the socket to the
+/// manager. The relay replaces the variables that the client gave, not those that the user chose.
 pub(crate) fn environment_of_job<'a>(
     spec: &'a JobSpec,
     relay: Option<&'a Path>,

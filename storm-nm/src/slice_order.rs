@@ -121,8 +121,8 @@ impl SliceOrder {
         (actions, begun)
     }
 
-    /// Recalls the host's orders, if there are any, and tells the core which slices have begun. Until
-    /// new orders, only the core's own actions switch jobs.
+    /// Recalls the host's orders, if there are any, and tells the core which slices have begun.
+    /// Until new orders, only the core's own actions switch jobs.
     pub(crate) fn recall(
         &mut self,
         core: &mut NodeCore,

@@ -1,5 +1,5 @@
-//! Identifiers that the daemons share: runs, ranks, sets of rows, transfers, contents. The numbers of
-//! a job and of a row are [`storm_sched::JobId`] and [`storm_sched::Row`].
+//! Identifiers that the daemons share: runs, ranks, sets of rows, transfers, contents. The numbers
+//! of a job and of a row are [`storm_sched::JobId`] and [`storm_sched::Row`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

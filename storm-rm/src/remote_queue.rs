@@ -387,8 +387,8 @@ impl<P: Primitives> Reader<P> {
     }
 
     /// [`dequeue`](Self::dequeue) for a queue of which every item is for this node: takes the item
-    /// after the last one, and no other. An item with another number is a former master's, which was
-    /// under way when that master died. The present master counts from 0.
+    /// after the last one, and no other. An item with another number is a former master's, which
+    /// was under way when that master died. The present master counts from 0.
     ///
     /// # Errors
     /// As there.

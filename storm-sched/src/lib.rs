@@ -9,8 +9,8 @@
 //!
 //! - [`Machine`]: the partition, with its nodes in order. Their processing elements (PEs) are
 //!   numbered node by node and are the columns of the matrix.
-//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is the paper's time slot, a column a PE)
-//!   with buddy allocation inside each row.
+//! - [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is the paper's time slot, a column a
+//!   PE) with buddy allocation inside each row.
 //! - [`packing`]: the schemes that choose the row and the columns of a job.
 //! - [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! - [`space`]: the common part of the policies that share space.

@@ -1,6 +1,6 @@
 //! The handshake between a user's client and the Machine Manager. The user holds a client key, or a
-//! login host speaks for the user with its door key. The manager derives either from the cluster key
-//! and the contents of the opening. An opening has 136 bytes, with the name of the user in the
+//! login host speaks for the user with its door key. The manager derives either from the cluster
+//! key and the contents of the opening. An opening has 136 bytes, with the name of the user in the
 //! clear. Everything after the handshake is encrypted.
 
 use crate::client_key::{ClientKey, ClientSerial, NAME_BYTES, UserName, read_name};
@@ -147,8 +147,8 @@ pub async fn connect_client(
     connect(address, KEY, (&key.name(), key.secret()), (key.user(), key.cluster())).await
 }
 
-/// Connects to a manager's address for clients, `HOST:PORT`, as a user for whom the holder of a door
-/// key vouches. Waits as long as the network does.
+/// Connects to a manager's address for clients, `HOST:PORT`, as a user for whom the holder of a
+/// door key vouches. Waits as long as the network does.
 ///
 /// # Errors
 /// [`ClientSessionError`].

@@ -1,5 +1,5 @@
-//! The causes of a job's end, and the decisions that follow from a cause alone: the job's state, its
-//! exit status, and whether it runs again. Every list of all causes is here.
+//! The causes of a job's end, and the decisions that follow from a cause alone: the job's state,
+//! its exit status, and whether it runs again. Every list of all causes is here.
 
 use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::JobState;
@@ -295,8 +295,8 @@ impl Sequel {
     }
 
     /// Whether the loss of a node becomes the cause of the end, if a node was lost meanwhile: ranks
-    /// may still run there. A job whose launch was cut off, and which must not run twice, then ends:
-    /// no time bounds how long a node that was cut off runs it.
+    /// may still run there. A job whose launch was cut off, and which must not run twice, then
+    /// ends: no time bounds how long a node that was cut off runs it.
     pub fn yields_to_a_loss(self, may_repeat: bool) -> bool {
         match self {
             Sequel::Over | Sequel::RunAgain => false,

@@ -78,8 +78,8 @@ pub struct JobRecord {
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
-    /// Whether it waits again, ahead of the jobs that have not begun: another job got its processing
-    /// elements, or its launch was cut off.
+    /// Whether it waits again, ahead of the jobs that have not begun: another job got its
+    /// processing elements, or its launch was cut off.
     pub comes_first: bool,
     /// How many launches in a row were cut off by the end of a Node Manager.
     pub cut_launches: u32,

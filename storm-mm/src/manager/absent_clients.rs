@@ -1,6 +1,6 @@
-//! Clients that followed jobs under a former manager, and have not come back. Nodes hold the output of
-//! such a job, also of a run that begins under this manager: output that comes before its client is
-//! lost (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! Clients that followed jobs under a former manager, and have not come back. Nodes hold the output
+//! of such a job, also of a run that begins under this manager: output that comes before its client
+//! is lost (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::JobRecord;

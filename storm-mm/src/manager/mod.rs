@@ -1,6 +1,7 @@
 //! The decisions of the Machine Manager: a state machine without I/O, clock or network.
 //!
-//! The core is told events with their times, and answers with [`Effects`] for the driver to carry out. The live daemon and the simulated machine drive the same object.
+//! The core is told events with their times, and answers with [`Effects`] for the driver to carry
+//! out. The live daemon and the simulated machine drive the same object.
 //!
 //! The core does not choose where jobs run (the partition's policy in `storm-sched` does) and
 //! touches no node (the driver does, through `storm-rm`).

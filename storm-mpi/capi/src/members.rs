@@ -25,8 +25,8 @@ impl Members {
         let party = self.comm.party(&self.session.process);
         match self.turn {
             None => party,
-            // SAFETY: only `started` and `persistent` make a turn, and they have the process run the
-            // future to its end.
+            // SAFETY: only `started` and `persistent` make a turn, and they have the process run
+            // the future to its end.
             Some(turn) => unsafe { party.in_background(turn) },
         }
     }

@@ -81,7 +81,8 @@ impl NodeCore {
         let JobKey { job, incarnation } = key;
         let report = Report::LeaseOver { job, incarnation };
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
-        // The report is lost if the manager is, and the next one must not take the run for new here.
+        // The report is lost if the manager is, and the next one must not take the run for new
+        // here.
         self.given_up = self.given_up.max(Some(key.incarnation));
         self.supersede(key, actions);
     }

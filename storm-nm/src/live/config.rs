@@ -109,8 +109,8 @@ pub struct LiveConfig {
 pub struct RelayOfNode {
     /// The path of the socket.
     pub socket: PathBuf,
-    /// Hears where the manager lets in users of other hosts. Returns whether users reach the manager
-    /// by the socket. Must not wait: the strobe thread calls it.
+    /// Hears where the manager lets in users of other hosts. Returns whether users reach the
+    /// manager by the socket. Must not wait: the strobe thread calls it.
     pub hear: Arc<Hear>,
 }
 

@@ -82,9 +82,10 @@ impl KeptRank {
 pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
-    /// Keeps more of a job. Returns false if descriptors did not arrive because this process has too
-    /// many. Without its files, the job is not kept. If a rank's descriptors are missing, the job is
-    /// kept without that rank and all later ones: the next Node Manager ends it, and knows why.
+    /// Keeps more of a job. Returns false if descriptors did not arrive because this process has
+    /// too many. Without its files, the job is not kept. If a rank's descriptors are missing, the
+    /// job is kept without that rank and all later ones: the next Node Manager ends it, and knows
+    /// why.
     pub(super) fn keep(
         &mut self,
         id: KeptId,

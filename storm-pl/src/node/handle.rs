@@ -148,8 +148,8 @@ impl KeeperHandle {
     }
 
     /// Whether commands wait for the pad's keeper or the node's. Until
-    /// [`ToldAll`](crate::Event::ToldAll), a later daemon may not find all of a kept job: its ranks,
-    /// and the process that writes its shared files.
+    /// [`ToldAll`](crate::Event::ToldAll), a later daemon may not find all of a kept job: its
+    /// ranks, and the process that writes its shared files.
     #[must_use]
     pub fn is_behind(&self, pad: PadId) -> bool {
         let mut pads = lock(&self.pads);
@@ -349,7 +349,8 @@ impl KeeperHandle {
     /// follows.
     ///
     /// # Errors
-    /// The keeper is gone, or this process has no descriptor left. The pad is forgotten all the same.
+    /// The keeper is gone, or this process has no descriptor left. The pad is forgotten all the
+    /// same.
     pub fn discard(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.remove(&pad) else { return Err(no_pad()) };

@@ -1,5 +1,6 @@
 //! A job runs once at a time. No node starts ranks of a run while ranks of another run of the job
-//! exist anywhere, and no node starts its ranks of a run twice. A frozen node is no exception, because its keeper ends the ranks.
+//! exist anywhere, and no node starts its ranks of a run twice. A frozen node is no exception,
+//! because its keeper ends the ranks.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;

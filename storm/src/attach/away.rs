@@ -1,5 +1,5 @@
-//! Reports to the user that nodes of the job are away, so that output of its ranks comes late. A Node
-//! Manager that is restarted is back within moments, and nothing is said.
+//! Reports to the user that nodes of the job are away, so that output of its ranks comes late. A
+//! Node Manager that is restarted is back within moments, and nothing is said.
 
 use std::future::pending;
 use std::time::Duration;

@@ -191,15 +191,19 @@ impl Follower {
         Ok(())
     }
 
+    fn input_is_answered(&mut self, reply: &Reply) {
+        self.awaiting_ok = None;
+        self.sent_input.answered();
+        if let Reply::Error { .. } = reply {
+            // The job reads no more: it is over, or has closed its input.
+            self.input.stop();
+        }
+    }
+
     /// Acts on a reply. Returns the outcome if it was the last.
     async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
         if Some(line.id) == self.awaiting_ok {
-            self.awaiting_ok = None;
-            self.sent_input.answered();
-            if let Reply::Error { .. } = line.reply {
-                // The job reads no more: it is over, or has closed its input.
-                self.input.stop();
-            }
+            self.input_is_answered(&line.reply);
             return Ok(None);
         }
         match line.reply {

@@ -150,9 +150,9 @@ pub(crate) struct NmOptions {
     /// through this node, each as themselves [default: as the Machine Manager says]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) clients: Option<NodeAddress>,
-    /// Where users of this host reach the Machine Manager: mm.sock in this node's own directory, and
-    /// /run/storm/mm.sock too [default: system if root runs this node and the manager is on another
-    /// host, else own]
+    /// Where users of this host reach the Machine Manager: mm.sock in this node's own directory,
+    /// and /run/storm/mm.sock too [default: system if root runs this node and the manager is on
+    /// another host, else own]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub(crate) relay: Option<RelayAt>,
     /// End when the Machine Manager is gone, instead of waiting for its return

@@ -29,8 +29,8 @@ pub(super) struct WorkDir {
 
 impl WorkDir {
     /// Makes the directory of the Node Manager of this name in `above`, which need not exist. Takes
-    /// over the directory of a former life, unless the keeper of another cluster lives in it. Call it
-    /// before the keeper is started.
+    /// over the directory of a former life, unless the keeper of another cluster lives in it. Call
+    /// it before the keeper is started.
     pub(super) fn make(above: &Path, name: &str, cluster: &str) -> Result<WorkDir, DaemonError> {
         let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
         let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };
@@ -119,8 +119,8 @@ fn check(path: &Path) -> Result<(), DaemonError> {
     Err(DaemonError::NotOwn { path: path.to_owned(), what })
 }
 
-/// Refuses a directory in which the jobs of another cluster wait for their next Node Manager: it finds
-/// their keeper by a file there.
+/// Refuses a directory in which the jobs of another cluster wait for their next Node Manager: it
+/// finds their keeper by a file there.
 fn refuse_foreign_jobs(path: &Path, cluster: &str) -> Result<(), DaemonError> {
     let failed = |source| DaemonError::Path { path: path.to_owned(), source };
     match keeper_of_other_cluster(path, cluster).map_err(failed)? {

@@ -1,6 +1,6 @@
 //! Users of nodes' hosts reach the manager of another host through their node, each as themselves.
-//! The hosts are network namespaces of this machine. They share its files, so the manager's log says
-//! by which host a user came.
+//! The hosts are network namespaces of this machine. They share its files, so the manager's log
+//! says by which host a user came.
 
 use crate::scratch::daemons::Daemons;
 use crate::scratch::hosts::Hosts;

@@ -23,8 +23,8 @@ impl KeyedCluster {
         KeyedCluster::start_by(|_| (String::new(), further.to_owned()))
     }
 
-    /// Starts it with lines before the configuration's tables and lines at its end, which may depend
-    /// on the cluster's key.
+    /// Starts it with lines before the configuration's tables and lines at its end, which may
+    /// depend on the cluster's key.
     pub(crate) fn start_by(lines: impl FnOnce(&Scratch) -> (String, String)) -> KeyedCluster {
         let scratch = Scratch::make();
         let work = scratch.work().display().to_string();

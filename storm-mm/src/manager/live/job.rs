@@ -396,8 +396,8 @@ impl LiveJob {
         self.parts.late(now)
     }
 
-    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node Managers
-    /// have ended before, and those of them that have not come back.
+    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
+    /// Managers have ended before, and those of them that have not come back.
     pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
         self.ranks.in_slices = true;
         (self.parts.left(), self.parts.away())

@@ -1,5 +1,6 @@
-//! The relay of a node, or of a login host: it lets the users of this host speak to the Machine Manager of another
-//! host, each as themselves ([decision 0151](../../../../docs/decisions/0151-the-door.md)).
+//! The relay of a node, or of a login host: it lets the users of this host speak to the Machine
+//! Manager of another host, each as themselves ([decision
+//! 0151](../../../../docs/decisions/0151-the-door.md)).
 //!
 //! The relay listens on a Unix socket and takes the peer's user from the kernel. It opens a session
 //! to the manager as that user and copies bytes both ways; it reads none of them.
@@ -180,8 +181,8 @@ impl Drop for Relay {
     }
 }
 
-/// Binds the socket of a system-wide manager. Its directory must be root's alone: otherwise somebody
-/// else could put a socket in its place.
+/// Binds the socket of a system-wide manager. Its directory must be root's alone: otherwise
+/// somebody else could put a socket in its place.
 fn bind_system_socket() -> io::Result<Bound> {
     let path = Path::new(SYSTEM_SOCKET);
     // A directory that is not there is made by root.
@@ -328,8 +329,8 @@ fn ask_host(uid: u32) -> Asking {
     })
 }
 
-/// Tells a client why it is not served. It must cost nothing, so bytes that the socket does not take
-/// are lost.
+/// Tells a client why it is not served. It must cost nothing, so bytes that the socket does not
+/// take are lost.
 fn turn_away(stream: &UnixStream, error: ApiError) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(stream.as_raw_fd(), &refusal_line(error), flags);
