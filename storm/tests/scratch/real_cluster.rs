@@ -223,7 +223,8 @@ impl RealCluster {
             fs::read_dir(self.node_dir(*node)).is_ok_and(|mut files| files.next().is_some())
         };
         let left: Vec<u32> = (1..=MAX_NODES).filter(left).collect();
-        assert_eq!(left, Vec::<u32>::new(), "files of nodes");
+        let logs = left.iter().map(|node| self.log(&format!("n{node}"))).collect::<String>();
+        assert_eq!(left, Vec::<u32>::new(), "files of nodes; {logs}");
     }
 
     fn end_daemons(&mut self) {
