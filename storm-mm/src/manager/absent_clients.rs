@@ -10,42 +10,60 @@ use storm_primitives::Instant;
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, OutputSpec};
 
-/// How long the client of a job has to come back, from the moment when the job's ranks may write.
-/// After that, the job's output is passed on even if no client takes it.
+/// How long the client of a job has to come back: from the start of this manager, or from the return
+/// of the job's nodes. After that, the job's output is passed on even if no client takes it.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// The unfinished jobs of a former manager whose clients have not come back.
 #[derive(Debug, Default)]
-pub(super) struct AbsentClients(BTreeSet<JobId>);
+pub(super) struct AbsentClients {
+    jobs: BTreeSet<JobId>,
+    /// Runs that begin later do not wait for their clients.
+    until: Instant,
+}
 
 impl AbsentClients {
     /// The clients of a journal's jobs. The journal does not know which jobs were followed, so all
     /// jobs count that write to a client.
-    pub(super) fn of<'a>(records: impl Iterator<Item = &'a JobRecord>) -> AbsentClients {
+    pub(super) fn of<'a>(
+        now: Instant,
+        records: impl Iterator<Item = &'a JobRecord>,
+    ) -> AbsentClients {
         let followed = |record: &&JobRecord| {
             record.spec.output == OutputSpec::Client && !record.state().is_final()
         };
-        AbsentClients(records.filter(followed).map(|record| record.id).collect())
+        let jobs = records.filter(followed).map(|record| record.id).collect();
+        AbsentClients { jobs, until: now + CLIENT_GRACE }
     }
 
     /// Whether the client of a job may still come back.
     pub(super) fn has(&self, job: JobId) -> bool {
-        self.0.contains(&job)
+        self.jobs.contains(&job)
+    }
+
+    /// Until when a run of the job that begins now waits for the client; `None` if it does not.
+    pub(super) fn awaited_by_new(&self, now: Instant, job: JobId) -> Option<Instant> {
+        (now < self.until && self.has(job)).then_some(self.until)
     }
 
     /// The client of a job is not waited for any longer. Returns whether it was.
     pub(super) fn remove(&mut self, job: JobId) -> bool {
-        self.0.remove(&job)
+        self.jobs.remove(&job)
     }
 }
 
 impl Core {
-    /// The ranks of a job may write: its client has a limited time to come back.
+    /// All nodes of a job are back: its client has a limited time to come back as well.
     pub(super) fn give_grace(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         if self.absent_clients.has(job) {
-            let timer = Timer::Job { job, incarnation, kind: JobTimer::Output };
-            self.effects.durable.push(Durable::Timer { at: now + CLIENT_GRACE, timer });
+            self.await_client(now + CLIENT_GRACE, job, incarnation);
         }
+    }
+
+    /// The output of a run is held until then at the latest.
+    pub(super) fn await_client(&mut self, at: Instant, job: JobId, incarnation: JobIncarnation) {
+        let timer = Timer::Job { job, incarnation, kind: JobTimer::Output };
+        self.effects.durable.push(Durable::Timer { at, timer });
     }
 
     /// The client of a job has come back, or has had its time to: the job's output is passed on.

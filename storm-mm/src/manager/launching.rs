@@ -93,6 +93,10 @@ impl Core {
     /// all.
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
         let Some(live) = self.live.get(job) else { return };
+        let client_until = self.absent_clients.awaited_by_new(now, job);
+        // The other nodes of a job that goes on hold its output.
+        let hold_output =
+            client_until.is_some() || live.is_recovering() && self.absent_clients.has(job);
         let announcer = self.announcer(live.nodes());
         let partition = &self.partitions[live.partition()];
         let runs = partition.runs(live.rows());
@@ -113,7 +117,7 @@ impl Core {
             announcer,
             node_list: record.node_list.clone(),
             buffered: partition.policy().communication_slice().is_some(),
-            hold_output: self.absent_clients.has(job),
+            hold_output,
         }));
         let Some(live) = self.live.get_mut(job) else { return };
         live.launched(now, runs);
@@ -131,7 +135,9 @@ impl Core {
             at,
             timer: Timer::Job { job, incarnation, kind: JobTimer::Launch },
         });
-        self.give_grace(now, job, incarnation);
+        if let Some(at) = client_until {
+            self.await_client(at, job, incarnation);
+        }
     }
 
     /// The announcer of a job reports that its ranks execute: now the other nodes are asked.

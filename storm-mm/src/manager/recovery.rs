@@ -19,7 +19,7 @@ impl Core {
     /// Rebuilds the job table from the journal.
     pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
-        self.absent_clients = AbsentClients::of(self.jobs.values());
+        self.absent_clients = AbsentClients::of(now, self.jobs.values());
         // Each waiting job has the news of these ends in the journal.
         self.jobs.needs_mut().forget_ends();
         self.restore_settings(now);
