@@ -10,8 +10,8 @@ use storm_primitives::Instant;
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, OutputSpec};
 
-/// How long the client of a job has to come back: from the start of this manager, or from the return
-/// of the job's nodes. After that, the job's output is passed on even if no client takes it.
+/// How long the client of a job has to come back: from the start of this manager, or from the
+/// return of the job's nodes. After that, the job's output is passed on even if no client takes it.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// The unfinished jobs of a former manager whose clients have not come back.

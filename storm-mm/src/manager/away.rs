@@ -74,10 +74,8 @@ impl Core {
     /// wrote since then is with their keepers alone, which end.
     pub(super) fn tell_given_up(&mut self, job: JobId, missing: &NodeSet) {
         let nodes = self.nodes.fold(missing);
-        self.tell_away(
-            job,
-            format!("{nodes} did not come back in time, and output of its ranks there since then is lost"),
-        );
+        let lost = "output of its ranks there since then is lost";
+        self.tell_away(job, format!("{nodes} did not come back in time, and {lost}"));
     }
 
     /// Tells those who follow a job that none of its nodes is away any more. They know more if one
