@@ -5,21 +5,22 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use storm_rm::message::CutLaunch;
 
-/// The most launches of a job in a row, if Node Managers end during each. A node whose Node Manager
-/// dies of a launch would otherwise be given the same job for ever. An upgrade of the nodes, one
-/// after the other, meets a launch once or twice.
+/// The most launches of a job in a row, if Node Managers end during each. Without this limit, a
+/// node whose Node Manager dies of a launch would get the same job for ever. An upgrade of the
+/// nodes, one after the other, meets a launch once or twice.
 pub const MAX_LAUNCHES: u32 = 5;
 
 /// The work of a Node Manager that its end cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
-    /// It was being sent files.
+    /// The Node Manager was receiving files.
     Staging,
-    /// It started the ranks.
+    /// The Node Manager was starting the ranks.
     Launch,
-    /// It had started the ranks, and its keeper could not be told of all of them.
+    /// The Node Manager had started the ranks, but could not register all of them with its keeper.
     NotKept,
-    /// It moved the messages of the ranks in slices: nothing of the job outlives it.
+    /// The Node Manager moved the messages of the ranks in slices: no part of the job outlives the
+    /// Node Manager.
     Slices,
 }
 

@@ -1,5 +1,5 @@
-//! The causes of a job's end, and the decisions that follow from a cause alone: the job's state,
-//! its exit status, and whether it runs again. Every list of all causes is here.
+//! The causes of a job's end, and the decisions that follow from a cause alone. A cause decides the
+//! job's state, its exit status, and whether the job runs again. Every list of all causes is here.
 
 use super::cut::{Cut, MAX_LAUNCHES};
 use crate::api::JobState;
@@ -9,7 +9,7 @@ use storm_rm::{JobId, Rank};
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndCause {
-    /// A user asked for it.
+    /// A user requested the end.
     Cancelled {
         /// Which.
         uid: u32,
@@ -19,7 +19,7 @@ pub enum EndCause {
         /// Its name.
         node: String,
     },
-    /// A signal ended a rank; the others would wait for it.
+    /// A signal ended a rank; the others would wait for that rank.
     RankKilled {
         /// The rank.
         rank: Rank,
@@ -28,21 +28,21 @@ pub enum EndCause {
         /// The signal.
         signal: i32,
         /// The abort or exit of another rank that was reported before this crash. Which of the two
-        /// caused the other is unknown, since reports of two nodes come in any order.
+        /// caused the other is unknown, since reports of two nodes arrive in any order.
         with: Option<Box<EndCause>>,
     },
     /// A rank called abort.
     Aborted {
         /// The rank.
         rank: Rank,
-        /// The exit code it asked for.
+        /// The exit code that the rank requested.
         exit_code: u8,
     },
     /// A rank could not be started.
     LaunchFailed {
         /// The failure and its reason.
         reason: String,
-        /// The exit code, as a shell gives it: 126 or 127.
+        /// The exit code that a shell would report: 126 or 127.
         exit_code: u8,
     },
     /// Its files could not be brought to the nodes.
@@ -52,7 +52,7 @@ pub enum EndCause {
     },
     /// The job has reached its time limit.
     TimeLimit,
-    /// The Machine Manager that knew its processes is gone.
+    /// The Machine Manager that managed its processes has ended.
     ManagerRestarted,
     /// The cluster is going down.
     Shutdown,
@@ -66,7 +66,8 @@ pub enum EndCause {
         /// Which node and why.
         reason: String,
     },
-    /// The condition that it depends on can never be met, and it asked to be ended then.
+    /// The condition that the job depends on can never be met, and the job requested to be ended
+    /// then.
     DependencyNeverSatisfied {
         /// The condition.
         condition: String,
@@ -78,8 +79,8 @@ pub enum EndCause {
         /// Whether it is queued again.
         requeue: bool,
     },
-    /// A rank that had joined its peers through PMI exited without leaving them; they would
-    /// wait for it.
+    /// A rank that had joined its peers through PMI exited without leaving them; the peers would
+    /// wait for that rank.
     RankLeft {
         /// The rank.
         rank: Rank,
@@ -98,7 +99,7 @@ pub enum EndCause {
     LaunchCut {
         /// The name of the node.
         node: String,
-        /// The work that was cut off.
+        /// The work of the Node Manager that was cut off.
         cut: Cut,
         /// How many launches in a row were cut off, this one included.
         launches: u32,
@@ -155,7 +156,7 @@ impl EndCause {
         }
     }
 
-    /// Whether the ranks are asked to end before they are killed.
+    /// Whether the ranks get a request to end before they are killed.
     pub fn asks_first(&self) -> bool {
         match self {
             EndCause::Cancelled { .. }
@@ -177,7 +178,7 @@ impl EndCause {
         }
     }
 
-    /// What becomes of the job after the run.
+    /// The sequel of the run for the job.
     pub fn sequel(&self) -> Sequel {
         match self {
             EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => Sequel::RunAgain,
@@ -250,12 +251,12 @@ impl std::fmt::Display for EndCause {
     }
 }
 
-/// What becomes of a job after a run that was ended for a cause.
+/// The sequel of a run that was ended for a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
     /// The job is over.
     Over,
-    /// A node of the run is gone. The job is queued again if it may run twice.
+    /// A node of the run is lost. The job is queued again if it may run twice.
     RunAgain,
     /// Another job gets its processing elements.
     GiveWay {
@@ -264,7 +265,7 @@ pub enum Sequel {
     },
     /// The launch was cut off, and is done again.
     LaunchAgain {
-        /// The work that was cut off.
+        /// The work of the Node Manager that was cut off.
         cut: Cut,
         /// How many launches in a row were cut off, this one included.
         launches: u32,
@@ -294,9 +295,9 @@ impl Sequel {
         }
     }
 
-    /// Whether the loss of a node becomes the cause of the end, if a node was lost meanwhile: ranks
-    /// may still run there. A job whose launch was cut off, and which must not run twice, then
-    /// ends: no time bounds how long a node that was cut off runs it.
+    /// Whether the loss of a node becomes the cause of the end, if a node was lost meanwhile. Ranks
+    /// may still run on such a node. A job that must not run twice then ends, if its launch was cut
+    /// off. No time bounds how long the cut-off node runs the job.
     pub fn yields_to_a_loss(self, may_repeat: bool) -> bool {
         match self {
             Sequel::Over | Sequel::RunAgain => false,
@@ -305,7 +306,7 @@ impl Sequel {
         }
     }
 
-    /// Whether the job comes first when it is queued again.
+    /// Whether the job is ahead of the others when it is queued again.
     pub fn comes_first(self) -> bool {
         match self {
             Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
@@ -314,7 +315,7 @@ impl Sequel {
     }
 
     /// Whether the run has certainly ended on all nodes when the job is queued again. Only a job
-    /// that may run twice is launched again while a node may still run it.
+    /// that may run twice is launched again while a node may still run the job.
     pub fn has_ended_everywhere(self, may_repeat: bool) -> bool {
         match self {
             Sequel::GiveWay { .. } => true,

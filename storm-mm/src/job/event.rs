@@ -56,7 +56,7 @@ pub enum JobEventKind {
     },
     /// The job may start.
     Released {
-        /// The user that released it.
+        /// The user that released the job.
         uid: u32,
     },
     /// A job that it depends on has reached a stage that counts.
@@ -73,9 +73,9 @@ pub enum JobEventKind {
         /// Whether it was COMPLETED; for an array, whether all of its jobs were.
         completed: bool,
     },
-    /// The policy gave it processing elements.
+    /// The policy placed the job on processing elements.
     Placed {
-        /// Which run this is.
+        /// The number of this run.
         incarnation: JobIncarnation,
         /// Its ranks on every node, consecutive.
         ranks: Vec<NodeRanks>,
@@ -91,7 +91,7 @@ pub enum JobEventKind {
     },
     /// All its ranks execute.
     Started {
-        /// Where the time of the launch went.
+        /// The parts of the launch's time.
         breakdown: LaunchBreakdown,
     },
     /// The job has used up some of its time limit.
@@ -111,7 +111,7 @@ pub enum JobEventKind {
         /// How long it has run, up to now.
         time: Duration,
     },
-    /// Its processes go on, where they were.
+    /// Its processes continue, where they were.
     Resumed {
         /// How long it has run.
         time: Duration,
@@ -130,7 +130,7 @@ pub enum JobEventKind {
     Ended {
         /// How.
         outcome: Outcome,
-        /// How each rank ended, as far as known.
+        /// How each rank ended, as far as reported.
         exits: Vec<RankExit>,
         /// How long its row was active, over the whole run.
         ran: Duration,
@@ -140,7 +140,8 @@ pub enum JobEventKind {
         /// Its name.
         sched: String,
     },
-    /// The part of a node is over, and the node is lost: its next life does not know the part.
+    /// The part of a node is over, and the node is lost: its next incarnation does not have the
+    /// part.
     PartOver {
         /// The node.
         node: NodeId,
@@ -149,7 +150,8 @@ pub enum JobEventKind {
     },
 }
 
-/// News of a job that another depends on, apart from its end ([`JobEventKind::DependencyEnded`]).
+/// A stage of a job that another depends on, apart from its end
+/// ([`JobEventKind::DependencyEnded`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependencyNote {
     /// The job has begun, or has ended without beginning; for an array, all of its jobs have.
@@ -170,7 +172,7 @@ pub enum DependencyNote {
 pub enum Hold {
     /// Its user.
     User,
-    /// An administrator; only they release it.
+    /// An administrator; only administrators release the job.
     Admin,
 }
 
@@ -179,8 +181,8 @@ pub enum Hold {
 pub struct Outcome {
     /// Its final state.
     pub state: JobState,
-    /// The highest status of its ranks, as a shell gives it.
+    /// The highest status of its ranks, as a shell reports a status.
     pub exit_code: u8,
-    /// Why, where that needs saying.
+    /// The reason, if the state does not show the reason.
     pub reason: Option<String>,
 }

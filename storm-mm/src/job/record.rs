@@ -31,7 +31,7 @@ pub enum Phase {
 pub struct JobRecord {
     /// Its number.
     pub id: JobId,
-    /// The request; the jobs of an array share it.
+    /// The request; the jobs of an array share one.
     pub spec: Rc<JobSpec>,
     /// Which job of an array it is.
     pub task: Option<ArrayTask>,
@@ -64,7 +64,8 @@ pub struct JobRecord {
     pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     /// Its nodes by name, once placed.
     pub node_list: String,
-    /// The nodes of its last run, if it waits to run again and they may still hold it.
+    /// The nodes of its last run, if the job waits to run again and those nodes may still hold the
+    /// job.
     pub former_nodes: NodeSet,
     /// When it was submitted.
     pub submitted: Timestamp,
@@ -85,7 +86,7 @@ pub struct JobRecord {
     pub cut_launches: u32,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Where the time of its launch went.
+    /// The parts of its launch's time.
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
@@ -357,12 +358,12 @@ impl JobRecord {
         self.corresponding_ended.clear();
     }
 
-    /// How users name it: `7`, or `7_3` for a job of an array.
+    /// The job's name for users: `7`, or `7_3` for a job of an array.
     pub fn name(&self) -> String {
         self.task.map_or_else(|| self.id.to_string(), |task| task.to_string())
     }
 
-    /// The number by which dependencies name it: that of its array, or its own.
+    /// The number by which dependencies name the job: its array's number, or its own.
     pub fn unit(&self) -> JobId {
         self.task.map_or(self.id, |task| task.array)
     }
@@ -383,8 +384,8 @@ impl JobRecord {
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
         if self.log.len() >= MAX_LOG {
-            // The beginning and the latest entries stay; an entry says that those between were left
-            // out.
+            // The beginning and the latest entries stay; an entry notes that the entries between
+            // were left out.
             let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2).next_back();
             let time = left_out.map_or(event.at, |entry| entry.time);
             let text = "entries up to here are left out".to_owned();

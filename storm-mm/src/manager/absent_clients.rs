@@ -1,6 +1,6 @@
-//! Clients that followed jobs under a former manager, and have not come back. Nodes hold the output
-//! of such a job, also of a run that begins under this manager: output that comes before its client
-//! is lost (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! Clients that followed jobs under a former manager, and have not returned. Nodes hold the output
+//! of such a job, also of a run that begins under this manager. Output that arrives before its
+//! client is lost (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::JobRecord;
@@ -10,11 +10,11 @@ use storm_primitives::Instant;
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, OutputSpec};
 
-/// How long the client of a job has to come back: from the start of this manager, or from the
-/// return of the job's nodes. After that, the job's output is passed on even if no client takes it.
+/// How long the client of a job has to return: from the start of this manager, or from the return
+/// of the job's nodes. After that, the job's output is passed on even if no client takes it.
 const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
-/// The unfinished jobs of a former manager whose clients have not come back.
+/// The unfinished jobs of a former manager whose clients have not returned.
 #[derive(Debug, Default)]
 pub(super) struct AbsentClients {
     jobs: BTreeSet<JobId>,
@@ -23,8 +23,8 @@ pub(super) struct AbsentClients {
 }
 
 impl AbsentClients {
-    /// The clients of a journal's jobs. The journal does not know which jobs were followed, so all
-    /// jobs count that write to a client.
+    /// The clients of a journal's jobs. The journal does not record which jobs were followed, so
+    /// all jobs count that write to a client.
     pub(super) fn of<'a>(
         now: Instant,
         records: impl Iterator<Item = &'a JobRecord>,
@@ -36,7 +36,7 @@ impl AbsentClients {
         AbsentClients { jobs, until: now + CLIENT_GRACE }
     }
 
-    /// Whether the client of a job may still come back.
+    /// Whether the client of a job may still return.
     pub(super) fn has(&self, job: JobId) -> bool {
         self.jobs.contains(&job)
     }
@@ -53,7 +53,7 @@ impl AbsentClients {
 }
 
 impl Core {
-    /// All nodes of a job are back: its client has a limited time to come back as well.
+    /// All nodes of a job are back: its client has a limited time to return as well.
     pub(super) fn give_grace(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         if self.absent_clients.has(job) {
             self.await_client(now + CLIENT_GRACE, job, incarnation);
@@ -66,7 +66,8 @@ impl Core {
         self.effects.durable.push(Durable::Timer { at, timer });
     }
 
-    /// The client of a job has come back, or has had its time to: the job's output is passed on.
+    /// The client of a job has returned, or its time to return is over: the job's output is passed
+    /// on.
     pub fn release_output(&mut self, job: JobId) {
         if self.absent_clients.remove(job)
             && let Some(live) = self.live.get(job)

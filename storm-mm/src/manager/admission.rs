@@ -1,4 +1,4 @@
-//! Submission: whether a job may come in, and into which partition.
+//! Submission: whether a job is admitted, and into which partition.
 
 use super::Core;
 use super::dependencies::without_dependency;
@@ -18,7 +18,7 @@ const SPEC_SHARE_PERCENT: usize = 75;
 const MAX_TEXT_BYTES: usize = 1024;
 
 impl Core {
-    /// Admits a job, or says why it can never run here.
+    /// Admits a job, or returns why the job can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
@@ -26,8 +26,8 @@ impl Core {
         self.submit_to(now, peer, spec, Service::default(), None)
     }
 
-    /// Admits a job with an account and a quality of service, and to a reservation if it names one;
-    /// or says why the job can never run here.
+    /// Admits a job with an account and a quality of service, and to a reservation if the job names
+    /// one. Otherwise returns why the job can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
@@ -97,8 +97,8 @@ impl Core {
     }
 
     /// Fails if `jobs` further jobs of a user may not wait. The first limit counts the jobs that
-    /// wait in the partition and all jobs that wait for something other than elements; the second
-    /// is the user's own.
+    /// wait in the partition, and all jobs that wait for something other than elements. The second
+    /// limit is the user's own.
     fn check_room(&self, partition: PartitionId, uid: u32, jobs: usize) -> Result<(), ApiError> {
         let chosen = &self.partitions[partition];
         let switching = chosen.queue_of_next().len();
@@ -199,8 +199,8 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why))
 }
 
-/// Listings repeat these texts for every job, so they must be short: a client may ask for a listing
-/// and not read it.
+/// Listings repeat these texts for every job, so they must be short: a client may request a listing
+/// and not read the reply.
 fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
     let texts = [("name", Some(&spec.name)), ("constraint", spec.resources.constraint.as_ref())];
     let long = |(_, text): &(&str, Option<&String>)| text.is_some_and(|t| t.len() > MAX_TEXT_BYTES);

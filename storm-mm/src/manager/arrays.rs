@@ -29,7 +29,7 @@ impl Core {
         Ok(indices.len() as u64)
     }
 
-    /// Lets jobs of an array go to their policy while its limit allows it.
+    /// Hands jobs of an array to their policy, as many as the array's limit allows.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
         if self.jobs.needs_mut().fill_later(unit) {
             return;
@@ -48,7 +48,7 @@ impl Core {
     }
 
     /// Acts on many jobs at once. Arrays and queues are dealt with only at the end, since each end
-    /// of a job would have all waiting jobs looked at.
+    /// of a job would have all waiting jobs checked.
     pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
         if self.jobs.needs_mut().begin_together() {
             return act(self);
@@ -64,7 +64,7 @@ impl Core {
         outcome
     }
 
-    /// Tells a policy of all jobs that were submitted or withdrawn in one request together.
+    /// Notifies a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
         let untold = self.partitions.get_mut(id).take_untold();
         if !untold.is_empty() {

@@ -1,7 +1,7 @@
-//! Nodes whose Node Managers have ended while their hosts live. The keepers there keep the jobs for
+//! Nodes whose Node Managers have ended while their hosts run. The keepers there keep the jobs for
 //! the next Node Managers (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
-//! The manager does not wait for a silent node, since its host may be gone.
+//! The manager does not wait for a silent node, since its host may be down.
 
 use super::live::Left;
 use super::returns::KEEPER_TIME;
@@ -15,7 +15,8 @@ use storm_rm::message::NodeReturn;
 /// How a node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Going {
-    /// The node is silent, or has said that nothing is left there: a wait for it might never end.
+    /// The node is silent, or has reported that nothing is left there: a wait for the node might
+    /// never end.
     Lost,
     /// Its host has closed its link.
     LinkClosed,
@@ -24,13 +25,14 @@ pub(super) enum Going {
 }
 
 impl Core {
-    /// A node's host has closed the link. Either the Node Manager goes on without the link, or its
-    /// keeper goes on without the Node Manager.
+    /// A node's host has closed the link. Either the Node Manager continues without the link, or
+    /// its keeper continues without the Node Manager.
     pub fn node_left(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::LinkClosed);
     }
 
-    /// Whether, and until when, a job waits for the return of a node that was lost in this way.
+    /// Whether, and until when, a job waits for the return of a node that was lost as `going`
+    /// states.
     pub(super) fn awaits_return(
         &self,
         now: Instant,
@@ -51,7 +53,7 @@ impl Core {
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 
-    /// The job goes on elsewhere, and waits for the node.
+    /// The job continues elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
         let Some(live) = self.live.get_mut(job) else { return };
         live.await_return(node, left);
@@ -62,7 +64,7 @@ impl Core {
         self.tell_away(job, self.recovery_reason(job));
     }
 
-    /// Tells those who follow a job why output of its ranks does not come.
+    /// Notifies the clients that follow a job why output of its ranks does not arrive.
     fn tell_away(&mut self, job: JobId, why: String) {
         if let Some(record) = self.jobs.get(&job) {
             let state = record.state();
@@ -70,16 +72,16 @@ impl Core {
         }
     }
 
-    /// Tells those who follow a job that these nodes did not come back in time. What their ranks
-    /// wrote since then is with their keepers alone, which end.
+    /// Notifies the clients that follow a job that these nodes did not return in time. Later output
+    /// of their ranks is with their keepers alone, and the keepers end.
     pub(super) fn tell_given_up(&mut self, job: JobId, missing: &NodeSet) {
         let nodes = self.nodes.fold(missing);
         let lost = "output of its ranks there since then is lost";
         self.tell_away(job, format!("{nodes} did not come back in time, and {lost}"));
     }
 
-    /// Tells those who follow a job that none of its nodes is away any more. They know more if one
-    /// did not come back.
+    /// Notifies the clients that follow a job that none of its nodes is away any more. If a node
+    /// did not return, the clients already have another notice.
     pub(super) fn tell_back(&mut self, job: JobId) {
         let (Some(record), Some(live)) = (self.jobs.get(&job), self.live.get(job)) else { return };
         if live.lost().is_empty() && matches!(record.phase, Phase::Running | Phase::Ending(_)) {
@@ -101,7 +103,7 @@ fn left(
     let until = now + within + KEEPER_TIME;
     let fenced = match going {
         Going::ProcessEnded => until,
-        // A living Node Manager holds its leases for the fence.
+        // A running Node Manager holds its leases for the fence.
         Going::LinkClosed | Going::Lost => until.max(now + fence),
     };
     Left { until, fenced }

@@ -1,6 +1,6 @@
-//! How jobs share processors, in words: how their ranks come to run together, the class of each
-//! rank under flexible coscheduling and its reasons, and the facts that are unknown for programs of
-//! other libraries ([decision
+//! How jobs share processors, in words. The words describe how their ranks are coscheduled, and the
+//! class of each rank under flexible coscheduling with its reasons. They also name the facts that
+//! are unknown for programs of other libraries ([decision
 //! 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 
 use super::Core;

@@ -1,5 +1,5 @@
-//! The configuration, and what follows from it alone. It changes only when the host learns of a
-//! user that it names.
+//! The configuration, and the facts that follow from the configuration alone. The configuration
+//! changes only when one of its user names becomes known to the host.
 
 use crate::api::UserView;
 use crate::job::EndCause;
@@ -30,7 +30,7 @@ impl Configuration {
         &mut self.config
     }
 
-    /// The host has learnt of a user that the configuration names. Returns the accounts that name
+    /// A user that the configuration names is now known to the host. Returns the accounts that name
     /// the user, each with the user's shares.
     pub(super) fn learn_user(&mut self, name: &str, uid: u32) -> Vec<(String, u32)> {
         let all = std::mem::take(&mut self.config.service.unknown_users);
@@ -83,7 +83,7 @@ impl Configuration {
         UserView { uid, name }
     }
 
-    /// Why a job is ended, with the name of the user if there is one.
+    /// Why a job is ended, with the name of the user if a user ended the job.
     pub(super) fn said(&self, cause: &EndCause) -> String {
         match cause {
             EndCause::Cancelled { uid } => match (self.user_name)(*uid) {
