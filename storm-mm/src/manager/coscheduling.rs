@@ -1,6 +1,7 @@
-//! Partitions whose jobs communicate in slices that all their nodes begin together ([decision
-//! 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)): their nodes, and the
-//! end of their jobs when there can be no more slices.
+//! Partitions whose jobs communicate in slices ([decision
+//! 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)). All nodes of a
+//! partition begin each slice together. The methods find these nodes, and end the jobs when there
+//! can be no more slices.
 
 use super::Core;
 use crate::job::{EndCause, JobRecord};
@@ -20,7 +21,7 @@ impl Core {
         let slice = self.partitions[partition].policy().communication_slice()?;
         let launched = self.live.of(partition).filter(|(_, live)| live.is_launched());
         // Nodes whose part of a job is over take part too: others may wait for their messages of
-        // it.
+        // the job.
         let nodes = launched.fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.nodes()));
         let nodes = self.up(&nodes);
         (!nodes.is_empty()).then_some((nodes, slice))

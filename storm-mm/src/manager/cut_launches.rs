@@ -12,7 +12,7 @@ use storm_sched::Event;
 
 impl Core {
     /// Whether a job was being sent its files, or had them, when the Node Manager of a node ended.
-    /// No rank of the run has been told to start anywhere.
+    /// No rank of the run was ordered to start on any node.
     pub(super) fn is_staged_to(&self, job: JobId, node: NodeId, going: Going) -> bool {
         let is_staged = self.live.get(job).is_some_and(|live| !live.is_on_nodes());
         is_staged && self.leaves_keeper(node, going)
@@ -35,7 +35,7 @@ impl Core {
         self.go_on_if_all_heard(now, job);
     }
 
-    /// Whether a node that went in this way lives, and keeps other jobs.
+    /// Whether a node that was lost as `going` states still runs, and keeps other jobs.
     fn leaves_keeper(&self, node: NodeId, going: Going) -> bool {
         let lives = match going {
             Going::Lost => false,
@@ -55,8 +55,8 @@ impl Core {
         self.end_job(now, job, EndCause::LaunchCut { node, cut, launches });
     }
 
-    /// A run is over and the job waits again. Its policy hears of both together, so no job that
-    /// waits behind this job gets its elements.
+    /// A run is over and the job waits again. Its policy receives both events together, so no job
+    /// that waits behind this job gets its elements.
     pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
         self.together(now, |core| {
             let finished = Event::Finished(job);

@@ -1,7 +1,7 @@
 //! Dependencies on the begins and ends of other jobs, and their effect on jobs that wait.
 //!
-//! The journal of each job records the fates of the jobs that it depends on, since they may be
-//! forgotten before it starts.
+//! The journal of each job records the fates of the jobs that it depends on, since those jobs may
+//! be forgotten before the dependent job starts.
 
 use super::Core;
 use super::eligibility::Obstacle;
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// Has a waiting job hear of the begins and ends of the jobs that it depends on. Events that
+    /// Subscribes a waiting job to the begins and ends of the jobs that it depends on. Events that
     /// have happened already are entered at once.
     pub(super) fn watch_dependencies(&mut self, now: Instant, job: JobId) {
         let Some(record) = self.jobs.get(&job) else { return };
@@ -78,7 +78,7 @@ impl Core {
                 Condition::AfterCorr(array) if !record.corresponding_ended.contains_key(&array) => {
                     tasks.insert((array, self.jobs.needs().awaited_end(record, condition)));
                 }
-                // The news has come already, or the condition names no job.
+                // The event has arrived already, or the condition names no job.
                 Condition::After { .. }
                 | Condition::AfterOk(_)
                 | Condition::AfterAny(_)
@@ -110,8 +110,8 @@ impl Core {
         }
     }
 
-    /// When a job or array has begun, or has ended without beginning. A forgotten job has done so
-    /// at an unknown time, so the present time stands for it.
+    /// When a job or array has begun, or has ended without beginning. A forgotten job began or
+    /// ended at an unknown time, so the present time is used.
     fn unit_begun(&self, now: Instant, unit: JobId) -> Option<Timestamp> {
         if self.jobs.needs().is_array(unit) {
             return self.jobs.needs().array_begun(unit);
@@ -169,8 +169,8 @@ impl Core {
         }
     }
 
-    /// Tells a job of the end of a job or array that it depends on. There may be thousands of
-    /// conditions, so only those on this end are looked at, unless they decide.
+    /// Notifies a job of the end of a job or array that it depends on. There may be thousands of
+    /// conditions, so only the conditions on this end are checked, unless they decide.
     fn tell_end(&mut self, now: Instant, job: JobId, unit: JobId, completed: bool) {
         let Some(record) = self.jobs.get(&job) else { return };
         let any = record.spec.needs.dependency.as_ref().is_some_and(|needed| needed.any);
@@ -212,8 +212,8 @@ impl Core {
         }
     }
 
-    /// Tells waiting jobs of begins and ends. Ends that result from this are dealt with here as
-    /// well, one after the other, because chains of jobs may be long.
+    /// Notifies waiting jobs of begins and ends. Ends that result from a notice are dealt with here
+    /// as well, one after the other, because chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
         if self.jobs.needs_mut().set_settling(true) {
             return;
@@ -247,7 +247,7 @@ impl Core {
         }
     }
 
-    /// Looks again at a job, or at all jobs of an array.
+    /// Checks a job again, or all jobs of an array.
     fn reconsider_unit(&mut self, now: Instant, unit: JobId) {
         self.reconsider(now, unit);
         for task in self.jobs.needs().tasks_of(unit) {

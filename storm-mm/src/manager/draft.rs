@@ -16,13 +16,13 @@ use storm_rm::{
 /// A command that lacks the active rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Draft {
-    /// Of [`Command::LaunchJob`].
+    /// The draft of [`Command::LaunchJob`].
     Launch(Rc<Launch>),
-    /// Of [`Command::Resume`].
+    /// The draft of [`Command::Resume`].
     Resume {
-        /// The jobs that go on.
+        /// The jobs that continue.
         jobs: Vec<Resumed>,
-        /// The first run that the manager tells the node of.
+        /// The first run that the manager may send to the node.
         next_run: JobIncarnation,
         /// Where users of the node's host reach the manager.
         clients: Option<ClientsAddress>,
@@ -100,7 +100,7 @@ impl Draft {
 
 impl Launch {
     fn in_row(&self, active_row: Row) -> LaunchJob {
-        // Names all fields, so that the compiler asks for a new one.
+        // Names all fields, so that the compiler rejects a new field that is missing here.
         let Launch {
             job,
             incarnation,

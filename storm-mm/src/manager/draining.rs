@@ -1,5 +1,5 @@
-//! Nodes that an administrator takes out of service and gives back. A drained node takes no further
-//! job; its present jobs go on.
+//! Nodes that an administrator takes out of service and returns to service. A drained node takes no
+//! further job; its present jobs continue.
 //!
 //! The drained state outlasts the manager and the node. The journal holds the list of all drained
 //! nodes; each list replaces the one before.
@@ -41,7 +41,7 @@ impl Core {
         Ok(())
     }
 
-    /// Gives nodes back that were taken out of service. Other nodes stay as they are.
+    /// Returns to service nodes that were drained. Other nodes stay as they are.
     ///
     /// # Errors
     /// An [`ApiError`] for the client; nothing is changed then.
@@ -57,7 +57,7 @@ impl Core {
         Ok(())
     }
 
-    /// Tells the policy whether a node takes jobs, if it is up.
+    /// Notifies the policy whether a node takes jobs, if the node is up.
     pub(super) fn tell_of_state(&mut self, now: Instant, node: NodeId) {
         if !self.nodes.up().contains(node) {
             return;

@@ -1,4 +1,4 @@
-//! The effects that the core asks for.
+//! The effects that the core requests.
 
 use super::Draft;
 use crate::api::{JobView, Reply};
@@ -39,7 +39,7 @@ pub enum Durable {
     Draft(NodeSet, Draft),
     /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
     Stage(StageJob),
-    /// The staging of this job is not wanted any more.
+    /// The staging of this job is not needed any more.
     AbandonStaging(JobId),
     /// Watch for the start on all nodes; answer with
     /// [`Core::started`](super::Core::started).
@@ -58,7 +58,7 @@ pub enum Durable {
         /// Which.
         timer: Timer,
     },
-    /// Tell the clients attached to a job.
+    /// Notify the clients attached to a job.
     Notify(JobId, Notice),
 }
 
@@ -86,7 +86,7 @@ pub struct StageJob {
     pub nodes: NodeSet,
     /// Which files, the program first.
     pub files: Vec<FileSpec>,
-    /// For whom.
+    /// The owner of the files.
     pub owner: Owner,
 }
 
@@ -108,7 +108,7 @@ pub struct StageOutcome {
 /// A timer of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// Of a job.
+    /// A timer of a job.
     Job {
         /// The job.
         job: JobId,
@@ -117,7 +117,7 @@ pub enum Timer {
         /// The purpose.
         kind: JobTimer,
     },
-    /// Of the cluster.
+    /// A timer of the cluster.
     Cluster(ClusterTimer),
 }
 
@@ -128,15 +128,15 @@ pub enum JobTimer {
     Launch,
     /// The job may have reached its time limit.
     TimeLimit,
-    /// The job was asked to end and may not have done so.
+    /// The job received a request to end, and may not have ended.
     Kill,
-    /// Nodes of the job may not have come back after a restart of the manager.
+    /// Nodes of the job may not have returned after a restart of the manager.
     Recovery,
-    /// A node that was lost cannot run the job any more.
+    /// A lost node cannot run the job any more.
     Fenced,
-    /// The earliest time for the job to begin has come.
+    /// The earliest time for the job to begin has been reached.
     Begin,
-    /// The client of the job may not have come back after a restart of the manager.
+    /// The client of the job may not have returned after a restart of the manager.
     Output,
 }
 
@@ -145,16 +145,16 @@ pub enum JobTimer {
 pub enum ClusterTimer {
     /// The priorities must be computed anew.
     Priorities,
-    /// A policy asked to be woken.
+    /// A policy requested to be woken.
     Wake,
-    /// Nodes may not have come back after a restart of the manager.
+    /// Nodes may not have returned after a restart of the manager.
     Returned,
 }
 
-/// News of a job for the clients attached to it.
+/// A notice about a job for the clients attached to that job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// An event as the API knows it; after `ended` nothing follows.
+    /// An event as the API defines events; after `ended` nothing follows.
     Event(Reply),
     /// The job is over, with its line of a listing unless it is forgotten already. For clients that
     /// wait for the job ([`Core::await_ends`](super::Core::await_ends)).

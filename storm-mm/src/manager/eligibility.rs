@@ -1,6 +1,6 @@
-//! The gate before the policies. A policy does not know of a job that is held, whose time has not
-//! come, whose dependencies are not met, or for which the configuration lacks something
-//! (`docs/decisions/0041`, `0132`).
+//! The gate before the policies. A job that is held, or whose time is not reached, is not handed to
+//! a policy. Nor is a job whose dependencies are not met, or for which the configuration lacks
+//! something (`docs/decisions/0041`, `0132`).
 //!
 //! The lifting of holds is in [`super::holding`], the ends of jobs in [`super::dependencies`].
 
@@ -21,17 +21,17 @@ const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 pub(super) enum Obstacle {
     Held(Hold),
     Begin(Timestamp),
-    /// Conditions that must come true: all of them, or any.
+    /// Conditions that must become true: all of them, or any.
     Dependency {
         open: Vec<Condition>,
         any: bool,
         /// When the first delay after a begin is over, if one of those jobs has begun.
         until: Option<Timestamp>,
     },
-    /// A condition that can never come true.
+    /// A condition that can never become true.
     NeverSatisfied(Condition),
     ArrayLimit(u32),
-    /// The configuration lacks something that the job asks for.
+    /// The configuration lacks something that the job requests.
     Unmet(Unmet),
     /// Suspended jobs hold all places in the arrays of flags, or did.
     Places,
@@ -81,7 +81,7 @@ impl Core {
         }
     }
 
-    /// Looks again at a job that waits for something else than elements.
+    /// Checks a job again that waits for something other than elements.
     pub(super) fn reconsider(&mut self, now: Instant, job: JobId) {
         if self.jobs.needs_mut().stop_waiting(job) {
             self.enter(now, job);
@@ -154,8 +154,8 @@ impl Core {
         (!may).then_some(Obstacle::ArrayLimit(limit))
     }
 
-    /// Why a job waits that its policy does not know of. If the job waits for something else first,
-    /// the reason also says what the configuration lacks for it.
+    /// Why a job waits that is not with its policy. If the job waits for something else first, the
+    /// reason also names the lack of the configuration for that job.
     pub(super) fn need_reason(&self, now: Instant, job: JobId) -> Option<String> {
         if !self.jobs.needs().is_waiting(job) {
             return None;

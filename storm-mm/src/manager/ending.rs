@@ -1,4 +1,4 @@
-//! The end of jobs: asked for, forced, or reached.
+//! The end of jobs: requested, forced, or reached.
 
 use super::live::{Launch, LiveJob, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
@@ -43,7 +43,7 @@ impl Core {
         signal: Option<i32>,
         states: &[JobState],
     ) -> Result<(), ApiError> {
-        // The last job first, so that none starts because another goes.
+        // The last job first, so that none starts because another leaves.
         let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
             core.check_state(job, states)?;
@@ -131,7 +131,7 @@ impl Core {
     pub fn shut_down(&mut self, now: Instant) {
         self.jobs.close();
         // Jobs that wait end first, each queue from its end, and jobs that hold elements last: no
-        // job may start because another goes.
+        // job may start because another leaves.
         let queues = self.partitions.iter().flat_map(|p| p.policy().pending().into_iter().rev());
         let queued: Vec<JobId> = queues.collect();
         let early: Vec<JobId> = self.jobs.needs().waiting().iter().copied().collect();
@@ -152,7 +152,8 @@ impl Core {
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(job).map(LiveJob::launch)) {
-            // Otherwise the job would be queued again after its user was told that it ends.
+            // Otherwise the job would be queued again after its user got the reply that the job
+            // ends.
             (Phase::Ending(earlier), Some(_))
                 if earlier.sequel().can_run_again()
                     && matches!(cause, EndCause::Cancelled { .. }) =>
@@ -163,7 +164,7 @@ impl Core {
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partitions.id_of(&record.partition);
-                // Its policy does not know a job that waits for something else.
+                // A job that waits for something else is not with its policy.
                 let partition = partition.filter(|_| !self.jobs.needs().is_waiting(job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
@@ -210,7 +211,7 @@ impl Core {
         self.order_end(now, job, nodes, &cause);
     }
 
-    /// Tells nodes to end their part of a job.
+    /// Orders nodes to end their part of a job.
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
         let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
@@ -227,7 +228,7 @@ impl Core {
         }
     }
 
-    /// The job's last process is gone: frees all that it held.
+    /// The job's last process has ended: frees everything that the job held.
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
         let Some(mut live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
@@ -285,7 +286,7 @@ impl Core {
         }
     }
 
-    /// Whether a job that has ended for this cause is queued again.
+    /// Whether a job that has ended for the given cause is queued again.
     fn runs_again(&self, job: JobId, cause: Option<&EndCause>) -> bool {
         let record = &self.jobs[&job];
         let sequel = cause.map_or(Sequel::Over, EndCause::sequel);
@@ -308,7 +309,7 @@ impl Core {
     }
 
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
-    /// reports of their nodes come first, the crash counts as the cause. A library may also crash
+    /// reports of their nodes arrive first, the crash counts as the cause. A library may also crash
     /// because a peer aborted, so the reason names both.
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
         let told = match &cause {

@@ -2,9 +2,9 @@
 //! until every lost node is *fenced*: it is back and has ended the ranks, or it has ended them by
 //! itself (`docs/decisions/0007-no-run-twice.md`).
 //!
-//! The manager cannot know how an unreachable node was lost. A node whose power failed is waited
-//! for just like a node behind a broken switch. The manager relies on a node's keeper only if the
-//! process of the Node Manager is known to have ended.
+//! The manager cannot determine how an unreachable node was lost. A node whose power failed is
+//! waited for just like a node behind a broken switch. The manager relies on a node's keeper only
+//! if the process of the Node Manager is known to have ended.
 
 use super::live::Lost;
 use super::returns::{Fenced, HeldRuns, KEEPER_TIME, KILL_TIME};
@@ -49,8 +49,8 @@ impl Core {
         hit.into_iter().for_each(|job| self.queue_if_fenced(now, job));
     }
 
-    /// A node is back with its memory, and is told which jobs to continue: never a job that is to
-    /// run again.
+    /// A node is back with its memory, and receives the jobs to continue. No job that is to run
+    /// again is among them.
     pub(super) fn fenced_by(&mut self, now: Instant, node: NodeId, held: Option<&HeldRuns>) {
         let holds = |job| held.is_some_and(|held| held.any_of(job));
         self.live.fenced_by(node, holds);
@@ -61,7 +61,7 @@ impl Core {
         hit.into_iter().for_each(|job| self.queue_if_fenced(now, job));
     }
 
-    /// Queues a job again if no node can run its ranks any more. Otherwise looks again when the
+    /// Queues a job again if no node can run its ranks any more. Otherwise checks again when the
     /// next node cannot.
     pub(super) fn queue_if_fenced(&mut self, now: Instant, job: JobId) {
         let at = match self.returns.fenced(now, job) {
@@ -76,7 +76,7 @@ impl Core {
         });
     }
 
-    /// Why a job that is to run again does not.
+    /// Why a job that is to run again does not run.
     pub(super) fn fencing_reason(&self, now: Instant, job: JobId) -> Option<String> {
         let until = self.returns.fencing(job)?;
         let lost = until.keys().copied().collect();

@@ -13,7 +13,7 @@ impl Core {
     /// # Errors
     /// An [`ApiError`] for the client: no such job, another user's job, started or over already.
     pub fn hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
-        // The last first: none may start because another goes.
+        // The last first: none may start because another leaves.
         let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| core.hold_one(now, peer, job))
     }
