@@ -1,5 +1,5 @@
-//! Jobs that run in other rows than they were placed in: alternative scheduling and
-//! unification, as the policy decides.
+//! Jobs that run in other rows than they were placed in. The policy decides these rows: alternative
+//! scheduling and unification.
 //!
 //! The order of messages makes this sound. Rows and launches wait for the journal and reach the
 //! nodes in the order of their decisions. A job has therefore lost a row on a node before another
@@ -13,8 +13,8 @@ use storm_primitives::Instant;
 use storm_rm::{JobId, Row, RowSet};
 
 impl Core {
-    /// Sets the rows in which a job runs. A new home row is journaled, since the next manager looks
-    /// for the job there.
+    /// Sets the rows in which a job runs. A new home row is journaled, since the next manager
+    /// searches for the job there.
     pub(super) fn set_rows(&mut self, now: Instant, job: JobId, home: Row, alternates: &[Row]) {
         let all_rows = alternates.iter().chain([&home]);
         let rows = all_rows.fold(RowSet::NONE, |rows, row| rows.with(*row));

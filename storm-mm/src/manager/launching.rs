@@ -1,6 +1,5 @@
-//! A job's way from placed to running. Its files are brought to the nodes; then the launch goes
-//! out, on the slice edge if the job's row does not run now; then all its ranks are seen to
-//! execute.
+//! A job's way from placed to running. Its files are brought to the nodes. Then the launch is sent,
+//! on the slice edge if the job's row does not run now. Then all its ranks are seen to execute.
 
 use super::dependencies::without_dependency;
 use super::live::{self, LiveJob};
@@ -18,8 +17,8 @@ use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 /// cannot be executed.
 const NOT_STARTED: u8 = 126;
 
-/// Parts of a time limit. In a row among several, the run time goes into the journal after each
-/// part, so a restart of the manager loses at most one part.
+/// Parts of a time limit. In a row among several, the run time is journaled after each part. A
+/// restart of the manager therefore loses at most one part.
 const LIMIT_PARTS: u32 = 16;
 
 impl Core {
@@ -94,7 +93,7 @@ impl Core {
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
         let Some(live) = self.live.get(job) else { return };
         let client_until = self.absent_clients.awaited_by_new(now, job);
-        // The other nodes of a job that goes on hold its output.
+        // The other nodes of a job that continues hold its output.
         let hold_output =
             client_until.is_some() || live.is_recovering() && self.absent_clients.has(job);
         let announcer = self.announcer(live.nodes());
@@ -140,7 +139,7 @@ impl Core {
         }
     }
 
-    /// The announcer of a job reports that its ranks execute: now the other nodes are asked.
+    /// The announcer of a job reports that its ranks execute: now the other nodes are queried.
     pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let live = self.live.run(job, incarnation);
         let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
@@ -184,8 +183,7 @@ impl Core {
         }
     }
 
-    /// The job may have reached its time limit, or the next part of it, which goes into the
-    /// journal.
+    /// The job may have reached its time limit, or the next part of its limit, which is journaled.
     fn time_limit_timer(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         let Some(limit) = record.spec.time_limit else { return };
@@ -201,7 +199,7 @@ impl Core {
         self.arm_time_limit(now, job);
     }
 
-    /// The timer of a launch has fired: asks which nodes have not started, unless the job was
+    /// The timer of a launch has fired: finds which nodes have not started, unless the job was
     /// stopped for part of the time.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
@@ -219,7 +217,7 @@ impl Core {
     }
 
     /// A launch has reached its time limit, and these nodes have not started their ranks. If the
-    /// set is empty, all nodes have started, or the news of a death is on its way.
+    /// set is empty, all nodes have started, or the report of a death is on its way.
     pub fn unstarted(
         &mut self,
         now: Instant,
@@ -248,7 +246,7 @@ impl Core {
         self.end_job(now, job, cause);
     }
 
-    /// A timer that was asked for has fired.
+    /// A requested timer has fired.
     pub fn timer(&mut self, now: Instant, timer: Timer) {
         match timer {
             Timer::Job { job, incarnation, kind } => self.job_timer(now, job, incarnation, kind),

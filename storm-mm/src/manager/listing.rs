@@ -1,7 +1,7 @@
 //! Listings of jobs, whole or a part at a time.
 //!
 //! No copy of a listing is kept between its parts. A job is listed once, in its state when its part
-//! is asked for.
+//! is requested.
 
 use super::Core;
 use super::partitions::Waiting;
@@ -14,9 +14,9 @@ use storm_primitives::Instant;
 use storm_rm::JobId;
 
 impl Core {
-    /// The jobs that pass `filter`, in order of their number; its `part` is not looked at.
+    /// The jobs that pass `filter`, in order of their number; its `part` is ignored.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
-        // One walk of the queues serves all jobs; a few named jobs are asked about one by one.
+        // One walk of the queues serves all jobs; a few named jobs are queried one by one.
         let waiting =
             if filter.jobs.is_empty() { self.partitions.walk(now) } else { Waiting::default() };
         self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
@@ -39,7 +39,7 @@ impl Core {
         (views, passing.next().is_some())
     }
 
-    /// Ended jobs, the latest first; the query's `part` is not looked at.
+    /// Ended jobs, the latest first; the query's `part` is ignored.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
         let ended = self.ended(query, None).take(query.limit as usize);
         ended.map(|(_, record)| self.view(now, record)).collect()

@@ -42,8 +42,8 @@ impl HeldBytes {
         }
     }
 
-    /// A job is over. Returns the specification that it keeps: all that users can still ask for,
-    /// without the environment. The jobs of an array share the result too.
+    /// A job is over. Returns the specification that it keeps: everything that users can still
+    /// request, without the environment. The jobs of an array share the result too.
     pub(super) fn remove(&mut self, spec: &JobSpec) -> Rc<JobSpec> {
         let place = (spec.owner.uid, Part::Specification.place(spec));
         let without = || Rc::new(over(spec));
@@ -92,7 +92,7 @@ impl HeldBytes {
 /// The parts that jobs may share.
 #[derive(Clone, Copy)]
 enum Part {
-    /// All but the environment: the jobs of an array.
+    /// The specification without its environment, which the jobs of an array share.
     Specification,
     /// The environment, which the jobs of a shell share.
     Environment,
@@ -125,13 +125,13 @@ impl Part {
     }
 }
 
-/// Bytes of the manager's memory per condition and job: the job that it waits for, the jobs that
-/// wait for it, and the news that it has had.
+/// Bytes of the manager's memory per condition and job. The bytes are for the job that is waited
+/// for, the jobs that wait, and the events that the waiting job has received.
 const CONDITION_BYTES: u64 = 128;
 /// The most conditions that are remembered of a finished job, to be shown.
 const REMEMBERED_CONDITIONS: usize = 1024;
 
-/// Bytes in addition to the specification, for its jobs to hear of other jobs.
+/// Bytes in addition to the specification, for its jobs to receive events of other jobs.
 fn awaited_bytes(needs: &Needs) -> usize {
     let conditions = needs.dependency.as_ref().map_or(0, |needed| needed.conditions.len());
     let jobs = needs.array.as_ref().and_then(|array| array.extent()).map_or(1, |all| all.count);

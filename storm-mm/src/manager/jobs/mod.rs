@@ -1,6 +1,6 @@
-//! The jobs that have not ended, and those that have and are remembered; and everything that
-//! follows from their records: the needs of waiting jobs, the memory that users' jobs hold, the
-//! order of suspension. Only this module changes a record, and only by an event.
+//! The jobs that have not ended, and the ended jobs that are remembered. The table also has
+//! everything that follows from their records: the needs of waiting jobs, the memory that users'
+//! jobs hold, the order of suspension. Only this module changes a record, and only by an event.
 
 mod held_bytes;
 mod needs;
@@ -34,7 +34,7 @@ pub(super) struct JobTable {
     /// Jobs that clients wait for.
     awaited: BTreeSet<JobId>,
     next_id: u64,
-    /// The cluster is going down: no job comes in or starts any more.
+    /// The cluster is going down: no job is admitted or starts any more.
     closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Index<&JobId> for JobTable {
 }
 
 impl JobTable {
-    /// Remembers `history_limit` ended jobs.
+    /// Makes a table that keeps `history_limit` ended jobs.
     pub(super) fn new(history_limit: usize) -> JobTable {
         JobTable {
             records: BTreeMap::new(),
@@ -194,12 +194,12 @@ impl JobTable {
         self.awaited.extend(jobs);
     }
 
-    /// The end of a job is told. Returns whether it was awaited.
+    /// The end of a job is reported. Returns whether it was awaited.
     pub(super) fn end_is_told(&mut self, job: JobId) -> bool {
         self.awaited.remove(&job)
     }
 
-    /// No job comes in or starts any more.
+    /// No job is admitted or starts any more.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -219,7 +219,7 @@ impl JobTable {
         }
     }
 
-    /// The job that a question about a number is about. For an array, the first job that has not
+    /// The job that a request about a number is about. For an array, the first job that has not
     /// ended, or else the last.
     pub(super) fn one_of(&self, job: JobId) -> JobId {
         let jobs = self.of(job);
@@ -236,7 +236,7 @@ impl JobTable {
         task.map_or_else(|| job.to_string(), |task| task.to_string())
     }
 
-    /// A job of an array goes to its policy.
+    /// A job of an array is handed to its policy.
     pub(super) fn enter(&mut self, job: JobId) {
         if let Some(task) = self.records.get(&job).and_then(|record| record.task) {
             self.needs.task_entered(task.array, job);

@@ -1,8 +1,8 @@
-//! The jobs that wait for something other than processing elements, and for whose begin or end they
-//! wait: the arrays, the dependencies, and the names of jobs.
+//! The jobs that wait for something other than processing elements, and the jobs whose begin or end
+//! they wait for. The table has the arrays, the dependencies, and the names of jobs.
 //!
-//! The table decides nothing. It finds the jobs that a decision concerns without a walk over all
-//! jobs.
+//! The table decides nothing. The table finds the jobs that a decision concerns without a walk over
+//! all jobs.
 
 use super::unmet::Unmet;
 use crate::api::{ForgottenJobs, JobState};
@@ -19,12 +19,12 @@ type Named = (u32, String);
 /// The table. Dependencies are about *units*: a job, or an array as a whole.
 #[derive(Debug, Default)]
 pub(in crate::manager) struct NeedsTable {
-    /// Waiting jobs that their policy does not know of.
+    /// Waiting jobs that are not with their policy.
     waiting: BTreeSet<JobId>,
     /// The needs of a former manager's jobs that the configuration cannot meet.
     unmet: BTreeMap<JobId, Unmet>,
     watches: Watches,
-    /// Arrays with a job that is still known.
+    /// Arrays with a job that is still in the table of jobs.
     arrays: BTreeMap<JobId, Array>,
     /// Arrays that are to be filled once an action on many jobs is done; `None` outside of such an
     /// action.
@@ -41,21 +41,20 @@ struct Watches {
     dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// The jobs that wait for the begin of a job or an array.
     followers: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// For each of those jobs, how much news it still waits for.
+    /// For each of those jobs, how many events it still waits for.
     awaited: BTreeMap<JobId, Awaited>,
 }
 
-/// The begins and ends that waiting jobs have not been told of.
+/// The begins and ends that waiting jobs have not been notified of.
 #[derive(Debug, Default)]
 struct News {
     ends: VecDeque<End>,
     begins: VecDeque<Begin>,
-    /// Waiting jobs are being told.
+    /// Waiting jobs are being notified.
     settling: bool,
 }
 
-/// How much a job waits for, so that its conditions need not all be looked at for each piece of
-/// news.
+/// How much a job waits for, so that its conditions need not all be checked at each event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     /// The number of begins and ends that it waits for.
@@ -64,7 +63,7 @@ struct Awaited {
     failed: bool,
 }
 
-/// The begin of a job or of all jobs of an array. An end without a begin counts as one.
+/// The begin of a job or of all jobs of an array. An end without a begin counts as a begin.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::manager) struct Begin {
     pub(in crate::manager) unit: JobId,
@@ -98,14 +97,14 @@ pub(in crate::manager) struct Array {
     indices: OnceCell<Vec<u32>>,
     /// The summary of its jobs that are no longer remembered.
     forgotten: ForgottenJobs,
-    /// All that have ended are COMPLETED.
+    /// Whether all its ended jobs are COMPLETED.
     completed: bool,
-    /// In an array with a limit: the jobs that their policy knows of and that have not ended.
+    /// In an array with a limit: the jobs that their policy has and that have not ended.
     entered: BTreeSet<JobId>,
 }
 
 impl Array {
-    /// How many of its jobs may be with their policy at once, if that is limited.
+    /// How many of its jobs may be with their policy at once, if their number is limited.
     pub(in crate::manager) fn limit(&self) -> Option<u32> {
         self.spec.needs.array.as_ref().and_then(|array| array.limit)
     }
@@ -218,19 +217,19 @@ impl NeedsTable {
         }
     }
 
-    /// The jobs that wait for the begin of a unit, which has come.
+    /// The jobs that wait for the begin of a unit that has now begun.
     pub(in crate::manager) fn take_followers(&mut self, unit: JobId) -> BTreeSet<JobId> {
         self.watches.followers.remove(&unit).unwrap_or_default()
     }
 
-    /// The jobs that wait for the end of a unit, which has come.
+    /// The jobs that wait for the end of a unit that has now ended.
     pub(in crate::manager) fn take_dependents(&mut self, unit: JobId) -> BTreeSet<JobId> {
         self.watches.dependents.remove(&unit).unwrap_or_default()
     }
 
-    /// News that a job waited for has come; `failed` says that a condition cannot be met any more.
-    /// Returns whether the job must be looked at again: nothing more is to come, or this is its
-    /// first failed condition. `None` for a job that waits for nothing.
+    /// An event that a job waited for has arrived. If `failed` is true, a condition cannot be met
+    /// any more. Returns whether the job must be checked again: no more events are awaited, or a
+    /// condition has failed for the first time. `None` for a job that waits for nothing.
     pub(in crate::manager) fn told(&mut self, job: JobId, failed: bool) -> Option<bool> {
         let awaited = self.watches.awaited.get_mut(&job)?;
         awaited.left = awaited.left.saturating_sub(1);
@@ -239,27 +238,27 @@ impl NeedsTable {
         Some(awaited.left == 0 || fails)
     }
 
-    /// The next begin that waiting jobs have not been told of.
+    /// The next begin that waiting jobs have not been notified of.
     pub(in crate::manager) fn next_begin(&mut self) -> Option<Begin> {
         self.news.begins.pop_front()
     }
 
-    /// The next end that waiting jobs have not been told of.
+    /// The next end that waiting jobs have not been notified of.
     pub(in crate::manager) fn next_end(&mut self) -> Option<End> {
         self.news.ends.pop_front()
     }
 
-    /// Waiting jobs need not be told of the ends up to now.
+    /// Waiting jobs need not be notified of the ends up to now.
     pub(in crate::manager) fn forget_ends(&mut self) {
         self.news.ends.clear();
     }
 
-    /// Waiting jobs need not be told of the begins up to now.
+    /// Waiting jobs need not be notified of the begins up to now.
     pub(in crate::manager) fn forget_begins(&mut self) {
         self.news.begins.clear();
     }
 
-    /// Waiting jobs begin or cease to be told the news. Returns whether they were being told.
+    /// Waiting jobs begin or cease to be notified. Returns whether they were being notified.
     pub(in crate::manager) fn set_settling(&mut self, settling: bool) -> bool {
         std::mem::replace(&mut self.news.settling, settling)
     }
@@ -281,8 +280,8 @@ impl NeedsTable {
         self.fill_later.is_some()
     }
 
-    /// An array is to be filled. Returns whether that is put off until the action on many jobs is
-    /// done.
+    /// An array is to be filled. Returns whether the filling is put off until the action on many
+    /// jobs is done.
     pub(in crate::manager) fn fill_later(&mut self, unit: JobId) -> bool {
         match &mut self.fill_later {
             Some(later) => {
@@ -302,7 +301,7 @@ impl NeedsTable {
         self.arrays.contains_key(&unit)
     }
 
-    /// A job of an array goes to its policy.
+    /// A job of an array is handed to its policy.
     pub(super) fn task_entered(&mut self, array: JobId, job: JobId) {
         if let Some(array) = self.arrays.get_mut(&array) {
             array.entered.insert(job);
@@ -376,7 +375,8 @@ impl NeedsTable {
         self.news.ends.push_back(End { unit, completed: Some(completed), next_of_name });
     }
 
-    /// The unit of a record has ended. Returns the first unit of its name, if that is now another.
+    /// The unit of a record has ended. Returns the first unit of its name, if another unit is now
+    /// the first.
     fn name_freed(&mut self, record: &JobRecord) -> Option<JobId> {
         let units = self.names.get_mut(&named(record))?;
         let was_first = units.first() == Some(&record.unit());

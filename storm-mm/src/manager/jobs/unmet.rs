@@ -14,7 +14,7 @@ pub(in crate::manager) enum Unmet {
     Account(String),
     /// No quality of service has this name.
     Qos(String),
-    /// The account is for these users, which the host does not know; the owner may be one of them.
+    /// The account is for these users, who are unknown to the host; the owner may be one of them.
     AccountUsers { account: String, users: String },
     /// The same for a quality of service.
     QosUsers { qos: String, users: String },

@@ -100,7 +100,7 @@ impl LiveJob {
         }
     }
 
-    /// A job goes on under this manager. All its nodes must come back whose parts are not over.
+    /// A job continues under this manager. All its nodes whose parts are not over must return.
     pub(in crate::manager) fn restored(now: Instant, restored: Restored) -> LiveJob {
         let Restored { incarnation, slot, partition, row, rows, placement, nodes, .. } = restored;
         let over = restored.parts_over.keys().copied().collect();
@@ -168,7 +168,7 @@ impl LiveJob {
         self.parts.over()
     }
 
-    /// Nodes that have not come back.
+    /// Nodes that have not returned.
     pub(in crate::manager) fn unheard(&self) -> &NodeSet {
         self.parts.unheard()
     }
@@ -194,7 +194,7 @@ impl LiveJob {
         self.steps.launch() == Launch::Recovering
     }
 
-    /// Whether all nodes of a recovering job have come back, or are no longer waited for.
+    /// Whether all nodes of a recovering job have returned, or are no longer waited for.
     pub(in crate::manager) fn all_are_back(&self) -> bool {
         self.is_recovering() && self.unheard().is_empty()
     }
@@ -203,7 +203,7 @@ impl LiveJob {
         self.parts.all_unheard_are_away()
     }
 
-    /// For a job that a former manager placed: the nodes that came back with their parts.
+    /// For a job that a former manager placed: the nodes that returned with their parts.
     pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
         self.parts.inherited()
     }
@@ -213,8 +213,8 @@ impl LiveJob {
         self.time.at(now)
     }
 
-    /// The earliest instant at which its run time can reach `limit`, or when to look again if it is
-    /// stopped.
+    /// The earliest instant at which its run time can reach `limit`, or when to check again if it
+    /// is stopped.
     pub(in crate::manager) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
         self.time.earliest(now, limit)
     }
@@ -320,7 +320,7 @@ impl LiveJob {
         self.run_time(now)
     }
 
-    /// Its processes go on in these rows. Returns its run time.
+    /// Its processes continue in these rows. Returns its run time.
     pub(in crate::manager) fn go_on(
         &mut self,
         now: Instant,
@@ -366,23 +366,23 @@ impl LiveJob {
         self.parts.forgets(node)
     }
 
-    /// A node has no ranks of it any more. `runs_until` is set if they may go on until then.
+    /// A node has no ranks of it any more. `runs_until` is set if they may continue until then.
     pub(in crate::manager) fn part_gone(&mut self, node: NodeId, runs_until: Option<Instant>) {
         self.parts.lose(node, runs_until);
     }
 
-    /// It goes on elsewhere, and waits for a node.
+    /// It continues elsewhere, and waits for a node.
     pub(in crate::manager) fn await_return(&mut self, node: NodeId, left: Left) {
         self.steps.set(Launch::Recovering);
         self.parts.await_return(node, left);
     }
 
-    /// A node has come back. Returns whether it had left under this manager.
+    /// A node has returned. Returns whether it had left under this manager.
     pub(in crate::manager) fn came_back(&mut self, node: NodeId) -> bool {
         self.parts.came_back(node)
     }
 
-    /// A node has come back and had never heard of its launch.
+    /// A node has returned and had never received its launch.
     pub(in crate::manager) fn lacks(&mut self, node: NodeId) {
         self.parts.lack(node);
     }
@@ -397,7 +397,7 @@ impl LiveJob {
     }
 
     /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
-    /// Managers have ended before, and those of them that have not come back.
+    /// Managers have ended before, and those of them that have not returned.
     pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
         self.ranks.in_slices = true;
         (self.parts.left(), self.parts.away())

@@ -202,7 +202,7 @@ impl LiveJobs {
         self.awaiting.back().filter(|_| stuck).map(Awaiting::job)
     }
 
-    /// A job goes on without elements, and in all rows. Returns its run time and its nodes.
+    /// A job continues without elements, and in all rows. Returns its run time and its nodes.
     pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) -> Option<(Duration, NodeSet)> {
         let live = self.jobs.get_mut(&job)?;
         live.leave_matrix(now);

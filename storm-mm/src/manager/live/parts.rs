@@ -30,19 +30,19 @@ pub(super) struct Parts {
     forgot: NodeSet,
     /// The lost ones among these nodes that may still run ranks of the job, and until when.
     lost: Lost,
-    /// Nodes that have not come back: a former manager placed the job on them, or their Node
+    /// Nodes that have not returned: a former manager placed the job on them, or their Node
     /// Managers have ended.
     unheard: NodeSet,
-    /// For the nodes whose Node Managers ended under this manager: until when they may come back,
-    /// and when their keepers have otherwise ended the ranks.
+    /// For the nodes whose Node Managers ended under this manager: until when they may return, and
+    /// when their keepers have otherwise ended the ranks.
     away: BTreeMap<NodeId, Left>,
-    /// Nodes that came back and had never heard of the launch.
+    /// Nodes that returned and had never received the launch.
     lacking: NodeSet,
     /// Whether a former manager placed the job.
     restored: bool,
-    /// Nodes that came back with their parts.
+    /// Nodes that returned with their parts.
     inherited: NodeSet,
-    /// Nodes whose next Node Managers have come back under this manager.
+    /// Nodes whose next Node Managers have returned under this manager.
     succeeded: NodeSet,
 }
 
@@ -109,13 +109,13 @@ impl Parts {
         self.nodes.difference(&self.over).difference(&self.unheard)
     }
 
-    /// For a job that a former manager placed: the nodes that came back with their parts, and
-    /// report how much input their ranks have taken.
+    /// For a job that a former manager placed: the nodes that returned with their parts, and report
+    /// how much input their ranks have taken.
     pub(super) fn inherited(&self) -> Option<&NodeSet> {
         self.restored.then_some(&self.inherited)
     }
 
-    /// Whether all nodes that have not come back may do so under their next Node Managers.
+    /// Whether all nodes that have not returned may do so under their next Node Managers.
     pub(super) fn all_unheard_are_away(&self) -> bool {
         self.unheard.iter().all(|node| self.away.contains_key(&node))
     }
@@ -134,7 +134,7 @@ impl Parts {
         self.reported.contains(node) && self.forgot.insert(node)
     }
 
-    /// The part of a node is lost. `runs_until` is set if its ranks may go on until then.
+    /// The part of a node is lost. `runs_until` is set if its ranks may continue until then.
     pub(super) fn lose(&mut self, node: NodeId, runs_until: Option<Instant>) {
         self.over.insert(node);
         self.lost.extend(runs_until.map(|until| (node, until)));
@@ -146,7 +146,7 @@ impl Parts {
         self.away.insert(node, left);
     }
 
-    /// The node has come back. Returns whether it had left under this manager.
+    /// The node has returned. Returns whether it had left under this manager.
     pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.unheard.remove(node);
         self.inherited.insert(node);
@@ -162,12 +162,12 @@ impl Parts {
         self.succeeded.union(&self.away.keys().copied().collect())
     }
 
-    /// The nodes that have not come back under their next Node Managers.
+    /// The nodes that have not returned under their next Node Managers.
     pub(super) fn away(&self) -> NodeSet {
         self.away.keys().copied().collect()
     }
 
-    /// The node has come back and had never heard of the launch.
+    /// The node has returned and had never received the launch.
     pub(super) fn lack(&mut self, node: NodeId) {
         self.inherited.remove(node);
         self.lacking.insert(node);
