@@ -27,7 +27,7 @@ impl Core {
         own.or_else(any).unwrap_or(PartitionId(0))
     }
 
-    /// A job of a former manager goes on without elements, and in all rows.
+    /// A job of a former manager continues without elements, and in all rows.
     pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) {
         let Some((time, nodes)) = self.live.leave_matrix(now, job) else { return };
         if self.is_suspended(job) {

@@ -9,7 +9,7 @@ use storm_primitives::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manager) enum Launch {
     /// A former manager placed it, or a Node Manager of it has ended, and some of its nodes have
-    /// not come back.
+    /// not returned.
     Recovering,
     /// Its files are on their way.
     Staging,

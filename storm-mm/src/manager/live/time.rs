@@ -28,7 +28,7 @@ impl RunTime {
     }
 
     /// The earliest instant at which the run time can reach `limit`. The run time of a stopped job
-    /// stands still, so the result is then only when to look again.
+    /// stands still, so the result is then only when to check again.
     pub(super) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
         let left = limit.saturating_sub(self.at(now));
         let stopped = self.active_since.is_none();

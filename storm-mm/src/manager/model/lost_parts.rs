@@ -1,4 +1,4 @@
-//! Nodes whose part of a job is over while the job goes on elsewhere, and that are then lost or
+//! Nodes whose part of a job is over while the job continues elsewhere, and that are then lost or
 //! get another Node Manager (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
 
 use super::invariants::check_all;
@@ -178,7 +178,7 @@ fn a_job_goes_on_over_restarts_although_a_node_has_forgotten_the_part_that_was_o
     }
 }
 
-/// Regression: the next manager took the node for one that had never heard of the launch, and
+/// Regression: the next manager took the node for one that had never received the launch, and
 /// launched the ranks there again.
 #[test]
 fn ranks_that_ended_before_all_others_began_do_not_start_again() {

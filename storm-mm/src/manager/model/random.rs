@@ -71,8 +71,8 @@ enum Step {
     Terminated(usize),
     Edge,
     Timer,
-    /// The manager is killed and comes back. Nodes of one set of bits die meanwhile; nodes of the
-    /// other set had not heard of launches that were under way.
+    /// The manager is killed and restarted. Nodes of one set of bits die meanwhile; nodes of the
+    /// other set had not received launches that were under way.
     Restart {
         dead: u32,
         deaf: u32,

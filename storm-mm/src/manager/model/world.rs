@@ -198,7 +198,7 @@ impl World {
         for effect in immediate {
             match effect {
                 Immediate::Strobe(nodes, slices) => {
-                    // Nodes that have not come back hear of it when they do.
+                    // Nodes that have not returned hear of it when they do.
                     let here = self.parts.keys().filter(|part| self.joined.contains(&part.0));
                     passed_over.extend(here.copied().filter(|part| !nodes.contains(part.0)));
                     self.strobes.push(slices);
@@ -292,8 +292,8 @@ impl World {
     }
 
     /// The manager is killed, and a new one begins on its journal. The nodes of `dead` have died
-    /// meanwhile. The others have kept their parts and come back; among them, those of `deaf` had
-    /// not heard of the launches that were under way.
+    /// meanwhile. The others have kept their parts and return; among them, those of `deaf` had not
+    /// received the launches that were under way.
     pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool, deaf: impl Fn(NodeId) -> bool) {
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);

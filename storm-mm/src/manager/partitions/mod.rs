@@ -102,7 +102,7 @@ impl Partitions {
         strobe
     }
 
-    /// A node is gone, and will remember no order when it comes back.
+    /// A node is gone, and will remember no order when it returns.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         self.all.iter_mut().for_each(|partition| partition.node_forgets(node));
     }

@@ -224,7 +224,7 @@ impl Partition {
         self.slices.take_over(row);
     }
 
-    /// A node is gone, and will remember no order when it comes back.
+    /// A node is gone, and will remember no order when it returns.
     pub(in crate::manager) fn node_forgets(&mut self, node: NodeId) {
         self.slices.node_forgets(node);
     }

@@ -173,7 +173,7 @@ impl SliceOrder {
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
     }
 
-    /// A node is gone, and will remember no order when it comes back.
+    /// A node is gone, and will remember no order when it returns.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         if let Some(ordered) = &mut self.ordered {
             ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
