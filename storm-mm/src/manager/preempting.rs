@@ -104,7 +104,7 @@ impl Core {
         self.tell_whether_stopped(job, Some(format!("suspended for job {by}")));
     }
 
-    /// The processes of a suspended job go on.
+    /// The processes of a suspended job continue.
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
         if let Some(awaiting) = self.live.awaiting_mut(job) {
             let partition = &self.partitions[awaiting.partition()];
@@ -155,7 +155,7 @@ impl Core {
         }
     }
 
-    /// No job suspends others until the nodes have come back, or had their time to.
+    /// No job suspends others until the nodes have returned, or had their time to.
     pub(super) fn await_nodes(&mut self, now: Instant) {
         if self.live.is_empty() || !self.preemption.is_possible() {
             return;
@@ -167,7 +167,7 @@ impl Core {
             .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Returned) });
     }
 
-    /// All nodes have come back, or are no longer waited for: submits the waiting jobs that may
+    /// All nodes have returned, or are no longer waited for: submits the waiting jobs that may
     /// preempt others to their policies anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
         if !self.preemption.set_returning(false) {

@@ -17,7 +17,7 @@ pub(super) struct Preemption {
     /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
     /// flags.
     stranded: BTreeSet<JobId>,
-    /// Nodes of a former manager have not come back yet, and may turn out to be free.
+    /// Nodes of a former manager have not returned yet, and may turn out to be free.
     returning: bool,
     /// Elements are being given up.
     giving_way: bool,
@@ -64,7 +64,7 @@ impl Preemption {
     }
 
     /// The meaning of a job's quality of service for its policy. While nodes of a former manager
-    /// may come back, no job preempts others for lack of them.
+    /// may return, no job preempts others for lack of them.
     pub(super) fn precedence_of(&self, record: &JobRecord) -> Option<Arc<Precedence>> {
         let meanings = self.precedences.get(record.service.qos.as_ref()?)?;
         let asked = record.spec.requeue;
@@ -95,8 +95,8 @@ impl Preemption {
         std::mem::take(&mut self.stranded)
     }
 
-    /// Nodes of a former manager may come back, or are no longer waited for. Returns whether they
-    /// were waited for before.
+    /// Nodes of a former manager may return, or are no longer waited for. Returns whether they were
+    /// waited for before.
     pub(super) fn set_returning(&mut self, returning: bool) -> bool {
         std::mem::replace(&mut self.returning, returning)
     }

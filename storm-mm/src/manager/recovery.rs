@@ -1,7 +1,6 @@
 //! A manager on the journal of a former one. Jobs that waited wait again. Jobs that were on the
-//! machine keep their places in the matrix until their nodes have
-//! [come back](super::returning) and said what they hold
-//! (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! machine keep their places in the matrix until their nodes have [returned](super::returning) and
+//! reported the jobs that they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::absent_clients::AbsentClients;
 use super::live::{LiveJob, Restored};
@@ -96,7 +95,7 @@ impl Core {
         }
         self.await_nodes(now);
         for (partition, [stopped, running]) in restored {
-            // In one call: a job whose elements seem free must not go on before their holder is
+            // In one call: a job whose elements seem free must not continue before their holder is
             // known.
             self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
             let known: BTreeSet<_> =
@@ -119,8 +118,8 @@ impl Core {
     }
 
     /// Finds the place of a job in the matrix; returns the event that tells its policy. A job for
-    /// which the present partitions have no place goes on outside the matrix. Its nodes must come
-    /// back.
+    /// which the present partitions have no place continues outside the matrix. Its nodes must
+    /// return.
     fn take_over(
         &mut self,
         now: Instant,

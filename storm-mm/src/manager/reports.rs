@@ -38,7 +38,7 @@ impl Core {
         self.node_gone(now, node, (Some(runs_until), going));
     }
 
-    /// The node is lost. `runs_until` is set if its processes may go on until then.
+    /// The node is lost. `runs_until` is set if its processes may continue until then.
     fn node_gone(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// A node has no ranks of a job any more, and will not report how they ended. `runs_until` is
-    /// set if the ranks may go on until then, and `cut` if only the Node Manager has ended.
+    /// set if the ranks may continue until then, and `cut` if only the Node Manager has ended.
     fn part_gone(
         &mut self,
         now: Instant,
@@ -156,7 +156,7 @@ impl Core {
             if held.is_none() {
                 return;
             }
-            // The node was here before and may have jobs, which go on.
+            // The node was here before and may have jobs, which continue.
         } else {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             self.nodes.describe(node, info, None);

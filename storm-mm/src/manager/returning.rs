@@ -1,9 +1,9 @@
-//! Nodes that come back to this manager: after a restart of the manager, or with the next Node
-//! Manager of their name. A job goes on as soon as all its nodes have come back or are no longer
-//! waited for.
+//! Nodes that return to this manager: after a restart of the manager, or with the next Node Manager
+//! of their name. A job continues as soon as all its nodes have returned or are no longer waited
+//! for.
 //!
 //! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
-//! memory and never heard of it.
+//! memory and never received it.
 
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, JobIncarnation};
 
-/// Why a node that came back does not hold a job.
+/// Why a node that returned does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// It has kept its memory, and never heard of the run.
+    /// It has kept its memory, and never received the run.
     NeverHeard,
     /// Its Node Manager ended under this manager and left nothing of the run: it had not begun to
     /// start the ranks, or its keeper has ended them.
@@ -26,8 +26,8 @@ enum Loss {
 }
 
 impl Core {
-    /// A node has come back, or a new node in its place that remembers nothing. The node is told
-    /// which of its jobs go on.
+    /// A node has returned, or a new node in its place that remembers nothing. The node is told
+    /// which of its jobs continue.
     pub(super) fn node_back(&mut self, now: Instant, node: NodeId, held: Option<HeldRuns>) {
         let held = held.unwrap_or_default();
         let awaited: Vec<JobId> = self
@@ -73,7 +73,7 @@ impl Core {
         }
     }
 
-    /// A node that came back does not hold its part of a job.
+    /// A node that returned does not hold its part of a job.
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get_mut(job) else { return };
@@ -108,7 +108,7 @@ impl Core {
         })
     }
 
-    /// If all nodes of a job have come back, or are no longer waited for, the job goes on where it
+    /// If all nodes of a job have returned, or are no longer waited for, the job continues where it
     /// was.
     pub(super) fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
@@ -173,12 +173,12 @@ impl Core {
         self.go_on_if_all_heard(now, job);
     }
 
-    /// Whether nodes of the job have not come back yet.
+    /// Whether nodes of the job have not returned yet.
     pub fn is_recovering(&self, job: JobId) -> bool {
         self.live.get(job).is_some_and(LiveJob::is_recovering)
     }
 
-    /// For a run that a former manager placed: the nodes that came back with their parts. They
+    /// For a run that a former manager placed: the nodes that returned with their parts. They
     /// report how much input their ranks have taken.
     pub fn inherited_parts(&self, job: JobId, run: JobIncarnation) -> Option<&NodeSet> {
         self.live.get(job).filter(|live| live.incarnation() == run)?.inherited()

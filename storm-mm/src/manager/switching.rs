@@ -150,7 +150,7 @@ impl Core {
 
     /// The jobs that have places in a partition: running jobs, by their rows, before suspended
     /// jobs. `None` while this may change without news of the jobs: an end is not reported yet, or
-    /// nodes have not come back.
+    /// nodes have not returned.
     fn holders(&mut self, now: Instant, id: PartitionId) -> Option<Vec<Holder>> {
         let mut placed = Vec::new();
         for (job, live) in self.live.of(id) {
@@ -191,7 +191,7 @@ impl Core {
         let time = super::partitions::sched_time(now);
         let refuses = |action: &Action| matches!(action, Action::Refused(_));
         if policy.preempts() {
-            // In one call: a job whose elements seem free must not go on before their holder is
+            // In one call: a job whose elements seem free must not continue before their holder is
             // known.
             let (suspended, running): (Vec<_>, Vec<_>) =
                 holders.iter().partition(|holder| holder.suspended);

@@ -94,7 +94,7 @@ impl Core {
         self.look_again_for_users(now);
     }
 
-    /// Jobs may go on whose owners were unknown.
+    /// Jobs may continue whose owners were unknown.
     fn look_again_for_users(&mut self, now: Instant) {
         let of_users =
             |lack: &Unmet| matches!(lack, Unmet::AccountUsers { .. } | Unmet::QosUsers { .. });
@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// These contents, by user, are needed but missing from the spool: waiting jobs that need them
-    /// go on waiting.
+    /// continue waiting.
     pub fn contents_missing(&mut self, now: Instant, missing: &HashSet<(u32, ContentHash)>) {
         let lacks = |record: &&JobRecord| {
             let uid = record.spec.owner.uid;
@@ -136,7 +136,7 @@ impl Core {
         });
     }
 
-    /// A user has sent files: jobs of the same user that lack only these may go on.
+    /// A user has sent files: jobs of the same user that lack only these may continue.
     pub(super) fn contents_sent(&mut self, now: Instant, uid: u32, spec: &JobSpec) {
         if !self.jobs.needs().unmet().any(|(_, lack)| *lack == Unmet::Files) {
             return;

@@ -74,7 +74,7 @@ impl Core {
         Ok(view)
     }
 
-    /// Deletes a reservation. Its running jobs go on; its waiting jobs become ordinary jobs.
+    /// Deletes a reservation. Its running jobs continue; its waiting jobs become ordinary jobs.
     ///
     /// # Errors
     /// An [`ApiError`] for the client; nothing is changed then.
