@@ -1,7 +1,7 @@
 //! The decisions of the Machine Manager: a state machine without I/O, clock or network.
 //!
-//! The core is told events with their times, and answers with [`Effects`] for the driver to carry
-//! out. The live daemon and the simulated machine drive the same object.
+//! The core receives events with their times, and answers with [`Effects`] for the driver to carry
+//! out. The real daemon and the simulated machine drive the same object.
 //!
 //! The core does not choose where jobs run (the partition's policy in `storm-sched` does) and
 //! touches no node (the driver does, through `storm-rm`).
@@ -101,8 +101,8 @@ pub struct Core {
 }
 
 impl Core {
-    /// Makes a manager that knows the jobs of `journal`, in the order in which the events were
-    /// appended, and no node yet.
+    /// Makes a manager with the jobs of `journal`, in the order in which the events were appended.
+    /// No node is up yet.
     ///
     /// # Errors
     /// A [`PartitionError`] when the configured partitions are inconsistent.
@@ -154,7 +154,7 @@ impl Core {
         self.nodes.iter().find(|(_, entry)| entry.name == name).map(|(id, _)| id)
     }
 
-    /// The name of a node, even of one that is no longer configured.
+    /// The name of a node, even of a node that is no longer configured.
     pub fn name_of_node(&self, node: NodeId) -> String {
         self.nodes.name(node)
     }

@@ -1,4 +1,4 @@
-//! The places in the global arrays of flags, and the placed jobs that wait for one.
+//! The places in the global arrays of flags, and the placed jobs that wait for such a place.
 
 use crate::manager::partitions::Partition;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(in crate::manager) struct Awaiting {
     suspended_for: Option<JobId>,
 }
 
-/// A job that can be placed now, if there is one.
+/// The first job that can be placed now, or the reason for none.
 pub(in crate::manager) enum Taken {
     Nothing,
     /// A job could be placed, and all places are taken.
@@ -73,24 +73,24 @@ impl Awaiting {
         shares.map(|share| members[share.node.0 as usize]).collect()
     }
 
-    /// It gets another home row and other rows.
+    /// The job gets another home row and other rows.
     pub(in crate::manager) fn set_rows(&mut self, row: Row, rows: RowSet) {
         (self.row, self.rows) = (row, rows);
     }
 
-    /// Its policy is replaced by another, under which it has another home row. It stays suspended
-    /// if it is.
+    /// Another policy replaces the job's policy, and the job has another home row. A suspended job
+    /// stays suspended.
     pub(in crate::manager) fn taken_over(&mut self, row: Row, rows: RowSet) {
         let rows = if self.suspended_for.is_some() { RowSet::NONE } else { rows };
         self.set_rows(row, rows);
     }
 
-    /// It will be suspended when it starts.
+    /// The job will be suspended when it starts.
     pub(in crate::manager) fn suspend(&mut self, by: JobId) {
         (self.rows, self.suspended_for) = (RowSet::NONE, Some(by));
     }
 
-    /// It will not be suspended.
+    /// The job will not be suspended.
     pub(in crate::manager) fn go_on(&mut self, rows: RowSet) {
         (self.rows, self.suspended_for) = (rows, None);
     }

@@ -37,9 +37,9 @@ struct Place {
     row: Row,
     /// The rows that the job runs in.
     rows: RowSet,
-    /// The elements, while the policy knows the job.
+    /// The elements, while the policy has the job.
     placement: Option<Placement>,
-    /// The policy was told that the elements are free.
+    /// Whether the policy was notified that the elements are free.
     released: bool,
 }
 
@@ -71,7 +71,7 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) partition: PartitionId,
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
-    /// Its elements, if its partition has room for it.
+    /// Its elements, if its partition has room for the job.
     pub(in crate::manager) placement: Option<Placement>,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
@@ -143,17 +143,17 @@ impl LiveJob {
         self.place.rows
     }
 
-    /// Its elements, while its policy knows it.
+    /// Its elements, while its policy has the job.
     pub(in crate::manager) fn placement(&self) -> Option<&Placement> {
         self.place.placement.as_ref()
     }
 
-    /// Whether the policy was told that its elements are free.
+    /// Whether the policy was notified that its elements are free.
     pub(in crate::manager) fn is_released(&self) -> bool {
         self.place.released
     }
 
-    /// The nodes that start ranks of it.
+    /// The nodes that start ranks of the job.
     pub(in crate::manager) fn nodes(&self) -> &NodeSet {
         self.parts.nodes()
     }
@@ -177,7 +177,7 @@ impl LiveJob {
         self.steps.launch()
     }
 
-    /// Whether its nodes have been told to launch it.
+    /// Whether its nodes have been ordered to launch the job.
     pub(in crate::manager) fn is_on_nodes(&self) -> bool {
         match self.steps.launch() {
             Launch::Staging | Launch::Staged => false,
@@ -219,7 +219,7 @@ impl LiveJob {
         self.time.earliest(now, limit)
     }
 
-    /// Whether it communicates in slices: its Node Managers hold a part of its state.
+    /// Whether the job communicates in slices: its Node Managers hold a part of its state.
     pub(in crate::manager) fn is_in_slices(&self) -> bool {
         self.ranks.in_slices
     }
@@ -241,17 +241,17 @@ impl LiveJob {
         self.parts.is_placed_on(node)
     }
 
-    /// Whether a node has a part of it that is not over.
+    /// Whether a node has a part of the job that is not over.
     pub(in crate::manager) fn has_part_on(&self, node: NodeId) -> bool {
         self.parts.has(node)
     }
 
-    /// The nodes that hold a part of it and can be told something.
+    /// The nodes that hold a part of the job and can receive commands.
     pub(in crate::manager) fn holders(&self) -> NodeSet {
         self.parts.holders()
     }
 
-    /// The lost nodes that may still run ranks of it, and until when.
+    /// The lost nodes that may still run ranks of the job, and until when.
     pub(in crate::manager) fn lost(&self) -> &Lost {
         self.parts.lost()
     }
@@ -273,7 +273,7 @@ impl LiveJob {
         self.steps.staged(now, stage);
     }
 
-    /// Its launch is issued. `active` says whether its row runs now.
+    /// Its launch is issued. `active` is true if its row runs now.
     pub(in crate::manager) fn launched(&mut self, now: Instant, active: bool) {
         self.steps.launched(now);
         self.time.set_active(now, active);
@@ -284,7 +284,7 @@ impl LiveJob {
         self.steps.started(now)
     }
 
-    /// All its nodes are back, and none was told to launch it: its launch begins again.
+    /// All its nodes are back, and none was ordered to launch the job: its launch begins again.
     pub(in crate::manager) fn begin_again(&mut self, now: Instant) {
         self.steps.begin_again(now);
         self.time = RunTime::default();
@@ -343,8 +343,8 @@ impl LiveJob {
         std::mem::replace(&mut self.place.released, true)
     }
 
-    /// It is to end. Returns the nodes that must be told: those on which it never began have
-    /// nothing to end.
+    /// The job is to end. Returns the nodes that must end their parts: nodes on which the job never
+    /// began have nothing to end.
     pub(in crate::manager) fn begin_end(&mut self) -> NodeSet {
         let lacking = self.parts.take_lacking();
         self.parts.never_began(&lacking);
@@ -366,12 +366,13 @@ impl LiveJob {
         self.parts.forgets(node)
     }
 
-    /// A node has no ranks of it any more. `runs_until` is set if they may continue until then.
+    /// A node has no ranks of the job any more. `runs_until` is set if the ranks may continue until
+    /// then.
     pub(in crate::manager) fn part_gone(&mut self, node: NodeId, runs_until: Option<Instant>) {
         self.parts.lose(node, runs_until);
     }
 
-    /// It continues elsewhere, and waits for a node.
+    /// The job continues elsewhere, and waits for a node.
     pub(in crate::manager) fn await_return(&mut self, node: NodeId, left: Left) {
         self.steps.set(Launch::Recovering);
         self.parts.await_return(node, left);
@@ -403,8 +404,8 @@ impl LiveJob {
         (self.parts.left(), self.parts.away())
     }
 
-    /// These nodes are not waited for any longer. `fenced` is when their ranks have certainly
-    /// ended, if nothing is known of their keepers.
+    /// The nodes `missing` are not waited for any longer. `fenced` is when their ranks have
+    /// certainly ended, if the time of their keepers is unknown.
     pub(in crate::manager) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
         self.parts.give_up(missing, fenced);
     }
@@ -417,22 +418,22 @@ impl LiveJob {
         self.parts.fenced(node);
     }
 
-    /// Output has come. Returns the part that had not come before.
+    /// Output has arrived. Returns the part that had not arrived before.
     pub(in crate::manager) fn fresh_output(&mut self, piece: Piece) -> Piece {
         self.output.fresh(piece)
     }
 
-    /// Output has come while it starts. Returns what is to be passed on.
+    /// Output has arrived while the job starts. Returns the pieces to pass on.
     pub(in crate::manager) fn keep_early(&mut self, piece: Piece) -> Vec<Piece> {
         self.output.keep_early(piece)
     }
 
-    /// The output that came while it started.
+    /// The output that arrived while the job started.
     pub(in crate::manager) fn take_early(&mut self) -> Vec<Piece> {
         self.output.take_early()
     }
 
-    /// The lost nodes that may still run ranks of it, and until when.
+    /// The lost nodes that may still run ranks of the job, and until when.
     pub(in crate::manager) fn take_lost(&mut self) -> Lost {
         self.parts.take_lost()
     }
@@ -456,7 +457,7 @@ impl LiveJob {
         self.fences.left(rank);
     }
 
-    /// A node is in a PMI barrier. Returns the barrier's pairs once all nodes are in it.
+    /// A node is in a PMI barrier. Returns the barrier's pairs once all nodes are in the barrier.
     pub(in crate::manager) fn fence_arrived(
         &mut self,
         sequence: u64,

@@ -74,7 +74,7 @@ impl LiveJobs {
         self.jobs.get_mut(&job)
     }
 
-    /// The job, if this is its present run.
+    /// The job, if `run` is its present run.
     pub(super) fn run(&self, job: JobId, run: JobIncarnation) -> Option<&LiveJob> {
         self.get(job).filter(|live| live.incarnation() == run)
     }
@@ -112,7 +112,7 @@ impl LiveJobs {
         self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.place_nodes()))
     }
 
-    /// A job comes onto the machine.
+    /// A job is placed on the machine.
     pub(super) fn insert(&mut self, job: JobId, live: LiveJob) {
         self.jobs.insert(job, live);
     }
@@ -185,7 +185,7 @@ impl LiveJobs {
         self.awaiting.remove(index)
     }
 
-    /// Takes the first waiting job that can be placed, and a place for it.
+    /// Takes the first waiting job that can be placed, and a place for that job.
     pub(super) fn take_awaiting(&mut self, can: impl FnMut(&Awaiting) -> bool) -> Taken {
         let Some(index) = self.awaiting.iter().position(can) else { return Taken::Nothing };
         let Some(slot) = self.slots.take() else { return Taken::NoSlot };
@@ -249,12 +249,12 @@ impl LiveJobs {
         self.launches
     }
 
-    /// Counts a launch that is issued.
+    /// Counts an issued launch.
     pub(super) fn count_launch(&mut self) {
         self.launches.issued += 1;
     }
 
-    /// Counts a launch that has failed.
+    /// Counts a failed launch.
     pub(super) fn count_failure(&mut self) {
         self.launches.failed += 1;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// The most output of a starting job that waits. If more comes, all is passed on.
+/// The most output of a starting job that waits. If more arrives, all is passed on.
 const EARLY_BYTES_MAX: usize = 64 << 10;
 
 /// A piece of a rank's output, and its place in the stream.
@@ -17,17 +17,17 @@ pub(in crate::manager) struct Piece {
     pub(in crate::manager) data: Bytes,
 }
 
-/// What is known of a job's output.
+/// The state of a job's output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
-    /// How much of each rank and stream has come.
+    /// How much of each rank and stream has arrived.
     seen: BTreeMap<(Rank, bool), u64>,
-    /// Output that came before the run counted as begun.
+    /// Output that arrived before the run counted as begun.
     early: Vec<Piece>,
 }
 
 impl Output {
-    /// The part of a piece that had not come before.
+    /// The part of a piece that had not arrived before.
     pub(super) fn fresh(&mut self, mut piece: Piece) -> Piece {
         let Piece { rank, stream, offset, .. } = piece;
         let end = offset.saturating_add(piece.data.len() as u64);
@@ -40,8 +40,8 @@ impl Output {
         piece
     }
 
-    /// Keeps a piece of a starting job. Returns what is to be passed on: nothing, or all if it is
-    /// too much.
+    /// Keeps a piece of a starting job. Returns the pieces to pass on: none, or all if they are too
+    /// much.
     pub(super) fn keep_early(&mut self, piece: Piece) -> Vec<Piece> {
         self.early.push(piece);
         let bytes: usize = self.early.iter().map(|piece| piece.data.len()).sum();

@@ -1,4 +1,4 @@
-//! The nodes of a live job, and what is known of the part of each.
+//! The nodes of a live job, and the state of the part of each.
 
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -9,9 +9,9 @@ pub(in crate::manager) type Lost = BTreeMap<NodeId, Instant>;
 /// The state of a node without a Node Manager.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::manager) struct Left {
-    /// Until when its next Node Manager may come.
+    /// Until when its next Node Manager may join.
     pub(in crate::manager) until: Instant,
-    /// When its ranks have certainly ended, if none comes.
+    /// When its ranks have certainly ended, if no Node Manager joins.
     pub(in crate::manager) fenced: Instant,
 }
 
@@ -52,8 +52,8 @@ impl Parts {
         Parts { place, nodes, ..Parts::default() }
     }
 
-    /// The parts of a job that a former manager placed. Those of `over` had ended before their
-    /// nodes were lost.
+    /// The parts of a job that a former manager placed. The parts of the nodes `over` had ended
+    /// before their nodes were lost.
     pub(super) fn restored((place, nodes): (NodeSet, NodeSet), over: NodeSet) -> Parts {
         let unheard = place.difference(&over);
         let (reported, forgot) = (over.clone(), over.clone());
@@ -72,7 +72,7 @@ impl Parts {
         &self.over
     }
 
-    /// The nodes whose flags tell how far the job is.
+    /// The nodes whose flags show how far the job is.
     pub(super) fn with_flags(&self) -> NodeSet {
         self.nodes.difference(&self.forgot)
     }
@@ -104,7 +104,7 @@ impl Parts {
         self.nodes.contains(node) && !self.over.contains(node)
     }
 
-    /// The nodes that hold their parts and can be told something.
+    /// The nodes that hold their parts and can receive commands.
     pub(super) fn holders(&self) -> NodeSet {
         self.nodes.difference(&self.over).difference(&self.unheard)
     }
@@ -189,8 +189,8 @@ impl Parts {
         self.unheard.iter().filter(late).collect()
     }
 
-    /// These nodes are not waited for any longer. Their ranks have ended at the latest when their
-    /// keepers ended them, or at `fenced`.
+    /// The nodes `missing` are not waited for any longer. Their ranks have ended at the latest when
+    /// their keepers ended them, or at `fenced`.
     pub(super) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
         self.unheard = self.unheard.difference(missing);
         self.over = self.over.union(missing);

@@ -8,8 +8,8 @@ use storm_primitives::Instant;
 /// The progress of a job's launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manager) enum Launch {
-    /// A former manager placed it, or a Node Manager of it has ended, and some of its nodes have
-    /// not returned.
+    /// A former manager placed the job, or a Node Manager of the job has ended. Some of its nodes
+    /// have not returned.
     Recovering,
     /// Its files are on their way.
     Staging,
@@ -32,7 +32,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// A launch that has come this far.
+    /// A launch that has reached the step `launch`.
     pub(super) fn at(now: Instant, launch: Launch) -> Steps {
         let stage = StageOutcome::default();
         Steps { launch, placed_at: now, staged_at: now, launched_at: now, stage }
@@ -47,7 +47,7 @@ impl Steps {
         self.placed_at
     }
 
-    /// The launch is somewhere else, and its times stay.
+    /// The launch is at another step, and its times stay.
     pub(super) fn set(&mut self, launch: Launch) {
         self.launch = launch;
     }

@@ -1,11 +1,11 @@
-//! The run time of a job: the time for which its processes run, without that for which they are
+//! The run time of a job: the time for which its processes run, without the time for which they are
 //! stopped.
 
 use std::time::Duration;
 use storm_primitives::Instant;
 
-/// Least time between two looks at the time limit of a stopped job. The job may exceed its limit by
-/// this much.
+/// Least time between two checks of the time limit of a stopped job. The job may exceed its limit
+/// by this much.
 const STOPPED_TIMER: Duration = Duration::from_millis(10);
 
 /// A run time.
@@ -18,7 +18,7 @@ pub(super) struct RunTime {
 }
 
 impl RunTime {
-    /// The time of a job that has run for this long and is stopped.
+    /// The time of a job that has run for `ran` and is stopped.
     pub(super) fn stopped_after(ran: Duration) -> RunTime {
         RunTime { ran, active_since: None }
     }

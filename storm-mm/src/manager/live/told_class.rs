@@ -3,7 +3,7 @@
 use storm_primitives::Instant;
 use storm_rm::RankClass;
 
-/// The report, and when it came.
+/// The report, and when it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::manager) struct ToldClass {
     told: RankClass,

@@ -39,7 +39,7 @@ fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
     world.starts.clear();
 }
 
-/// The node tells that its keeper keeps jobs.
+/// The node reports that its keeper keeps jobs.
 pub(super) fn keeps_jobs(world: &mut World, node: NodeId) {
     let returns = NodeReturn { within_ms: 1_000, leased_within_ms: 500 };
     let info = world.core.nodes.get(node).and_then(|entry| entry.info.clone());
@@ -113,7 +113,7 @@ fn a_running_job_that_its_keeper_does_not_have_runs_again_only_if_it_may() {
     }
 }
 
-/// How many pieces of output are passed on when one comes, or when `act` acts.
+/// How many pieces of output are passed on when `act` acts.
 fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
     act(&mut world.core, world.now);
     let effects = world.core.take_effects();
@@ -127,7 +127,7 @@ fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
     core.report(now, CUT, Report::Output { job, incarnation, rank, stream, offset, data });
 }
 
-/// Regression: output of a cut launch came again with the next launch.
+/// Regression: output of a cut launch was repeated by the next launch.
 #[test]
 fn output_of_a_cut_launch_that_is_done_again_is_dropped() {
     for begun in [false, true] {
@@ -243,7 +243,7 @@ fn a_job_whose_messages_the_node_manager_moved_ends_with_that_reason_or_runs_aga
     }
 }
 
-/// The next Node Manager of the node comes, and holds the job.
+/// The next Node Manager of the node joins, and holds the job.
 fn comes_back(world: &mut World, job: JobId, run: JobIncarnation) {
     let jobs = vec![HeldJob { job, incarnation: run }];
     world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
@@ -262,7 +262,7 @@ fn a_job_of_a_partition_of_slices_that_does_not_communicate_in_them_goes_on() {
     }
 }
 
-/// The report of the first rank that communicates may come late, or the rank begin late.
+/// The report of the first rank that communicates may arrive late, or the rank may begin late.
 #[test]
 fn a_job_that_joins_slices_after_a_node_manager_of_it_has_ended_ends() {
     for requeue in [false, true] {
