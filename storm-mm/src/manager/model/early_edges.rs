@@ -1,5 +1,5 @@
 //! No job waits for the end of a slice whose elements idle (decision 0056). The quantum could be
-//! hours here: no edge ever comes.
+//! hours here: no edge is ever reached.
 
 use super::invariants::check_all;
 use super::world::{PARTITION, World, spec};

@@ -27,7 +27,7 @@ fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     assert_eq!(listed(&world), [None, Some(told), None], "a listing says the same");
 }
 
-/// `explain` said that there was no room, and not which jobs had it.
+/// `explain` reported that there was no room, but not which jobs had the elements.
 #[test]
 fn who_waits_for_elements_is_told_who_has_them() {
     const LIMIT: Duration = Duration::from_secs(60);

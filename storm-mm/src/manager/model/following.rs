@@ -1,4 +1,4 @@
-//! What clients that follow jobs are told.
+//! The notices to clients that follow jobs.
 
 use super::cut_launches::{CUT, cut, keeps_jobs};
 use super::world::{NODES, PES, World, spec};
@@ -25,7 +25,7 @@ fn shown(world: &mut World) -> Vec<(JobIncarnation, Bytes)> {
     notices.filter_map(of).collect()
 }
 
-/// The last state that clients of the job were told: whether nodes are away, and the reason.
+/// The last state that clients of the job received: whether nodes are away, and the reason.
 fn told(world: &World, job: JobId) -> (bool, Option<String>) {
     let of = |(of, notice): &(JobId, Notice)| match notice {
         Notice::Event(Reply::State { away, reason, .. }) if *of == job => {
@@ -36,8 +36,8 @@ fn told(world: &World, job: JobId) -> (bool, Option<String>) {
     world.notices.iter().rev().find_map(of).expect("a state")
 }
 
-/// Regression: a node that had stood still sent output of the job's first run, and it was shown
-/// again.
+/// Regression: a node that had stood still sent output of the job's first run, and the output was
+/// shown again.
 #[test]
 fn output_of_an_earlier_run_is_dropped() {
     let mut world = World::joined("fcfs", 4);
@@ -59,7 +59,7 @@ fn output_of_an_earlier_run_is_dropped() {
     world.finish();
 }
 
-/// Regression: a client was told nothing while a node was away, and not that output was lost.
+/// Regression: a client got no notice while a node was away, and none that output was lost.
 #[test]
 fn those_who_follow_a_job_know_that_a_node_is_away() {
     let mut world = World::joined("fcfs", 4);

@@ -6,7 +6,7 @@ use crate::api::{HistoryQuery, JobView, Part, Peer};
 use crate::manager::Core;
 use storm_rm::JobId;
 
-/// So small that one job of each user is protected.
+/// The limit is so small that one job of each user is protected.
 const LIMIT: usize = 10;
 
 fn world() -> World {
@@ -39,7 +39,7 @@ fn all() -> HistoryQuery {
     HistoryQuery { limit: u32::MAX, ..HistoryQuery::default() }
 }
 
-/// The remembered jobs, the latest first. A manager that begins on the journal remembers the same.
+/// The remembered jobs, the latest first. A manager that begins on the journal keeps the same jobs.
 fn remembered(world: &World) -> Vec<JobId> {
     let left = ids(&world.core.history(world.now, &all()));
     let again =

@@ -1,4 +1,4 @@
-//! Nodes whose part of a job is over while the job continues elsewhere, and that are then lost or
+//! Nodes whose part of a job is over while the job continues elsewhere. Later the nodes are lost or
 //! get another Node Manager (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
 
 use super::invariants::check_all;
@@ -24,7 +24,7 @@ impl Losses {
         self.over.insert(part);
     }
 
-    /// A node is told to launch a part: returns the fault if the part was over.
+    /// A node is ordered to launch a part: returns the fault if the part was over.
     pub(super) fn launched(&self, part: PartKey) -> Option<String> {
         self.over.contains(&part).then(|| format!("the ranks of {part:?} start twice"))
     }
@@ -47,7 +47,7 @@ impl Losses {
 }
 
 impl World {
-    /// A node is lost with all that it remembers.
+    /// A node is lost with its memory.
     pub(super) fn loses(&mut self, node: NodeId) {
         let records = self.core.jobs.values();
         let hit = records.filter(|record| record.ranks.iter().any(|share| share.node == node));
@@ -86,16 +86,16 @@ impl World {
 const FIRST: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
 
-/// What happens to the node whose part is over.
+/// The fate of the node whose part is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Its Node Manager ends, and the next one comes.
+    /// Its Node Manager ends, and the next one joins.
     Returns,
     /// The same, twice.
     ReturnsTwice,
-    /// It dies, and a new node comes in its place.
+    /// The node dies, and a new node joins in its place.
     Dies,
-    /// It dies and stays away.
+    /// The node dies and stays away.
     StaysAway,
     /// Its processes are lost with its keeper.
     LosesKeeper,
@@ -151,7 +151,7 @@ fn parts_over_in(world: &World, job: JobId) -> usize {
     noted.count()
 }
 
-/// Regression: the next manager took the node for one that had lost its part. The job ended
+/// Regression: the next manager treated the node as if it had lost its part. The job ended
 /// NODE_FAIL, or ran again.
 #[test]
 fn a_job_goes_on_over_restarts_although_a_node_has_forgotten_the_part_that_was_over() {
@@ -178,7 +178,7 @@ fn a_job_goes_on_over_restarts_although_a_node_has_forgotten_the_part_that_was_o
     }
 }
 
-/// Regression: the next manager took the node for one that had never received the launch, and
+/// Regression: the next manager treated the node as if it had never received the launch, and
 /// launched the ranks there again.
 #[test]
 fn ranks_that_ended_before_all_others_began_do_not_start_again() {
@@ -186,7 +186,7 @@ fn ranks_that_ended_before_all_others_began_do_not_start_again() {
         for deaf in [false, true] {
             let (mut world, job) = with_part_over(false, false, 0);
             befall(&mut world, fate);
-            // The other nodes may never have heard of the launch.
+            // The other nodes may never have received the launch.
             world.restart(|_| false, |node| deaf && node != FIRST);
             check_all(&world);
             assert!(!world.parts.keys().any(|part| part.0 == FIRST), "{fate:?}");

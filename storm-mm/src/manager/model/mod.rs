@@ -1,5 +1,5 @@
-//! The core against a model of its surroundings: random histories with the invariants checked after
-//! each step, and tables of the effects of events in each phase.
+//! The core against a model of its surroundings. Random histories run with the invariants checked
+//! after each step. Tables list the effects of events in each phase.
 
 mod cut_launches;
 mod early_edges;

@@ -1,4 +1,4 @@
-//! No job waits for a slice edge on elements that it could have now. The active row is the
+//! No job waits for a slice edge on elements that the job could have now. The active row is the
 //! policy's, and a job that can run in it is launched as soon as its files are there.
 
 use crate::manager::live::Launch;

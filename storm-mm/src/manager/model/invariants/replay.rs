@@ -1,4 +1,4 @@
-//! Replaying the journal gives the records that the core has.
+//! Replaying the journal results in the records that the core has.
 
 use crate::job::JobRecord;
 use crate::journal::Entry;

@@ -12,8 +12,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         if live.is_timed() != runs {
             return Err(format!("job {job} runs: {runs}, is charged: {}", live.is_timed()));
         }
-        // The manager does not know since when a job of a former manager runs, only when it
-        // returned.
+        // The manager does not have the time since which a job of a former manager runs, only the
+        // time of its return.
         let since = if world.restarted { Instant::ORIGIN } else { live.placed_at() };
         if live.run_time(world.now) > world.now - since {
             return Err(format!("job {job} is charged more time than there was"));

@@ -1,4 +1,4 @@
-//! No job is placed on a dead node, and no run is over while one of its processes lives. The world
+//! No job is placed on a dead node, and no run is over while one of its processes exists. The world
 //! records both.
 
 use crate::manager::model::world::World;
