@@ -1,5 +1,5 @@
-//! Nodes begin by themselves the slices that a strobe ordered, and are told of all others (decision
-//! 0091).
+//! Nodes begin by themselves the slices that a strobe ordered, and get a strobe for all others
+//! (decision 0091).
 
 use super::world::{ADMIN, PARTITION, World, spec};
 use storm_rm::message::Slices;
@@ -12,7 +12,7 @@ fn strobes(world: &mut World, act: impl FnOnce(&mut World)) -> Vec<Slices> {
     std::mem::take(&mut world.strobes)
 }
 
-/// Three rows, each active once, so that their order is known.
+/// Three rows, each active once, so that their order is fixed.
 fn three_rows() -> (World, [JobId; 3]) {
     let mut world = World::joined("gang", 8);
     let jobs = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));

@@ -137,7 +137,7 @@ fn a_cancelled_job_says_for_whom() {
     let mut world = world("conservative");
     let cheap = submit(&mut world, spec(8, false, true), "cheap");
     let urgent = submit(&mut world, spec(2, false, false), "urgent");
-    // The job is asked to end, and then killed.
+    // The job gets a request to end, and is then killed.
     while let Some(kill) = world.timers_of_jobs(JobTimer::Kill).first().copied() {
         world.fire(kill);
     }
@@ -175,7 +175,7 @@ fn a_suspended_job_stays_so_under_another_policy_and_has_a_slice_under_gang() {
 fn nobody_is_stopped_for_want_of_nodes_that_are_about_to_come_back() {
     let mut world = World::joined_serving("backfill", 1, urgencies());
     let cheap = submit(&mut world, spec(3, false, false), "cheap");
-    // There is room for it, but not in the arrays of flags.
+    // There is room for the urgent job, but not in the arrays of flags.
     let urgent = submit(&mut world, spec(1, false, false), "urgent");
     assert_eq!(
         (state(&world, cheap), state(&world, urgent)),

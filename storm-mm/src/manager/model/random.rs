@@ -52,7 +52,7 @@ enum Step {
     NodeUp(u32),
     /// The Node Manager of a node ends, and the next one takes its jobs over.
     NodeReturns(u32),
-    /// The keeper of a node's processes dies; the node goes only later.
+    /// The keeper of a node's processes dies; the node is lost only later.
     ProcessesLost(u32),
     Staged {
         pick: usize,
@@ -77,7 +77,7 @@ enum Step {
         dead: u32,
         deaf: u32,
     },
-    /// A report about a run that is over, or from a node that has no part in it.
+    /// A report about a run that is over, or from a node that has no part of the run.
     Stale {
         job: u64,
         incarnation: u64,
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// Reports on a run that is over, if it is.
+    /// Reports on a run, if the run is over.
     fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
         let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
         let current = self.core.live.get(job).map(|live| live.incarnation());
@@ -358,7 +358,7 @@ proptest! {
         };
         let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
         let partition = &again.partitions[PARTITION];
-        // A policy puts preempted jobs first; the next policy has not been told yet.
+        // A policy puts preempted jobs first; the next policy does not have their order yet.
         let told = partition.next_sched().is_none();
         waiting.sort_by_key(|job| (told && !again.jobs[job].comes_first, *job));
         let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();

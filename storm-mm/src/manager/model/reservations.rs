@@ -46,7 +46,7 @@ fn nodes(world: &World, job: JobId) -> String {
     world.record(job).node_list.clone()
 }
 
-/// Goes on to the next begin or end of a reservation.
+/// Advances to the next begin or end of a reservation.
 fn turn(world: &mut World) {
     let wake = Timer::Cluster(ClusterTimer::Wake);
     let wakes = world.timers.iter().filter(|(_, timer)| *timer == wake);
@@ -164,7 +164,7 @@ fn a_deleted_reservation_binds_no_job_and_its_number_is_not_reused() {
     check_all(&world);
 }
 
-/// Nodes of a reservation were removed, and the jobs that waited for it did not say so.
+/// Nodes of a reservation were removed, and the reasons of its waiting jobs did not name the loss.
 #[test]
 fn a_job_of_a_reservation_that_has_lost_nodes_says_so_and_runs_when_it_is_over() {
     let mut world = World::joined("fcfs", 8);

@@ -1,5 +1,5 @@
-//! Resources that jobs ask of their nodes, and nodes out of service: requests are refused, waited
-//! for, and kept over a restart.
+//! Resources that jobs request of their nodes, and nodes out of service: requests are refused,
+//! waited for, and kept over a restart.
 
 use super::invariants::check_all;
 use super::world::{NODES, World, spec};
@@ -142,7 +142,7 @@ fn only_administrators_change_nodes_and_only_nodes_that_there_are() {
     assert_eq!(world.journal, before, "nothing has changed");
 }
 
-/// Regression: the job was told that the nodes are drained, and nobody had drained them.
+/// Regression: the job's reason was that the nodes are drained, and nobody had drained them.
 #[test]
 fn nodes_that_offer_less_than_is_configured_now_are_refused_and_not_drained() {
     let mut world = World::joined("fcfs", 8);

@@ -61,7 +61,7 @@ fn told(world: &mut World, job: JobId) -> PriorityView {
 /// The timer of the regular computation of priorities.
 const PRIORITIES: Timer = Timer::Cluster(ClusterTimer::Priorities);
 
-/// Usage of all users, by account, as people see it.
+/// Usage of all users, by account, as users see their usage.
 fn usage(world: &mut World) -> Vec<(String, f64)> {
     let now = world.now;
     let lines = world.core.list_shares(now).into_iter();

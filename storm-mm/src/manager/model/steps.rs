@@ -18,14 +18,13 @@ impl World {
         while self.end_part(job, code) {}
     }
 
-    /// Ends the first part of a job. Returns whether there was one.
+    /// Ends the first part of a job. Returns whether the job had a part.
     fn end_part(&mut self, job: JobId, code: u8) -> bool {
         let part = self.parts.keys().find(|(_, of, _)| *of == job).copied();
         part.inspect(|part| self.part_over(*part, ExitStatus::Code(code))).is_some()
     }
 
-    /// All ranks of the jobs that are placed execute, and those of the jobs that start because of
-    /// it.
+    /// All ranks of the placed jobs execute. The ranks of jobs that start as a result execute too.
     pub(super) fn begin_all(&mut self) {
         while !self.starts.is_empty() {
             self.started(0);

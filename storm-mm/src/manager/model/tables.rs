@@ -1,5 +1,5 @@
-//! Tables: in each phase of a job's life, its fate when it is cancelled, when its node dies, when
-//! the cluster goes down; and the name of its state.
+//! Tables: in each phase of a job's life, the name of its state and its fate. The fate is for a
+//! cancel, the death of its node, and the shutdown of the cluster.
 
 use super::invariants::check_all;
 use super::world::{NODES, USER, World, spec};

@@ -1,5 +1,5 @@
-//! Jobs that wait while a manager starts with another configuration. None is lost, each says what
-//! it lacks, and all run when the configuration has it again.
+//! Jobs that wait while a manager starts with another configuration. None is lost, and the reason
+//! of each names its lack. All run when the configuration meets their needs again.
 
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, USER, World, spec};
@@ -130,7 +130,8 @@ fn a_job_that_its_partition_cannot_run_any_more_waits_for_nodes_that_can() {
     }));
 }
 
-/// A job runs over the edit, its node loses it, and it waits for what the configuration lacks.
+/// A job runs over the edit, and its node loses the job. The job then waits for the thing that the
+/// configuration lacks.
 #[test]
 fn a_job_that_is_to_run_again_waits_for_what_is_gone_as_well() {
     let mut world = World::joined("fcfs", 8);

@@ -1,5 +1,5 @@
 //! The surroundings of the core: nodes with their parts of jobs, transfers, watches, timers and the
-//! journal. The world carries out the core's effects when a test says so.
+//! journal. The world carries out the core's effects when a test calls for them.
 
 use super::lost_parts::Losses;
 use crate::api::Peer;
@@ -45,14 +45,14 @@ pub(super) struct World {
     pub(super) overdue: Vec<Watch>,
     pub(super) terminations: Vec<Watch>,
     pub(super) timers: Vec<(Instant, Timer)>,
-    /// The living ranks, and whether they were told to die.
+    /// The running ranks, and whether they were ordered to end.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
-    /// The rows in which each part was last told to run.
+    /// The rows in which each part was last ordered to run.
     pub(super) rows: BTreeMap<PartKey, RowSet>,
     pub(super) joined: BTreeSet<NodeId>,
     /// Parts that are over but not released, with the last report of their nodes.
     pub(super) over: BTreeMap<PartKey, Report>,
-    /// For each node that joined anew, the first run that it can have heard of.
+    /// For each node that joined anew, the first run that the node can have received.
     pub(super) first_runs: BTreeMap<NodeId, JobIncarnation>,
     /// How long the keepers of the nodes keep jobs.
     pub(super) returns: Option<NodeReturn>,
@@ -68,7 +68,7 @@ pub(super) struct World {
     pub(super) faults: Vec<String>,
     /// Strobes that nodes were sent.
     pub(super) strobes: Vec<Slices>,
-    /// What clients were told.
+    /// The notices that clients received.
     pub(super) notices: Vec<(JobId, Notice)>,
 }
 
@@ -198,7 +198,7 @@ impl World {
         for effect in immediate {
             match effect {
                 Immediate::Strobe(nodes, slices) => {
-                    // Nodes that have not returned hear of it when they do.
+                    // Nodes that have not returned receive the command when they do.
                     let here = self.parts.keys().filter(|part| self.joined.contains(&part.0));
                     passed_over.extend(here.copied().filter(|part| !nodes.contains(part.0)));
                     self.strobes.push(slices);
@@ -209,7 +209,7 @@ impl World {
         for effect in durable {
             self.perform(effect);
         }
-        // A node may have been told meanwhile to forget the part.
+        // A node may have been ordered meanwhile to forget the part.
         let left = passed_over.iter().filter(|part| self.parts.contains_key(part));
         self.faults.extend(left.map(|part| format!("a strobe passed over {part:?}")));
     }
@@ -291,9 +291,9 @@ impl World {
         }
     }
 
-    /// The manager is killed, and a new one begins on its journal. The nodes of `dead` have died
-    /// meanwhile. The others have kept their parts and return; among them, those of `deaf` had not
-    /// received the launches that were under way.
+    /// The manager is killed, and a new manager begins on its journal. The nodes of `dead` have
+    /// died meanwhile. The others have kept their parts and return; among them, those of `deaf` had
+    /// not received the launches that were under way.
     pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool, deaf: impl Fn(NodeId) -> bool) {
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
@@ -351,7 +351,7 @@ impl World {
         self.act(|core, now| core.node_lost(now, node));
     }
 
-    /// The Node Manager lives, but its processes are gone.
+    /// The Node Manager runs, but its processes are lost.
     pub(super) fn processes_lost(&mut self, node: NodeId) {
         if self.joined.remove(&node) {
             self.loses(node);
@@ -471,8 +471,8 @@ impl World {
         panic!("jobs do not end: {:?}", unfinished.iter().map(|j| (j, why(j))).collect::<Vec<_>>());
     }
 
-    /// Meets all other needs of jobs: releases them, lets their time come, and cancels those that
-    /// can never start.
+    /// Meets all other needs of jobs: releases them, lets their time begin, and cancels the jobs
+    /// that can never start.
     fn let_go(&mut self) {
         for job in self.unfinished() {
             if self.core.jobs[&job].hold.is_some() {
