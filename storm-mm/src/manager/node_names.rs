@@ -1,4 +1,4 @@
-//! A bound on the number of nodes that a folded list names, found without unfolding it. The
+//! A bound on the number of nodes that a folded list names, found without unfolding the list. The
 //! operations on a list's sets go node by node, and a client's list must not keep the manager from
 //! strobing.
 
@@ -8,8 +8,8 @@ use std::num::IntErrorKind;
 /// cluster has, and unfolded at once.
 pub(super) const MAX_NAMED: u64 = 1 << 20;
 
-/// The most nodes that a list in the notation of ClusterShell can name, whatever its operators take
-/// away: the sum over its names of the product of each name's ranges.
+/// The most nodes that a list in the notation of ClusterShell can name, before its operators take
+/// any away. The bound is the sum over its names of the product of each name's ranges.
 pub(super) fn named_at_most(list: &str) -> u64 {
     let (mut all, mut of_name, mut of_ranges) = (0u64, 1u64, None);
     for (at, sign) in list.char_indices() {
@@ -34,13 +34,13 @@ pub(super) fn named_at_most(list: &str) -> u64 {
     all.saturating_add(of_name)
 }
 
-/// The most numbers that `7`, `1-9` or `1-9/2` can name. The parser refuses text that is no range.
+/// The most numbers that `7`, `1-9` or `1-9/2` can name. The parser refuses any other text.
 fn in_range(range: &str) -> u64 {
     let Some((first, rest)) = range.split_once('-') else { return 1 };
     let last = rest.split_once('/').map_or(rest, |(last, _)| last);
     let number = |digits: &str| match digits.trim().parse::<u64>() {
         Ok(number) => number,
-        // A number that does not fit is too large.
+        // A number that does not fit into a `u64` is too large.
         Err(why) if *why.kind() == IntErrorKind::PosOverflow => u64::MAX,
         Err(_) => 0,
     };

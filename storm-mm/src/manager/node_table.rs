@@ -23,10 +23,10 @@ pub(super) struct NodeEntry {
     id: NodeId,
     pub(super) name: String,
     pub(super) pes: u32,
-    /// Memory that jobs may have, in bytes, where that is counted.
+    /// Memory that jobs may have, in bytes, where memory is counted.
     pub(super) memory_bytes: Option<u64>,
     pub(super) features: Vec<String>,
-    /// Why it takes no further jobs, if an administrator has drained it.
+    /// Why the node takes no further jobs, if an administrator has drained the node.
     pub(super) drained: Option<String>,
     /// Whether it was up at some time since this manager started.
     pub(super) seen: bool,
@@ -65,7 +65,7 @@ impl NodeTable {
         &self.up
     }
 
-    /// Records whether a node is up. Returns whether that is news.
+    /// Records whether a node is up. Returns whether the state changed.
     pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
         if let Some(entry) = self.get_mut(node) {
             entry.seen |= up;

@@ -79,7 +79,7 @@ impl Core {
         HeldPart { jobs, pes, memory_bytes }
     }
 
-    /// The state of a node that is up, and the reason for it.
+    /// The state of a node that is up, and the reason for that state.
     fn state_of_present(
         &self,
         id: NodeId,
@@ -101,7 +101,7 @@ impl Core {
     }
 }
 
-/// The state of a node that is not up, and the reason for it.
+/// The state of a node that is not up, and the reason for that state.
 fn state_of_absent(entry: &NodeEntry) -> (NodeState, Option<String>) {
     let (state, why) = match entry.seen {
         true => (NodeState::Down, "it died or was cut off"),

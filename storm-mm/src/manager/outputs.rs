@@ -1,8 +1,8 @@
 //! Output of ranks on its way to the clients of their job.
 //!
-//! A launch that is cut off is done again, and its ranks write again
-//! (`docs/decisions/0141-cut-launches-are-done-again.md`). Output that comes while a job starts
-//! therefore waits until the run counts as begun. That of a cut launch is dropped.
+//! A cut launch is done again, and its ranks write again
+//! (`docs/decisions/0141-cut-launches-are-done-again.md`). Output that arrives while a job starts
+//! therefore waits until the run counts as begun. Output of a cut launch is dropped.
 
 use super::live::{LiveJob, Piece};
 use super::{Core, Durable, Notice};
@@ -11,8 +11,8 @@ use crate::job::Phase;
 use storm_rm::{JobId, JobIncarnation};
 
 impl Core {
-    /// Output of a rank has come, of which a part may have come before. A node that stood still may
-    /// send output of an earlier run, which is dropped.
+    /// Output of a rank has arrived, of which a part may have arrived before. A node that stood
+    /// still may send output of an earlier run, which is dropped.
     pub(super) fn output(&mut self, (job, run): (JobId, JobIncarnation), mut piece: Piece) {
         if self.is_launched_again(job) {
             return;
@@ -27,7 +27,7 @@ impl Core {
         self.pass_on(job, pieces);
     }
 
-    /// A run counts as begun, or ends and is not done again.
+    /// A run counts as begun, or ends without being done again.
     pub(super) fn pass_on_early(&mut self, job: JobId) {
         let early = self.live.get_mut(job).map(LiveJob::take_early);
         self.pass_on(job, early.unwrap_or_default());

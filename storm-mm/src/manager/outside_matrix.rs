@@ -1,6 +1,6 @@
 //! Jobs outside the scheduling matrix: the configuration was edited while they ran, and no
 //! partition has room for them as they are (`docs/decisions/0127-a-node-is-its-name.md`). They run
-//! in all rows, and no policy knows of them. Their nodes take no further job until they end.
+//! in all rows, and no policy has them. Their nodes take no further job until they end.
 
 use super::Core;
 use crate::job::{JobEventKind, JobRecord};

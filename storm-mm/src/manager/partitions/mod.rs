@@ -1,5 +1,5 @@
 //! The partitions: their policies, queues and slices, and their settings. Only this module changes
-//! them; it knows no job beyond what it tells a policy.
+//! them. Its jobs are only the jobs of the policies' events.
 
 mod error;
 mod partition;
@@ -89,7 +89,7 @@ impl Partitions {
     }
 
     /// A strobe for the nodes of a partition: the active row, and the rows of the slices after it.
-    /// Nodes among `up` that are ahead get it too. `None` if no node needs it.
+    /// Nodes among `up` that are ahead get it too. `None` if no node needs a strobe.
     pub(super) fn strobe(
         &mut self,
         now: Instant,
@@ -102,7 +102,7 @@ impl Partitions {
         strobe
     }
 
-    /// A node is gone, and will remember no order when it returns.
+    /// A node is lost, and will have no order when it returns.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         self.all.iter_mut().for_each(|partition| partition.node_forgets(node));
     }
@@ -119,7 +119,7 @@ impl Partitions {
     }
 }
 
-/// The time as policies count it.
+/// The time as policies count time.
 pub(super) fn sched_time(now: Instant) -> SchedTime {
     SchedTime::from_nanos(now.as_nanos())
 }

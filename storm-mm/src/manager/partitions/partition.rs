@@ -30,7 +30,7 @@ const MIB: u64 = 1 << 20;
 struct Switching {
     /// The policy that takes over.
     sched: String,
-    /// The jobs that wait for it, in order.
+    /// The jobs that wait for that policy, in order.
     queue: Vec<JobId>,
 }
 
@@ -44,9 +44,10 @@ pub(in crate::manager) struct Partition {
     policies: Registry,
     /// The parameters that the policy was made with; the quantum as last set.
     params: PolicyParams,
-    /// The change to another policy, if there is one.
+    /// The change to another policy, if a change is under way.
     switching: Option<Switching>,
-    /// Jobs submitted or withdrawn in one request. The policy is told of all of them together.
+    /// Jobs submitted or withdrawn in one request. The policy receives all of their events
+    /// together.
     untold: Vec<Event>,
     slices: SliceOrder,
     /// The number of the last slice of communication that ended with nothing on the way.
@@ -144,7 +145,7 @@ impl Partition {
         &self.name
     }
 
-    /// Whether jobs that name no partition come here.
+    /// Whether jobs that name no partition are placed here.
     pub(in crate::manager) fn is_default(&self) -> bool {
         self.default
     }
@@ -198,7 +199,7 @@ impl Partition {
         self.slices.end_slice(now, quantum)
     }
 
-    /// An edge comes on time.
+    /// An edge is on time.
     pub(in crate::manager) fn begin_edge_on_time(&mut self) {
         self.slices.begin_edge_on_time();
     }
@@ -213,7 +214,7 @@ impl Partition {
         self.slices.rows_change();
     }
 
-    /// A job comes to these nodes.
+    /// A job is placed on these nodes.
     pub(in crate::manager) fn job_comes_to(&mut self, nodes: &NodeSet) {
         self.slices.job_comes_to(nodes);
     }
@@ -224,7 +225,7 @@ impl Partition {
         self.slices.take_over(row);
     }
 
-    /// A node is gone, and will remember no order when it returns.
+    /// A node is lost, and will have no order when it returns.
     pub(in crate::manager) fn node_forgets(&mut self, node: NodeId) {
         self.slices.node_forgets(node);
     }
@@ -243,12 +244,12 @@ impl Partition {
         self.checkpoint = Some(slice);
     }
 
-    /// Tells the policy an event.
+    /// Passes an event to the policy.
     pub(in crate::manager) fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.policy.handle(now, event)
     }
 
-    /// Tells the policy several events of one instant.
+    /// Passes several events of one instant to the policy.
     pub(in crate::manager) fn handle_together(
         &mut self,
         now: SchedTime,
@@ -257,8 +258,9 @@ impl Partition {
         self.policy.handle_together(now, events)
     }
 
-    /// A job comes into the queue. Returns the event if the policy is to be told now: the job may
-    /// wait for another policy, or be told of `later` with others.
+    /// A job enters the queue. Returns the event if the policy is to receive it now. Otherwise the
+    /// job waits for another policy, or `later` is true and the event is kept, to be passed
+    /// together with others.
     pub(in crate::manager) fn enqueue(
         &mut self,
         job: JobId,
@@ -272,7 +274,7 @@ impl Partition {
         self.untold_if(later, event)
     }
 
-    /// A job leaves the queue. Returns the event if the policy is to be told now.
+    /// A job leaves the queue. Returns the event if the policy is to receive the event now.
     pub(in crate::manager) fn dequeue(
         &mut self,
         job: JobId,
@@ -294,12 +296,12 @@ impl Partition {
         Some(event)
     }
 
-    /// The policy is told this event later, together with others.
+    /// The policy receives this event later, together with others.
     pub(in crate::manager) fn tell_later(&mut self, event: Event) {
         self.untold.push(event);
     }
 
-    /// The events that the policy is now to be told together.
+    /// The events that the policy is now to receive together.
     pub(in crate::manager) fn take_untold(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.untold)
     }
@@ -309,12 +311,13 @@ impl Partition {
         self.switching.as_ref().map_or(&[], |switching| &switching.queue)
     }
 
-    /// Another policy is to take over when it can, and `queue` waits for it.
+    /// Another policy is to take over when it can, and `queue` waits for that policy.
     pub(in crate::manager) fn begin_switch(&mut self, sched: &str, queue: Vec<JobId>) {
         self.switching = Some(Switching { sched: sched.to_owned(), queue });
     }
 
-    /// No other policy is to take over any more, or it has. Returns the jobs that waited for it.
+    /// No other policy is to take over any more, or the other policy has taken over. Returns the
+    /// jobs that waited for that policy.
     pub(in crate::manager) fn end_switch(&mut self) -> Option<Vec<JobId>> {
         self.switching.take().map(|switching| switching.queue)
     }
@@ -329,8 +332,8 @@ impl Partition {
         self.policy = policy;
     }
 
-    /// Replaces the policy by one that has the running jobs. Returns the row that is active for it,
-    /// which is active from now on.
+    /// Replaces the policy by a policy that has the running jobs. Returns the active row of the new
+    /// policy, which is active from now on.
     pub(in crate::manager) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Row> {
         self.install(policy);
         let active = self.policy.active_row()?;
@@ -386,8 +389,8 @@ impl Partition {
         self.slices.ahead(self.slice())
     }
 
-    /// Whether the slices that its nodes begin by themselves are no longer those that the policy
-    /// wants.
+    /// Whether the slices that its nodes begin by themselves differ from the policy's present
+    /// order.
     pub(in crate::manager) fn slices_are_outdated(&self) -> bool {
         self.slices.is_outdated(self.slice(), |slices| self.policy.upcoming(slices))
     }
@@ -458,7 +461,7 @@ impl Partition {
         if self.runs_all() { RowSet::ALL } else { RowSet::single(row) }
     }
 
-    /// How the ranks of its jobs come to run together.
+    /// How the ranks of its jobs are coscheduled.
     pub(in crate::manager) fn coscheduling(&self) -> Coscheduling {
         self.policy.coscheduling()
     }

@@ -1,5 +1,6 @@
-//! The configured settings of partitions, and those that were set at run time instead: which of
-//! them hold after a restart, and which of them differ (`docs/decisions/0133`).
+//! The configured settings of partitions, and the settings that replaced them at run time. The
+//! methods find the settings that hold after a restart, and the settings that differ
+//! (`docs/decisions/0133`).
 
 use super::{Partition, Partitions};
 use crate::cluster::{PartitionConfigured, PartitionSetting};

@@ -1,10 +1,10 @@
-//! The slices of a partition: the row that is active, the number of its strobe, the slices that
-//! nodes begin by themselves, and the edges through which the manager sleeps meanwhile
-//! ([decision 0091](../../../../docs/decisions/0091-slices-by-the-nodes-clocks.md), [decision
+//! The slices of a partition: the active row, the number of its strobe, and the slices that nodes
+//! begin by themselves. The manager sleeps through the edges of these slices ([decision
+//! 0091](../../../../docs/decisions/0091-slices-by-the-nodes-clocks.md), [decision
 //! 0145](../../../../docs/decisions/0145-one-order-of-slices.md)).
 //!
-//! The order has no policy, no clock and no jobs: it is told rows, nodes, the quantum and the time,
-//! and answers with the strobes to send and the edges to wait for.
+//! The order has no policy, no clock and no jobs. Its callers pass rows, nodes, the quantum and the
+//! time. Its results are the strobes to send and the edges to wait for.
 
 mod clock;
 #[cfg(test)]
@@ -22,7 +22,7 @@ pub(in crate::manager) struct SliceOrder {
     active: Row,
     /// When the active row became active, unless it did with a regular edge.
     early_edge: Option<Instant>,
-    /// The edge under way comes on time.
+    /// The edge under way is on time.
     on_grid: bool,
     /// The number of the strobe that began the slice under way.
     strobes: u64,
@@ -30,7 +30,7 @@ pub(in crate::manager) struct SliceOrder {
     ordered: Option<Ordered>,
     /// Jobs have got other rows since the last strobe.
     rows_changed: bool,
-    /// A job has come to nodes that the last strobe did not order slices of.
+    /// A job was placed on nodes for which the last strobe did not order slices.
     nodes_came: bool,
     /// The time of the slice under way.
     clock: SliceClock,
@@ -122,7 +122,7 @@ impl SliceOrder {
         self.clock.edge(now, quantum, self.early_edge).filter(|edge| *edge <= now)
     }
 
-    /// Passes an edge through which the manager slept, if nodes begin its slice by themselves:
+    /// Passes an edge through which the manager slept, if nodes begin its slice by themselves.
     /// `ahead` is the number of edges through which the manager could sleep now.
     pub(super) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
         self.clock.sleep(ahead);
@@ -147,7 +147,7 @@ impl SliceOrder {
         self.early_edge
     }
 
-    /// An edge comes on time.
+    /// An edge is on time.
     pub(super) fn begin_edge_on_time(&mut self) {
         self.on_grid = true;
     }
@@ -167,13 +167,13 @@ impl SliceOrder {
         self.rows_changed = true;
     }
 
-    /// A job comes to these nodes.
+    /// A job is placed on these nodes.
     pub(super) fn job_comes_to(&mut self, nodes: &NodeSet) {
         let begin_by_themselves = |ordered: &Ordered| nodes.is_subset(&ordered.nodes);
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
     }
 
-    /// A node is gone, and will remember no order when it returns.
+    /// A node is lost, and will have no order when it returns.
     pub(super) fn node_forgets(&mut self, node: NodeId) {
         if let Some(ordered) = &mut self.ordered {
             ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
@@ -207,8 +207,8 @@ impl SliceOrder {
         is_ordered
     }
 
-    /// Whether the slices that nodes begin by themselves are no longer those that the policy wants.
-    /// `upcoming` gives that many next rows of the policy.
+    /// Whether the slices that nodes begin by themselves differ from the policy's present order.
+    /// `upcoming` returns the given number of next rows of the policy.
     pub(in crate::manager) fn is_outdated(
         &self,
         quantum: Option<Duration>,
@@ -220,8 +220,8 @@ impl SliceOrder {
     }
 
     /// A strobe for these nodes: the active row, and the rows of the slices after it. Nodes among
-    /// `up` that are ahead get it too: they would not believe the active row in a launch. `None` if
-    /// no node needs it.
+    /// `up` that are ahead get it too: they would ignore the active row in a launch. `None` if no
+    /// node needs a strobe.
     pub(super) fn strobe(
         &mut self,
         now: Instant,

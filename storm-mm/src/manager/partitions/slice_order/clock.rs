@@ -71,7 +71,7 @@ mod tests {
     fn slicing_begins_with_a_whole_slice_and_edges_stay_on_their_grid() {
         let mut slice = SliceClock::default();
         assert_eq!(slice.edge(at(3_000), Some(QUANTUM), None), Some(at(13_000)));
-        // Looking again does not move the edge.
+        // A second call does not move the edge.
         assert_eq!(slice.edge(at(9_000), Some(QUANTUM), None), Some(at(13_000)));
         assert!(slice.next(at(13_400), at(13_000)));
         assert_eq!(slice.edge(at(13_400), Some(QUANTUM), None), Some(at(23_000)));
