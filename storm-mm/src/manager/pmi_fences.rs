@@ -11,7 +11,7 @@ const FENCES_TOLD: usize = 3;
 /// The fences under way.
 #[derive(Clone, Debug)]
 pub(super) struct PmiFences {
-    /// The last fence that is done; `None` if only a former manager knew.
+    /// The last fence that is done; `None` if only a former manager had its number.
     done: Option<u64>,
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
     /// A rank that will take part in no further fence.
@@ -66,8 +66,8 @@ impl PmiFences {
         Some(pairs)
     }
 
-    /// The pairs of this fence, if it is the last that is done: a node whose Node Manager has ended
-    /// may not have heard of them.
+    /// The pairs of this fence, if the fence is the last that is done. A node whose Node Manager
+    /// has ended may not have received the pairs.
     pub(super) fn outcome(&self, sequence: u64) -> Option<Vec<(String, String)>> {
         let (last, pairs) = self.last.as_ref()?;
         (*last == sequence).then(|| pairs.clone())
@@ -78,7 +78,7 @@ impl PmiFences {
         self.left.get_or_insert(rank);
     }
 
-    /// The rank that nodes wait for in vain, if there is one. After a change of the manager the
+    /// The rank that nodes wait for in vain, if a rank has left. After a change of the manager the
     /// rank is unknown until a fence is done, since the fences that nodes report may be done
     /// already.
     pub(super) fn missing(&self) -> Option<Rank> {

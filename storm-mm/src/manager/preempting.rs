@@ -1,5 +1,5 @@
 //! Jobs that get the processing elements of others: the meaning of qualities of service for a
-//! policy, and the fate of the jobs that it preempts (`docs/decisions/0047`).
+//! policy, and the fate of preempted jobs (`docs/decisions/0047`).
 //!
 //! A suspended job keeps its memory and its place; its processes are stopped, like those of a row
 //! that never runs. The policies choose which job makes room.
@@ -54,7 +54,7 @@ impl Core {
         let partition = self.partitions.named(&record.partition);
         let kept = partition.and_then(|p| p.policy().explain_suspended(sched_time(now), record.id));
         // Only a reservation is taken from the policy's reason. The policy names other holders by
-        // its own numbers, and the list of nodes says as much.
+        // its own numbers, and the list of nodes shows the holders.
         if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
             return format!("it is suspended{name}; {reserved}");
         }
@@ -125,8 +125,8 @@ impl Core {
         }
     }
 
-    /// Suspended jobs hold all places in the arrays of flags, and none of them can end unless the
-    /// jobs that wait for a place give up their elements. So these jobs give them up.
+    /// Suspended jobs hold all places in the arrays of flags. None of them can end unless the jobs
+    /// that wait for a place release their elements. The waiting jobs therefore release them.
     pub(super) fn give_way(&mut self, now: Instant) {
         if self.preemption.set_giving_way(true) {
             return;
@@ -144,7 +144,7 @@ impl Core {
         self.live.slots_are_taken() && self.preemption.is_stranded(job)
     }
 
-    /// A job has ended: jobs that gave up their elements may wait for others again.
+    /// A job has ended: jobs that released their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in self.preemption.take_stranded() {
             if self.live.slots_are_taken() {
@@ -155,7 +155,7 @@ impl Core {
         }
     }
 
-    /// No job suspends others until the nodes have returned, or had their time to.
+    /// No job suspends others until the nodes have returned, or their time to return is over.
     pub(super) fn await_nodes(&mut self, now: Instant) {
         if self.live.is_empty() || !self.preemption.is_possible() {
             return;
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Tells the clients that watch a running job whether it is suspended.
+    /// Notifies the clients that watch a running job whether the job is suspended.
     fn tell_whether_stopped(&mut self, job: JobId, reason: Option<String>) {
         let record = self.jobs.get(&job);
         if let Some(state) = record.filter(|record| record.phase == Phase::Running) {
@@ -200,13 +200,13 @@ impl Core {
         }
     }
 
-    /// Tells the nodes that hold a part of a job the rows in which it runs.
+    /// Sends the rows of a job to the nodes that hold a part of the job.
     pub(super) fn tell_rows(&mut self, job: JobId) {
         let Some(rows) = self.live.get(job).map(|live| live.rows()) else { return };
         self.tell_holders(job, Command::SetRows { job, rows });
     }
 
-    /// Tells the nodes of a job how its ranks come to run together.
+    /// Sends the nodes of a job how its ranks are coscheduled.
     pub(super) fn tell_coscheduling(&mut self, job: JobId) {
         let Some(partition) = self.live.get(job).map(|live| live.partition()) else { return };
         let coscheduling = self.partitions[partition].coscheduling();

@@ -1,4 +1,4 @@
-//! The meaning of qualities of service for a policy, and the jobs that gave up their elements
+//! The meaning of qualities of service for a policy, and the jobs that released their elements
 //! (`docs/decisions/0047`). Only this module changes them.
 
 use crate::ServiceConfig;
@@ -14,21 +14,21 @@ pub(super) struct Preemption {
     /// The meanings of the qualities of service for a policy, by name; empty when no job may
     /// preempt another.
     precedences: BTreeMap<String, Meanings>,
-    /// Jobs that gave up their elements, since suspended jobs hold all places in the arrays of
+    /// Jobs that released their elements, since suspended jobs hold all places in the arrays of
     /// flags.
     stranded: BTreeSet<JobId>,
     /// Nodes of a former manager have not returned yet, and may turn out to be free.
     returning: bool,
-    /// Elements are being given up.
+    /// Whether elements are being released.
     giving_way: bool,
 }
 
 /// The meaning of a quality of service for a job.
 #[derive(Debug)]
 struct Meanings {
-    /// For a job that asked to be run again if need be.
+    /// For a job that requested to be run again if need be.
     of_requeuable: Arc<Precedence>,
-    /// For a job that did not ask to be run again: it is never run twice.
+    /// For a job that did not request to be run again: such a job is never run twice.
     of_others: Arc<Precedence>,
 }
 
@@ -75,22 +75,22 @@ impl Preemption {
         Some(own.clone())
     }
 
-    /// Elements are given up from now on, or no longer. Returns whether they were.
+    /// Elements are released from now on, or no longer. Returns whether they were being released.
     pub(super) fn set_giving_way(&mut self, giving_way: bool) -> bool {
         std::mem::replace(&mut self.giving_way, giving_way)
     }
 
-    /// A job gives up its elements.
+    /// A job releases its elements.
     pub(super) fn strand(&mut self, job: JobId) {
         self.stranded.insert(job);
     }
 
-    /// Whether a job gave up its elements.
+    /// Whether a job released its elements.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
         self.stranded.contains(&job)
     }
 
-    /// The jobs that gave up their elements; none is known as such any more.
+    /// Takes the jobs that released their elements, and leaves the set empty.
     pub(super) fn take_stranded(&mut self) -> BTreeSet<JobId> {
         std::mem::take(&mut self.stranded)
     }

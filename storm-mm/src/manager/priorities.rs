@@ -1,7 +1,7 @@
 //! The urgency of jobs: the factors, the times at which they are computed anew, and the accounts
 //! that are charged (`docs/decisions/0046`).
 //!
-//! The queue is not ordered here: a policy is told the priorities and orders its queue by them
+//! The queue is not ordered here: a policy receives the priorities and orders its queue by them
 //! (`docs/decisions/0032`).
 
 use super::admission::request_of;
@@ -22,11 +22,11 @@ use storm_sched::{Event, JobRequest, Priority};
 
 /// The most jobs whose priorities one answer lists: some MiB of text.
 const MOST_TOLD: usize = 10_000;
-/// Least time between two computations out of turn, since ends and questions may come in thousands
+/// Least time between two computations out of turn, since ends and requests may arrive in thousands
 /// a second.
 const BETWEEN_RECKONINGS: Duration = Duration::from_secs(1);
-/// If more jobs wait, priorities are computed only at regular times. Each computation tells the
-/// policies of all jobs whose age counts, which takes some 10 ms for a thousand jobs.
+/// If more jobs wait, priorities are computed only at regular times. Each computation notifies the
+/// policies of all jobs whose age counts, in some 10 ms for a thousand jobs.
 const MOST_RECKONED_OUT_OF_TURN: usize = 1_000;
 
 impl Core {
@@ -130,7 +130,7 @@ impl Core {
         Some(request.with_priority(self.priority_of(now, job)))
     }
 
-    /// Computes a job's priority, and records it as what its policy orders by.
+    /// Computes a job's priority, and records the priority as the policy's order of the job.
     fn priority_of(&mut self, now: Instant, job: JobId) -> Priority {
         let Some((weights, factors)) = self.factors_of(now, job) else {
             return Priority::default();
@@ -184,7 +184,7 @@ impl Core {
     /// Sets the timer for the next regular computation.
     pub(super) fn begin_reckoning(&mut self, now: Instant) {
         let service = &self.config.service;
-        // Usage goes into the journal even without priorities.
+        // Usage is journaled even without priorities.
         if !service.charges() {
             return;
         }
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// Charges the running jobs, and tells the policies the new priorities.
+    /// Charges the running jobs, and sends the policies the new priorities.
     fn reckon(&mut self, now: Instant) {
         self.priorities.begin_reckoning(now);
         self.charge_running(now);
@@ -326,7 +326,7 @@ impl Core {
         self.priorities.end_run(job);
     }
 
-    /// Journals the usage of all users, since the journal forgets the jobs that it came from.
+    /// Journals the usage of all users, since the journal forgets the jobs that caused the usage.
     fn note_usage(&mut self, now: Instant) {
         if let Some((usage, charged)) = self.priorities.take_unnoted(self.wall(now)) {
             self.append_of_cluster(now, ClusterEventKind::UsageNoted { usage, charged });
@@ -352,7 +352,7 @@ impl Core {
     }
 
     fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
-        // Policies have not been told of jobs that are held, or wait for other jobs or for their
+        // Policies do not have the jobs that are held, or that wait for other jobs or for their
         // time.
         let in_policy = self.priorities.order_of(job);
         let OrderedBy { priority, factors } = match in_policy {

@@ -1,5 +1,5 @@
 //! The state of priorities that is not in the records of jobs: shares, charges, and the priorities
-//! that policies know. Only this module changes it.
+//! that policies have. Only this module changes it.
 
 use super::shares::{Line, Shares};
 use crate::ServiceConfig;
@@ -13,7 +13,7 @@ use storm_rm::{JobId, PartitionId};
 use storm_sched::Priority;
 use storm_sched::priority::Contributions;
 
-/// The state of priorities that is not in the records.
+/// The state of priorities outside the records of jobs.
 #[derive(Debug)]
 pub(super) struct Priorities {
     shares: Shares,
@@ -21,11 +21,11 @@ pub(super) struct Priorities {
     charged: BTreeMap<JobId, Duration>,
     /// Usage was charged that is not in the journal yet.
     unnoted: bool,
-    /// The priorities that the policies know, of the jobs that wait.
+    /// The priorities that the policies have, of the jobs that wait.
     ordered_by: HashMap<JobId, OrderedBy>,
     /// When priorities were last computed.
     reckoned: Option<Instant>,
-    /// Partitions whose policies are told the priorities at their next slice edge.
+    /// Partitions whose policies receive the priorities at their next slice edge.
     due: BTreeSet<PartitionId>,
 }
 
@@ -78,7 +78,7 @@ impl Priorities {
         self.ordered_by.insert(job, by);
     }
 
-    /// The priority that a job's policy orders its queue by, if it was told one.
+    /// The priority that a job's policy orders its queue by, if the policy has received a priority.
     pub(super) fn order_of(&self, job: JobId) -> Option<OrderedBy> {
         self.ordered_by.get(&job).copied()
     }
@@ -98,22 +98,22 @@ impl Priorities {
         self.reckoned.is_some()
     }
 
-    /// Whether priorities were computed at most this long ago, and no new user has come since.
+    /// Whether priorities were computed at most this long ago, and no new user was added since.
     pub(super) fn were_reckoned_lately(&self, now: Instant, lately: Duration) -> bool {
         self.reckoned.is_some_and(|at| now < at + lately) && !self.shares.is_untold()
     }
 
-    /// The policy of a partition is told the priorities at its next slice edge.
+    /// The policy of a partition is to receive the priorities at its next slice edge.
     pub(super) fn defer(&mut self, partition: PartitionId) {
         self.due.insert(partition);
     }
 
-    /// Whether the policy of a partition is told the priorities at its next slice edge.
+    /// Whether the policy of a partition is to receive the priorities at its next slice edge.
     pub(super) fn are_due(&self, partition: PartitionId) -> bool {
         self.due.contains(&partition)
     }
 
-    /// The policy of a partition is told the priorities. Returns whether that was due.
+    /// The policy of a partition receives the priorities now. Returns whether they were due.
     pub(super) fn take_due(&mut self, partition: PartitionId) -> bool {
         self.due.remove(&partition)
     }
@@ -135,7 +135,7 @@ impl Priorities {
         self.charged.remove(&job);
     }
 
-    /// Forgets what belongs to other jobs than those that wait, and those that run.
+    /// Keeps the priorities of jobs that wait and the charges of jobs that run. Forgets all others.
     pub(super) fn keep(&mut self, waits: impl Fn(JobId) -> bool, runs: impl Fn(JobId) -> bool) {
         self.ordered_by.retain(|job, _| waits(*job));
         self.charged.retain(|job, _| runs(*job));

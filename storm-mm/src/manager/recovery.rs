@@ -19,7 +19,7 @@ impl Core {
     pub(super) fn recover(&mut self, journal: impl IntoIterator<Item = Entry>, now: Instant) {
         self.replay(journal);
         self.absent_clients = AbsentClients::of(now, self.jobs.values());
-        // Each waiting job has the news of these ends in the journal.
+        // The journal has these ends for each waiting job.
         self.jobs.needs_mut().forget_ends();
         self.restore_settings(now);
         self.jobs.needs_mut().forget_begins();
@@ -38,7 +38,7 @@ impl Core {
         }
         self.together(now, |core| {
             for job in waiting {
-                // The job may have ended because of another job's end, and be forgotten.
+                // The job may have ended because of another job's end, and may be forgotten.
                 let Some(record) = core.jobs.get(&job) else { continue };
                 if record.phase == Phase::Pending {
                     let former = core.lost_now(now, &record.former_nodes);
@@ -69,11 +69,12 @@ impl Core {
         self.apply(job, &event);
     }
 
-    /// Gives jobs back their places in the matrix, before other jobs get these elements.
+    /// Returns jobs to their places in the matrix, before other jobs get these elements.
     fn take_over_all(&mut self, now: Instant, mut placed: Vec<JobId>) {
-        // The latest first. If two jobs have the same element, the earlier one gave it up: its
-        // ranks had ended (Algorithm 8), and only the reports were on their way. Suspended jobs
-        // come after the jobs that have their elements, in the order of their suspension.
+        // The latest first. If two jobs have the same element, the earlier job had released the
+        // element. Its ranks had ended (Algorithm 8), and only the reports were on their way.
+        // Suspended jobs are after the jobs that have their elements, in the order of their
+        // suspension.
         let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
         placed.sort_by_key(|job| (since(job), std::cmp::Reverse(self.jobs[job].incarnation)));
         let mut elements = RestoredElements::default();
@@ -95,8 +96,8 @@ impl Core {
         }
         self.await_nodes(now);
         for (partition, [stopped, running]) in restored {
-            // In one call: a job whose elements seem free must not continue before their holder is
-            // known.
+            // In one call: a job whose elements seem free must not continue before the policy has
+            // their holder.
             self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
             let known: BTreeSet<_> =
                 self.partitions[partition].policy().running().into_iter().collect();
@@ -117,9 +118,8 @@ impl Core {
         self.end_waiting(now, job, EndCause::Unplaceable { reason });
     }
 
-    /// Finds the place of a job in the matrix; returns the event that tells its policy. A job for
-    /// which the present partitions have no place continues outside the matrix. Its nodes must
-    /// return.
+    /// Finds the place of a job in the matrix; returns the event for its policy. A job for which
+    /// the present partitions have no place continues outside the matrix. Its nodes must return.
     fn take_over(
         &mut self,
         now: Instant,
@@ -164,7 +164,7 @@ impl Core {
     /// How long a job of a former manager has run.
     fn ran_before(&self, now: Instant, record: &JobRecord, partition: PartitionId) -> Duration {
         let runs_all = self.partitions[partition].runs_all();
-        // In a row among several, only the journal knows how much of the time a job has run.
+        // In a row among several, only the journal records how much of the time a job has run.
         let since = record.ran_at.filter(|_| runs_all).map(|told| {
             let since = self.wall(now).duration_since(told);
             Duration::try_from(since).unwrap_or_default()

@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 16 * 1024;
 const PAIR_BYTES: usize = 6;
 
 impl Core {
-    /// A node was cut off, or a new life of it has replaced the former.
+    /// A node was cut off, or a new incarnation of the node has replaced the former.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::Lost);
     }
@@ -63,7 +63,8 @@ impl Core {
         self.place_anew_from(now, node);
         self.note_ends_on(now, node);
         for job in self.live.placed_on(node) {
-            // The end of an earlier job may have ended this one, or placed it elsewhere.
+            // The end of an earlier job of the list may have ended this job, or placed it
+            // elsewhere.
             if !self.live.get(job).is_some_and(|live| live.is_placed_on(node)) {
                 continue;
             }
@@ -80,8 +81,8 @@ impl Core {
         }
     }
 
-    /// Journals the ends of parts that a lost node had reported. The node's next life is told to
-    /// forget these jobs, so the next manager learns of the ends from the journal only
+    /// Journals the ends of parts that a lost node had reported. The node's next incarnation is
+    /// ordered to forget these jobs, so the next manager finds the ends only in the journal
     /// (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
     fn note_ends_on(&mut self, now: Instant, node: NodeId) {
         for job in self.live.ends_forgotten_by(node) {
@@ -132,7 +133,7 @@ impl Core {
             |placed: &&Awaiting| placed.nodes(&self.partitions[placed.partition()]).contains(&node);
         let hit: Vec<JobId> = self.live.awaiting().filter(is_there).map(Awaiting::job).collect();
         for job in hit {
-            // The job may have gone back already for another reason.
+            // The job may have been given back already for another reason.
             if self.give_back(now, job) {
                 self.hand_over(now, job);
             }
@@ -165,7 +166,7 @@ impl Core {
             return;
         }
         self.partitions.node_comes(node);
-        // Must come before anything new is launched there.
+        // Must run before anything new is launched there.
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
@@ -174,7 +175,7 @@ impl Core {
         }
     }
 
-    /// News from a node.
+    /// A report from a node.
     pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
         match report {
             Report::Joined(info) => self.node_joined(now, node, info),
@@ -193,7 +194,7 @@ impl Core {
                 self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
             }
             Report::Aborted { job, incarnation, rank, exit_code } => {
-                // The last byte, as wait(2) gives it.
+                // The last byte, as in wait(2).
                 let exit_code = (exit_code & 0xff) as u8;
                 self.fail(now, job, incarnation, EndCause::Aborted { rank, exit_code });
             }
@@ -249,7 +250,7 @@ impl Core {
         ranks: Vec<RankExit>,
     ) {
         let Some(live) = self.live.run_mut(job, incarnation) else { return };
-        // A node is believed only about its own ranks.
+        // Reports of a node count only for its own ranks.
         let record = self.jobs.get(&job);
         let share = record.and_then(|record| record.step_ranks().find(|share| share.node == node));
         let own = |exit: &RankExit| share.as_ref().is_some_and(|share| share.has(exit.rank));
@@ -262,11 +263,11 @@ impl Core {
         self.finish_if_over(now, job);
     }
 
-    /// The flags of all nodes say that the job has ended (Algorithm 8). Its elements are free,
+    /// The flags of all nodes show that the job has ended (Algorithm 8). Its elements are free,
     /// though reports of its ranks' ends may still be on their way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
         let known = self.live.run(job, incarnation);
-        // A recovering job was asked about in an earlier life of its node.
+        // The query about a recovering job was for an earlier incarnation of its node.
         if known.is_some_and(|live| !live.is_recovering()) && !self.keeps_elements(job) {
             self.release(now, job);
         }
@@ -317,7 +318,7 @@ impl Core {
         }
     }
 
-    /// If the job is over on every node, ends it.
+    /// Ends the job if its parts are over on every node.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
         if !self.live.get(job).is_some_and(LiveJob::is_over) {
             return;
@@ -331,16 +332,16 @@ impl Core {
         if cause.is_none()
             && let Some(incarnation) = self.live.get(job).map(LiveJob::incarnation)
         {
-            // Ranks that ended before anyone looked did execute all the same.
+            // Ranks that ended before the first check did execute all the same.
             self.started(now, job, incarnation);
         }
         self.finish(now, job, cause);
     }
 }
 
-/// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for it for
-/// ever. The same holds for a rank that exits after it has joined its peers and without leaving
-/// them. The peers of another rank that exits with an error may not need it.
+/// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that
+/// rank for ever. The same holds for a rank that exits after it has joined its peers and without
+/// leaving them. The peers of another rank that exits with an error may not need that rank.
 fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {

@@ -17,7 +17,7 @@ const WALK_LASTS: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(in crate::manager) struct Waiting {
     pub(in crate::manager) reasons: HashMap<JobId, PendingReason>,
-    /// `None`: ask the policy about each job.
+    /// `None`: query the policy for each job.
     pub(in crate::manager) starts: Option<HashMap<JobId, SchedTime>>,
 }
 
@@ -38,8 +38,8 @@ impl Partitions {
         Waiting { reasons: reasons.collect(), starts: Some(starts.collect()) }
     }
 
-    /// The result of the walk for an earlier part of a listing, if that is recent enough; otherwise
-    /// of a new walk. For the first part of a listing nothing may have changed since.
+    /// The result of the walk for an earlier part of a listing, if that walk is recent enough;
+    /// otherwise of a new walk. For the first part of a listing nothing may have changed since.
     pub(in crate::manager) fn last_walk(&mut self, now: Instant, is_first: bool) -> Arc<Waiting> {
         if let Some((at, waiting)) = &self.last_walk.found
             && now.saturating_since(*at) <= WALK_LASTS

@@ -11,7 +11,7 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::{JobId, PartitionId};
 use storm_sched::{Event, ReservationId, SchedTime};
 
-/// Most reservations at a time: every decision looks at all of them.
+/// Most reservations at a time: every decision checks all of them.
 const MAX_RESERVATIONS: usize = 1024;
 /// Longest name of a reservation or a user, in bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -159,7 +159,7 @@ impl Core {
     }
 
     /// `count` nodes, or nodes with `pes` PEs together, that are in no other reservation. Nodes
-    /// that are up come first, and among them those whose jobs must have ended by then.
+    /// that are up are first, and among them the nodes whose jobs must have ended by then.
     fn chosen_nodes(
         &self,
         now: Instant,

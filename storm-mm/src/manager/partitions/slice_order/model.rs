@@ -1,6 +1,6 @@
-//! Random histories of a partition's slices: a policy that takes the rows in turn, nodes that obey
-//! strobes and begin ordered slices by themselves, and a manager that sleeps as long as it may.
-//! Messages take no time here, so after each step every node with jobs is in the active row.
+//! Random histories of a partition's slices. The policy takes the rows in turn. Nodes obey strobes
+//! and begin ordered slices by themselves. The manager sleeps as long as it may. Messages take no
+//! time here, so after each step every node with jobs is in the active row.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,11 +13,11 @@ const SPAN: usize = 5;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many tenths of a quantum pass.
+    /// The given number of tenths of a quantum pass.
     Sleep(u32),
-    /// The manager is held up for so many tenths of a quantum after its next edge.
+    /// The manager is held up for the given number of tenths of a quantum after its next edge.
     HeldUp(u32),
-    /// A job comes to the nodes of these bits.
+    /// A job is placed on the nodes of these bits.
     Comes {
         row: u32,
         nodes: u32,
@@ -34,13 +34,13 @@ enum Step {
     SetQuantum(u64),
 }
 
-/// A node, as far as it knows.
+/// The state that a node has of the slices.
 #[derive(Default)]
 struct Node {
     told: Option<Slices>,
     /// The row that a launch named since the last strobe.
     launched_in: Option<Row>,
-    /// How long after its edge the strobe was issued: the node's slices are late by so much.
+    /// How long after its edge the strobe was issued: the node's slices are late by this time.
     late: Duration,
 }
 
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    /// The jobs have changed: no job waits behind an empty row, and nodes are told where another
-    /// row comes next than they know.
+    /// The jobs have changed: no job waits behind an empty row. Nodes get a strobe if the next rows
+    /// differ from the rows in their order.
     fn decide(&mut self) {
         let next = self.upcoming(1).first().copied();
         if let (Some(next), false) = (next, self.rows.contains_key(&self.order.active().0)) {
@@ -219,7 +219,7 @@ impl World {
             Step::SetQuantum(ms) => self.quantum = Duration::from_millis(ms),
         }
         self.decide();
-        // The manager looks when its next edge is now.
+        // The manager runs when its next edge is now.
         self.run(self.now);
     }
 
