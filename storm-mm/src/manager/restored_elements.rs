@@ -1,5 +1,5 @@
-//! Finds elements for the jobs of a former manager: those that they had, or others of the same
-//! nodes. It moves no job to another node.
+//! Finds elements for the jobs of a former manager: the elements that they had, or others of the
+//! same nodes. No job moves to another node.
 
 use super::partitions::Partition;
 use crate::job::JobRecord;
@@ -15,7 +15,7 @@ pub(super) struct RestoredElements {
 }
 
 impl RestoredElements {
-    /// Gives a job its row and elements in a partition, if the partition has room. `row` is the
+    /// Finds the row and elements of a job in a partition, if the partition has room. `row` is the
     /// row that the job had.
     pub(super) fn place(
         &mut self,
@@ -53,7 +53,7 @@ fn placement(
         let node = machine.node(partition.index_of(share.node)?)?;
         let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
         let free = node.columns().filter(|column| !taken.contains(column));
-        // The elements that it had come first, if they still belong to its node and no job has
+        // The elements that the job had are first, if they still belong to its node and no job has
         // them.
         let had = |column: &u32| has_had(record, share.node, node.columns().start, *column);
         let (former, others): (Vec<u32>, Vec<u32>) = free.partition(had);

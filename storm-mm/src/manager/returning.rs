@@ -3,7 +3,7 @@
 //! for.
 //!
 //! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
-//! memory and never received it.
+//! memory and never received the launch.
 
 use super::live::{LiveJob, LiveJobs};
 use super::returns::HeldRuns;
@@ -16,18 +16,18 @@ use storm_rm::{JobId, JobIncarnation};
 /// Why a node that returned does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// It has kept its memory, and never received the run.
+    /// The node has kept its memory, and never received the launch of the run.
     NeverHeard,
-    /// Its Node Manager ended under this manager and left nothing of the run: it had not begun to
-    /// start the ranks, or its keeper has ended them.
+    /// The node's Node Manager ended under this manager and left nothing of the run. The Node
+    /// Manager had not begun to start the ranks, or its keeper has ended them.
     NotLeft,
-    /// It may have run the ranks before it lost its memory.
+    /// The node may have run the ranks before it lost its memory.
     Unknown,
 }
 
 impl Core {
-    /// A node has returned, or a new node in its place that remembers nothing. The node is told
-    /// which of its jobs continue.
+    /// A node has returned with its memory, or a new node without memory has joined in its place.
+    /// The node receives the list of its jobs that continue.
     pub(super) fn node_back(&mut self, now: Instant, node: NodeId, held: Option<HeldRuns>) {
         let held = held.unwrap_or_default();
         let awaited: Vec<JobId> = self
@@ -120,7 +120,7 @@ impl Core {
         let incarnation = live.incarnation();
         match phase {
             Phase::Starting if lacking == *live.nodes() => {
-                // No node was told to launch it.
+                // No node was ordered to launch the job.
                 live.begin_again(now);
                 let partition = live.partition();
                 self.stage(now, job);
@@ -135,7 +135,7 @@ impl Core {
         }
         tracing::info!(%job, "all its nodes are back");
         self.tell_back(job);
-        // The former manager may have changed the policy and not told them.
+        // The former manager may have changed the policy without notice to the nodes.
         self.tell_rows(job);
         if let Some(partition) = self.live.get(job).map(LiveJob::partition) {
             self.try_switch(now, partition);

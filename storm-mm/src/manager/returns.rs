@@ -1,6 +1,7 @@
-//! What returning nodes report before they have joined, and the jobs that are to run again while a
-//! lost node may still run ranks of their last run (`docs/decisions/0007-no-run-twice.md`). Only
-//! this module changes either; it decides nothing and has no effects.
+//! The reports of returning nodes before they have joined, and the jobs that wait to run again. A
+//! lost node may still run ranks of the last run of such a job
+//! (`docs/decisions/0007-no-run-twice.md`). Only this module changes either; it decides nothing and
+//! has no effects.
 
 use super::live::Lost;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +10,8 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::HeldJob;
 use storm_rm::{JobId, JobIncarnation};
 
-/// Longest time for a returned node to kill the jobs that it is told not to continue: its host may
-/// be overrun.
+/// Longest time for a returned node to kill the jobs that it is not to continue: its host may be
+/// overrun.
 pub(super) const KILL_TIME: Duration = Duration::from_secs(1);
 /// Longest time for the keeper of a dead Node Manager to kill its ranks: the keeper has nothing
 /// else to do. Must be less than the second after which a job with a dead node is to run again.
@@ -22,7 +23,7 @@ const HELD_MAX: usize = 1 << 16;
 /// The returns that are awaited.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// The jobs that returning nodes say they hold, until a node has reported all.
+    /// The jobs that returning nodes report to hold, until a node has reported all.
     held: BTreeMap<NodeId, HeldRuns>,
     /// Jobs that are to run again, while a node may still run them: these nodes, and when their
     /// ranks have certainly ended.
@@ -104,11 +105,11 @@ impl Returns {
     }
 }
 
-/// The runs of jobs that a returning node says it holds.
+/// The runs of jobs that a returning node reports to hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeldRuns {
     runs: BTreeSet<(JobId, JobIncarnation)>,
-    /// The earliest run of which the node can have heard; `None` if it can have heard of none.
+    /// The earliest run that the node can have received; `None` if it can have received none.
     first_run: Option<JobIncarnation>,
 }
 
@@ -131,7 +132,7 @@ impl HeldRuns {
         self.runs.contains(&(job, run))
     }
 
-    /// Whether the node would hold this run if it had heard of the run.
+    /// Whether the node would hold this run if the node had received its launch.
     pub(super) fn covers(&self, run: JobIncarnation) -> bool {
         self.first_run.is_some_and(|first| first <= run)
     }

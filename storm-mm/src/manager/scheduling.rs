@@ -29,8 +29,8 @@ impl Core {
         self.partitions[partition].slice()
     }
 
-    /// When the slice under way began, if it began early because no job was left in the active row;
-    /// `None` if it began with a regular edge.
+    /// When the slice under way began, if it began early because no job was left in the active row.
+    /// `None` if the slice began with a regular edge.
     #[cfg(test)]
     pub(super) fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
         self.partitions[partition].slices().early_edge()
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// The same for an edge so late that the next slice begins now instead of on time. Nodes that
-    /// begin slices by themselves are told.
+    /// begin slices by themselves get a strobe.
     pub(super) fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.end_slice(now, partition);
@@ -58,8 +58,8 @@ impl Core {
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
 
-    /// Tells a policy an event at once, even in the middle of a slice: no element that a job wants
-    /// idles until the edge ([decision
+    /// Passes an event to a policy at once, even in the middle of a slice. No element that a job
+    /// needs idles until the edge ([decision
     /// 0056](../../../docs/decisions/0056-edges-that-nobody-waits-for.md)).
     pub(super) fn tell_policy(&mut self, now: Instant, partition: PartitionId, event: Event) {
         if matches!(event, Event::Finished(_)) {
@@ -74,7 +74,7 @@ impl Core {
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
         let is_edge = matches!(event, Event::SliceEdge);
-        // Events of the same request that came before go first.
+        // Earlier events of the same request are passed first.
         self.tell_untold(now, partition);
         let actions = self.partitions.get_mut(partition).handle(sched_time(now), event);
         // An edge at which the policy does only what it had named as upcoming leaves the ordered
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Tells a policy several events of one instant, so that it can decide once.
+    /// Passes several events of one instant to a policy, so that the policy can decide once.
     pub(super) fn handle_together(
         &mut self,
         now: Instant,
@@ -105,8 +105,8 @@ impl Core {
     }
 
     fn carry_out(&mut self, now: Instant, partition: PartitionId, actions: Vec<Action>) {
-        // First the rows of jobs, then the active row: a job that starts now is told the active
-        // row, and no job runs in a row that it has lost.
+        // First the rows of jobs, then the active row. The launch of a job that starts now names
+        // the active row, and no job runs in a row that it has lost.
         for action in &actions {
             if let Action::SetRows { job, home, alternates } = action {
                 self.set_rows(now, *job, *home, alternates);
@@ -127,7 +127,7 @@ impl Core {
                 | Action::Refused(_) => {}
             }
         }
-        // Ends come last: the end of a job may be reported at once and lead to further decisions.
+        // Ends are last: the end of a job may be reported at once and lead to further decisions.
         let mut ends = Vec::new();
         for action in actions {
             match action {
@@ -296,7 +296,7 @@ impl Core {
         self.notify(job, state, reason, node_list);
     }
 
-    /// Tells the clients that follow a job that it waits, on no nodes.
+    /// Notifies the clients that follow a job that the job waits, on no nodes.
     pub(super) fn notify_pending(&mut self, job: JobId, reason: Option<String>) {
         self.notify(job, JobState::Pending, reason, None);
     }
@@ -314,7 +314,7 @@ impl Core {
         self.effects.durable.push(Durable::Notify(job, Notice::Event(reply)));
     }
 
-    /// The first node of a job that is up: it announces the end (Algorithm 9).
+    /// The first node of a job that is up: this node announces the end (Algorithm 9).
     pub(super) fn announcer(&self, nodes: &NodeSet) -> NodeId {
         self.up(nodes).first().or(nodes.first()).unwrap_or(NodeId::MM)
     }

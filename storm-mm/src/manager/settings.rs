@@ -1,6 +1,6 @@
-//! The configured settings of partitions, and those that were set at run time instead: which of
-//! them hold after a restart, which of them listings mark, and the way back
-//! (`docs/decisions/0133`).
+//! The configured settings of partitions, and the settings that replaced them at run time. The
+//! methods find the settings that hold after a restart, and the settings that listings mark. They
+//! also restore the configured settings (`docs/decisions/0133`).
 //!
 //! The change of a policy itself is in [`super::switching`].
 
@@ -47,7 +47,7 @@ impl Core {
         PartitionConfigured { sched: sched.to_owned(), quantum_us }
     }
 
-    /// Gives a partition its configured policy, its configured quantum, or both back.
+    /// Resets a partition to its configured policy, its configured quantum, or both.
     ///
     /// # Errors
     /// An [`ApiError`] for the client: not an administrator, no such partition.
@@ -84,7 +84,7 @@ impl Core {
         }
     }
 
-    /// Gives partitions the settings that a former manager had set, by the journal.
+    /// Restores the settings that a former manager had set, from the journal.
     pub(super) fn restore_settings(&mut self, now: Instant) {
         let former = self.partitions.configured().clone();
         let given = self.config.partitions.iter();
@@ -101,8 +101,8 @@ impl Core {
         self.note_settings(now);
     }
 
-    /// Records in ended jobs the policy that their partition was configured with, if that was
-    /// edited.
+    /// Records in ended jobs the policy that their partition was configured with, if that policy
+    /// was edited.
     fn stamp_ended(
         &mut self,
         now: Instant,

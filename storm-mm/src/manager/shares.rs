@@ -24,7 +24,7 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct Shares {
     accounts: Vec<AccountConfig>,
-    /// The account of users without one.
+    /// The account of users without an account.
     default: usize,
     half_life: HalfLife,
     members: BTreeMap<Member, Held>,
@@ -32,7 +32,7 @@ pub(super) struct Shares {
     factors: BTreeMap<Member, f64>,
     /// The usage that the factors were computed with, in processor-seconds.
     reckoned: BTreeMap<Member, f64>,
-    /// The last computation was for a new user, and the policies were not told its results.
+    /// The last computation was for a new user, and the policies did not receive its results.
     untold: bool,
 }
 
@@ -247,7 +247,7 @@ impl Shares {
     }
 }
 
-/// A wall-clock time as usage counts it; a time before 1970 counts as 1970.
+/// A wall-clock time as usage counts time; a time before 1970 counts as 1970.
 fn time_of(at: Timestamp) -> SchedTime {
     SchedTime::from_nanos(u64::try_from(at.as_nanosecond()).unwrap_or(0))
 }

@@ -1,7 +1,7 @@
-//! Reservations: making and using them, and telling the policies (`docs/decisions/0051`).
+//! Reservations: making and using them, and passing them to the policies (`docs/decisions/0051`).
 //!
-//! The manager knows names, users and the wall clock; the policies know numbers, nodes and
-//! instants, and decide where jobs start.
+//! The manager has names, users and the wall clock. The policies have numbers, nodes and instants,
+//! and decide where jobs start.
 
 mod making;
 mod table;
@@ -65,7 +65,7 @@ impl Core {
         named.map(|(node, _)| node).collect()
     }
 
-    /// The reservations of a partition that are not over, as its policy knows them.
+    /// The reservations of a partition that are not over, in the form for its policy.
     pub(super) fn reservations_of(&self, now: Instant, id: PartitionId) -> Vec<Reservation> {
         let partition = &self.partitions[id];
         let at = self.wall(now);
@@ -82,7 +82,7 @@ impl Core {
         .collect()
     }
 
-    /// Tells a new policy the reservations in its partition.
+    /// Passes the reservations in its partition to a new policy.
     pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
         for reservation in self.reservations_of(now, id) {
             // No job waits for the reservation yet, so none can start.
@@ -90,7 +90,8 @@ impl Core {
         }
     }
 
-    /// Tells all policies the reservations of the journal, and warns of nodes that these have lost.
+    /// Passes the reservations of the journal to all policies, and warns of nodes that the
+    /// reservations have lost.
     pub(super) fn restore_reservations(&mut self, now: Instant) {
         for record in self.reservations.left(self.wall(now)) {
             if let Some(nodes) = self.lost_nodes(record) {

@@ -10,7 +10,7 @@ use storm_sched::ReservationId;
 #[derive(Debug, Default)]
 pub(in crate::manager) struct ReservationTable {
     by_id: BTreeMap<ReservationId, ReservationRecord>,
-    /// The number of the next reservation; no number is given twice.
+    /// The number of the next reservation; no number is used twice.
     next: u64,
     /// When the driver will wake the policies.
     armed: Option<Instant>,
@@ -43,8 +43,8 @@ impl ReservationTable {
         self.next
     }
 
-    /// The driver is to wake the policies at this time. Returns whether it must be told: otherwise
-    /// it wakes them as early already.
+    /// The driver is to wake the policies at this time. Returns whether the driver needs a new
+    /// timer: otherwise the driver wakes the policies as early already.
     pub(super) fn arm(&mut self, now: Instant, at: Instant) -> bool {
         if self.armed.is_some_and(|armed| armed > now && armed <= at) {
             return false;

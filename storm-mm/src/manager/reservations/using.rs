@@ -125,8 +125,8 @@ impl Core {
         Some(name.clone())
     }
 
-    /// The reservations of others that keep nodes from a waiting job, at a time when it could be
-    /// running there: from now on, or from its estimated start on.
+    /// The reservations of others that keep nodes from a waiting job. They count if the job could
+    /// be running there at their time: from now on, or from its estimated start on.
     pub(in crate::manager) fn reserved_from(
         &self,
         now: Instant,

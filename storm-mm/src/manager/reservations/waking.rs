@@ -10,11 +10,11 @@ use storm_sched::{Event, SchedTime};
 const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
 
 impl Core {
-    /// Sets the timer for the earliest time at which a policy wants to be woken.
+    /// Sets the timer for the earliest time at which a policy is to be woken.
     pub(in crate::manager) fn arm_wake(&mut self, now: Instant) {
         let wakes = self.partitions.iter().filter_map(|partition| partition.policy().wake_at());
         let Some(next) = wakes.min() else {
-            // A timer that is already set will find nothing to do.
+            // If a timer is set already, its firing finds nothing to do.
             return;
         };
         let left = next.since(sched_time(now)).min(LONGEST_TIMER);
@@ -25,7 +25,7 @@ impl Core {
         self.effects.durable.push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Wake) });
     }
 
-    /// Wakes the policies whose time has come.
+    /// Wakes the policies whose time is reached.
     pub(in crate::manager) fn wake(&mut self, now: Instant) {
         self.reservations.disarm();
         let time: SchedTime = sched_time(now);
