@@ -1,5 +1,5 @@
-//! Strobes: the row that is active, and the slices that nodes begin by themselves
-//! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! Strobes: the active row, and the slices that nodes begin by themselves ([decision
+//! 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use super::Core;
 use super::Immediate;
@@ -37,9 +37,9 @@ impl Core {
     }
 
     /// Passes the edges through which the manager slept, in order and with their own times, before
-    /// anything else happens: nodes began the slices after them by themselves ([decision
+    /// anything else happens. Nodes began the slices after these edges by themselves ([decision
     /// 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)). Returns whether there
-    /// was one.
+    /// was such an edge.
     pub fn pass_slices(&mut self, now: Instant) -> bool {
         let mut any = false;
         for id in self.partitions.ids() {
@@ -61,7 +61,8 @@ impl Core {
         passes
     }
 
-    /// The partitions whose next edge needs the manager, though it sleeps through it.
+    /// The partitions whose next edge needs the manager, though the manager sleeps through that
+    /// edge.
     pub fn slices_to_wake_for(&self) -> Vec<PartitionId> {
         let sleeps = |id: &PartitionId| self.partitions[*id].slices().sleeps();
         let ids = self.partitions.ids().filter(sleeps);
@@ -80,8 +81,8 @@ impl Core {
     }
 
     /// Compares the slices that nodes begin by themselves with the policy's present decisions. If
-    /// they differ, or if jobs have other rows, the nodes are told to stay in the slice under way
-    /// until the next strobe. So each strobe finds the same rows on all nodes of a job.
+    /// they differ, or if jobs have other rows, the nodes are ordered to stay in the slice under
+    /// way until the next strobe. Each strobe therefore finds the same rows on all nodes of a job.
     pub(super) fn recall_slices(&mut self, now: Instant, partition: PartitionId) {
         if self.partitions[partition].slices_are_outdated() {
             let nodes = self.nodes_to_strobe(partition);
@@ -95,7 +96,7 @@ impl Core {
         self.up(&self.live.nodes_of(partition))
     }
 
-    /// Tells nodes the active row, and the rows that follow.
+    /// Sends nodes the active row, and the rows that follow.
     fn strobe(
         &mut self,
         now: Instant,

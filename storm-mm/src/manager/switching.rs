@@ -35,17 +35,17 @@ impl Holder {
         self.request.id
     }
 
-    /// The event that tells a policy that the job is in `row`.
+    /// The event by which a policy takes the job over in `row`.
     fn restore(&self, row: Row) -> Event {
         let (request, placement) = (self.request.clone(), self.placement.clone());
         Event::Restore { request, placement, row, ran: self.ran }
     }
 }
 
-/// A policy that has taken over the jobs of another.
+/// A new policy that has taken over the jobs of the former policy.
 struct TakenOver {
     policy: Box<dyn Policy>,
-    /// The rows of the jobs under it.
+    /// The rows of the jobs under the new policy.
     rows: BTreeMap<JobId, Row>,
     /// Its decisions while it took the jobs over. Only those about rows and resumed jobs are
     /// carried out.
@@ -53,7 +53,7 @@ struct TakenOver {
 }
 
 impl Core {
-    /// Gives a partition another policy, another quantum, or both.
+    /// Sets another policy, another quantum, or both for a partition.
     ///
     /// # Errors
     /// An [`ApiError`] for the client: not an administrator, no such partition or policy, or a
@@ -107,7 +107,7 @@ impl Core {
     /// From now on the former policy starts nothing, and the new policy takes over when it can.
     pub(super) fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
         let mut queue = self.partitions.get_mut(id).end_switch().unwrap_or_default();
-        // Jobs in the queue of an unfinished earlier switch come first.
+        // Jobs in the queue of an unfinished earlier switch are first.
         let earlier = queue.len();
         let waiting: Vec<JobId> = self.partitions[id].policy().pending();
         let awaiting: BTreeSet<JobId> = self.live.awaiting().map(Awaiting::job).collect();
@@ -116,7 +116,7 @@ impl Core {
                 && !awaiting.contains(job)
         };
         queue.extend(waiting.into_iter().filter(goes_on));
-        // In one call, and from the end, so that no job comes to the front of the queue and starts.
+        // In one call, and from the end, so that no job reaches the front of the queue and starts.
         let withdrawn = queue[earlier..].iter().rev();
         let withdrawn = withdrawn.map(|job| Event::Cancel(*job)).collect();
         self.handle_together(now, id, withdrawn);
@@ -142,14 +142,14 @@ impl Core {
         }
         self.note_settings(now);
         if !self.partitions[id].is_slicing() {
-            // These jobs waited for an edge, which will not come any more.
+            // The staged jobs waited for an edge that will not be reached any more.
             self.launch_staged(now, id);
         }
         self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     /// The jobs that have places in a partition: running jobs, by their rows, before suspended
-    /// jobs. `None` while this may change without news of the jobs: an end is not reported yet, or
+    /// jobs. `None` while these jobs may change without an event: an end is not reported yet, or
     /// nodes have not returned.
     fn holders(&mut self, now: Instant, id: PartitionId) -> Option<Vec<Holder>> {
         let mut placed = Vec::new();
@@ -191,8 +191,8 @@ impl Core {
         let time = super::partitions::sched_time(now);
         let refuses = |action: &Action| matches!(action, Action::Refused(_));
         if policy.preempts() {
-            // In one call: a job whose elements seem free must not continue before their holder is
-            // known.
+            // In one call: a job whose elements seem free must not continue before the policy has
+            // their holder.
             let (suspended, running): (Vec<_>, Vec<_>) =
                 holders.iter().partition(|holder| holder.suspended);
             let stopped =
@@ -223,7 +223,7 @@ impl Core {
         Some(TakenOver { policy, rows, moved })
     }
 
-    /// Replaces the policy by one that has the running jobs.
+    /// Replaces the policy by a policy that has the running jobs.
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
         let TakenOver { policy, rows: taken_rows, moved } = taken;
         self.note_run_times(now, id);
@@ -266,7 +266,7 @@ impl Core {
             }
         }
         match active {
-            // Also tells the nodes which row runs.
+            // Also sends the nodes the active row.
             Some(row) => self.activate(now, id, row),
             None => self.charge_time(now, id),
         }
@@ -289,8 +289,8 @@ impl Core {
     }
 }
 
-/// The quantum, if the policy can have it. `changing` is the partition, if it is about to change to
-/// the policy.
+/// The quantum, if the policy can have that quantum. `changing` is the partition, if the partition
+/// is about to change to the policy.
 fn checked(
     quantum: Duration,
     policy: &dyn Policy,

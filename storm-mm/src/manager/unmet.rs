@@ -1,6 +1,6 @@
 //! Needs of waiting jobs that the configuration does not meet: a partition, nodes of some kind, an
-//! account, a quality of service, files in the spool. Such a job waits until a manager starts whose
-//! configuration meets them (`docs/decisions/0132`).
+//! account, a quality of service, files in the spool. A job with unmet needs waits until a manager
+//! starts whose configuration meets them (`docs/decisions/0132`).
 //!
 //! New submissions with such needs are refused in [`super::admission`].
 
@@ -85,7 +85,7 @@ impl Core {
         (!may).then(|| Unmet::QosUsers { qos: name.to_owned(), users })
     }
 
-    /// The host has learnt of a user that the configuration names.
+    /// A user that the configuration names is now known to the host.
     pub fn user_known(&mut self, now: Instant, name: &str, uid: u32) {
         for (account, shares) in self.config.learn_user(name, uid) {
             self.priorities.add_user(&account, uid, shares);
@@ -114,8 +114,8 @@ impl Core {
         });
     }
 
-    /// These contents, by user, are needed but missing from the spool: waiting jobs that need them
-    /// continue waiting.
+    /// The contents `missing`, by user, are needed but not in the spool: waiting jobs that need
+    /// them continue waiting.
     pub fn contents_missing(&mut self, now: Instant, missing: &HashSet<(u32, ContentHash)>) {
         let lacks = |record: &&JobRecord| {
             let uid = record.spec.owner.uid;
@@ -127,7 +127,7 @@ impl Core {
             return;
         }
         warn_of(&Unmet::Files, jobs.len() as u32);
-        // The last first: none may start because another goes.
+        // The last first: none may start because another leaves.
         self.together(now, |core| {
             for job in jobs.into_iter().rev() {
                 core.jobs.needs_mut().lack_files(job);

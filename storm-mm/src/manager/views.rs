@@ -1,4 +1,4 @@
-//! The state as users see it: jobs, partitions, reasons.
+//! The state for users: jobs, partitions, reasons.
 
 use super::Core;
 use super::ending::no_such_job;
@@ -132,8 +132,8 @@ impl Core {
         (also, reserved.into_iter().map(|(_, nodes)| nodes).collect())
     }
 
-    /// The latest start of a waiting job, by the time limits of the others, if its policy can know
-    /// it.
+    /// The latest start of a waiting job, by the time limits of the others, if its policy can
+    /// estimate the start.
     fn estimate(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> Option<Timestamp> {
         if record.phase != Phase::Pending {
             return None;
