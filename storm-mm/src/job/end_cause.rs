@@ -11,12 +11,12 @@ use storm_rm::{JobId, Rank};
 pub enum EndCause {
     /// A user requested the end.
     Cancelled {
-        /// Which.
+        /// The user.
         uid: u32,
     },
     /// A node died.
     NodeLost {
-        /// Its name.
+        /// The name of the node.
         node: String,
     },
     /// A signal ended a rank; the others would wait for that rank.
@@ -27,8 +27,8 @@ pub enum EndCause {
         node: String,
         /// The signal.
         signal: i32,
-        /// The abort or exit of another rank that was reported before this crash. Which of the two
-        /// caused the other is unknown, since reports of two nodes arrive in any order.
+        /// The abort or exit of another rank that was reported before this crash. The order of
+        /// cause and effect is unknown, since reports of two nodes arrive in any order.
         with: Option<Box<EndCause>>,
     },
     /// A rank called abort.
@@ -45,7 +45,7 @@ pub enum EndCause {
         /// The exit code that a shell would report: 126 or 127.
         exit_code: u8,
     },
-    /// Its files could not be brought to the nodes.
+    /// The job's files could not be brought to the nodes.
     StagingFailed {
         /// The failure and its reason.
         reason: String,
@@ -58,12 +58,12 @@ pub enum EndCause {
     Shutdown,
     /// No partition takes the job any more: the configuration has changed, or the queue is full.
     Unplaceable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A node could not continue its part of the job.
     Unserviceable {
-        /// Which node and why.
+        /// The node and the reason.
         reason: String,
     },
     /// The condition that the job depends on can never be met, and the job requested to be ended
@@ -74,7 +74,7 @@ pub enum EndCause {
     },
     /// Another job gets its processing elements.
     Preempted {
-        /// Which.
+        /// The other job.
         by: JobId,
         /// Whether it is queued again.
         requeue: bool,
@@ -86,12 +86,12 @@ pub enum EndCause {
         rank: Rank,
         /// The node it ran on.
         node: String,
-        /// Its exit code.
+        /// The exit code of the rank.
         exit_code: u8,
     },
-    /// Nodes that it ran on are not configured any more.
+    /// Nodes that the job ran on are not configured any more.
     NodeRemoved {
-        /// Their names, folded.
+        /// The names of the nodes, folded.
         node: String,
     },
     /// A Node Manager ended while the run began. The run is launched again, at most
@@ -129,7 +129,8 @@ impl EndCause {
         }
     }
 
-    /// The exit status that this cause gives the job; `None` if the status of its ranks counts.
+    /// The exit status of a job that ended for this cause; `None` if the status of its ranks
+    /// counts.
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
         match self {
@@ -226,7 +227,7 @@ impl std::fmt::Display for EndCause {
                 "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
                  may wait for it"
             ),
-            // An exit code of 256 also gives 0, as a status has only the last eight bits.
+            // An exit code of 256 also becomes 0, since a status has only the last eight bits.
             EndCause::Aborted { rank, exit_code: 0 } => write!(
                 f,
                 "rank {rank} aborted the job; the last byte of its exit code is 0, which counts as 1"

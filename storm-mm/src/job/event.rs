@@ -14,7 +14,7 @@ use storm_sched::ReservationId;
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobEvent {
-    /// When, by the Machine Manager's wall clock.
+    /// The time of the event, by the Machine Manager's wall clock.
     pub at: Timestamp,
     /// The kind of event.
     pub kind: JobEventKind,
@@ -29,7 +29,7 @@ pub enum JobEventKind {
         spec: Rc<JobSpec>,
         /// The partition that it waits for.
         partition: String,
-        /// Its account, its quality of service and its niceness.
+        /// The job's account, quality of service and niceness.
         service: Rc<Service>,
     },
     /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
@@ -44,14 +44,14 @@ pub enum JobEventKind {
     },
     /// The job was submitted to a reservation.
     InReservation {
-        /// Which.
+        /// The reservation.
         id: ReservationId,
         /// The reservation's name at that time.
         name: String,
     },
     /// The job may not start until it is released.
     Held {
-        /// By whom.
+        /// The holder.
         hold: Hold,
     },
     /// The job may start.
@@ -68,7 +68,7 @@ pub enum JobEventKind {
     },
     /// A job that it depends on has ended.
     DependencyEnded {
-        /// Which.
+        /// The job, or the array.
         on: JobId,
         /// Whether it was COMPLETED; for an array, whether all of its jobs were.
         completed: bool,
@@ -77,9 +77,9 @@ pub enum JobEventKind {
     Placed {
         /// The number of this run.
         incarnation: JobIncarnation,
-        /// Its ranks on every node, consecutive.
+        /// The job's ranks on every node, consecutive.
         ranks: Vec<NodeRanks>,
-        /// Its row of the matrix.
+        /// The job's row of the matrix.
         row: Row,
         /// The nodes by name, folded.
         node_list: String,
@@ -99,24 +99,24 @@ pub enum JobEventKind {
         /// How long its row was active, up to now.
         time: Duration,
     },
-    /// Its row has another number, because its partition has another policy.
+    /// The job's row has another number, because its partition has another policy.
     Moved {
-        /// Its row.
+        /// The job's row.
         row: Row,
     },
-    /// Its processes are stopped: another job has its processing elements.
+    /// The job's processes are stopped: another job has its processing elements.
     Suspended {
-        /// Which.
+        /// The other job.
         by: JobId,
         /// How long it has run, up to now.
         time: Duration,
     },
-    /// Its processes continue, where they were.
+    /// The job's processes continue, where they were.
     Resumed {
         /// How long it has run.
         time: Duration,
     },
-    /// Its processes are being ended.
+    /// The job's processes are being ended.
     Ending {
         /// Why.
         cause: EndCause,
@@ -128,7 +128,7 @@ pub enum JobEventKind {
     },
     /// The job is over.
     Ended {
-        /// How.
+        /// The outcome.
         outcome: Outcome,
         /// How each rank ended, as far as reported.
         exits: Vec<RankExit>,
@@ -137,7 +137,7 @@ pub enum JobEventKind {
     },
     /// The job is about to end under another policy than its partition is configured with.
     UnderPolicy {
-        /// Its name.
+        /// The name of the policy.
         sched: String,
     },
     /// The part of a node is over, and the node is lost: its next incarnation does not have the
@@ -156,7 +156,7 @@ pub enum JobEventKind {
 pub enum DependencyNote {
     /// The job has begun, or has ended without beginning; for an array, all of its jobs have.
     Begun {
-        /// When.
+        /// The time of the begin, or of the end.
         at: Timestamp,
     },
     /// In the array, the job with the same index as the waiting job has ended.
@@ -170,7 +170,7 @@ pub enum DependencyNote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
-    /// Its user.
+    /// The user of the job.
     User,
     /// An administrator; only administrators release the job.
     Admin,
@@ -179,7 +179,7 @@ pub enum Hold {
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its final state.
+    /// The job's final state.
     pub state: JobState,
     /// The highest status of its ranks, as a shell reports a status.
     pub exit_code: u8,

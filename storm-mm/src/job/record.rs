@@ -20,7 +20,7 @@ pub enum Phase {
     Starting,
     /// All its ranks execute.
     Running,
-    /// Its processes are being ended.
+    /// The job's processes are being ended.
     Ending(EndCause),
     /// The job is over.
     Ended(Outcome),
@@ -29,11 +29,11 @@ pub enum Phase {
 /// A job. Changes only by [`apply`](Self::apply).
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord {
-    /// Its number.
+    /// The job's number.
     pub id: JobId,
     /// The request; the jobs of an array share one.
     pub spec: Rc<JobSpec>,
-    /// Which job of an array it is.
+    /// The job's place in its array.
     pub task: Option<ArrayTask>,
     /// The hold that keeps it from starting until it is released.
     pub hold: Option<Hold>,
@@ -46,28 +46,28 @@ pub struct JobRecord {
     pub corresponding_ended: BTreeMap<JobId, bool>,
     /// When its first run began.
     pub begun: Option<Timestamp>,
-    /// The name of its partition.
+    /// The name of the job's partition.
     pub partition: String,
-    /// Where it is in its life.
+    /// The job's phase.
     pub phase: Phase,
     /// The present or latest run, numbered over the runs of all jobs; 0 before the first run.
     pub incarnation: JobIncarnation,
-    /// How often it was placed.
+    /// How often the job was placed.
     pub runs: u32,
     /// The processes for which every node has room, once placed. [`step_ranks`](Self::step_ranks)
     /// are those that start.
     pub ranks: Vec<NodeRanks>,
-    /// Its row, once placed.
+    /// The job's row, once placed.
     pub row: Option<Row>,
     /// The nodes of its present run that are lost and whose parts were over before, and how their
     /// ranks ended.
     pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
-    /// Its nodes by name, once placed.
+    /// The job's nodes by name, once placed.
     pub node_list: String,
     /// The nodes of its last run, if the job waits to run again and those nodes may still hold the
     /// job.
     pub former_nodes: NodeSet,
-    /// When it was submitted.
+    /// When the job was submitted.
     pub submitted: Timestamp,
     /// When its ranks started.
     pub started: Option<Timestamp>,
@@ -75,7 +75,7 @@ pub struct JobRecord {
     pub ran: Duration,
     /// The time of that entry; the run's start if there is none since.
     pub ran_at: Option<Timestamp>,
-    /// Its elements of its nodes, if the journal has them: ranges without their ends.
+    /// The job's elements of its nodes, if the journal has the elements: ranges without their ends.
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
@@ -84,7 +84,7 @@ pub struct JobRecord {
     pub comes_first: bool,
     /// How many launches in a row were cut off by the end of a Node Manager.
     pub cut_launches: u32,
-    /// When it ended.
+    /// When the job ended.
     pub ended: Option<Timestamp>,
     /// The parts of its launch's time.
     pub breakdown: Option<LaunchBreakdown>,
@@ -368,7 +368,7 @@ impl JobRecord {
         self.task.map_or(self.id, |task| task.array)
     }
 
-    /// The state as users see it.
+    /// The state for users.
     pub fn state(&self) -> JobState {
         match &self.phase {
             Phase::Pending | Phase::Starting => JobState::Pending,

@@ -27,7 +27,7 @@ impl Core {
     }
 
     /// Admits a job with an account and a quality of service, and to a reservation if the job names
-    /// one. Otherwise returns why the job can never run here.
+    /// a reservation. Otherwise returns why the job can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.

@@ -18,7 +18,7 @@ pub(super) enum Going {
     /// The node is silent, or has reported that nothing is left there: a wait for the node might
     /// never end.
     Lost,
-    /// Its host has closed its link.
+    /// The node's host has closed its link.
     LinkClosed,
     /// The host has closed the link because the process of the Node Manager ended.
     ProcessEnded,

@@ -1,7 +1,7 @@
 //! Dependencies on the begins and ends of other jobs, and their effect on jobs that wait.
 //!
-//! The journal of each job records the fates of the jobs that it depends on, since those jobs may
-//! be forgotten before the dependent job starts.
+//! The journal of a job records the fates of the jobs that it depends on. Those jobs may be
+//! forgotten before the dependent job starts.
 
 use super::Core;
 use super::eligibility::Obstacle;

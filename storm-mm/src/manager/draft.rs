@@ -1,9 +1,9 @@
 //! Commands that name active rows: the launch of a job and the answer to a join.
 //!
-//! Such a command is decided before it leaves, because it waits for the journal and for room in a
-//! heartbeat. Strobes do not wait for the journal, so another row may be active when the command
-//! leaves. The core therefore decides a [`Draft`] without rows. The rows are entered once, when
-//! the draft leaves.
+//! A command of this kind is decided before it leaves, because it waits for the journal and for
+//! room in a heartbeat. Strobes do not wait for the journal, so another row may be active when the
+//! command leaves. The core therefore decides a [`Draft`] without rows. The rows are entered once,
+//! when the draft leaves.
 
 use std::rc::Rc;
 use storm_primitives::NodeId;

@@ -53,9 +53,9 @@ pub enum Durable {
     /// Call [`Core::timer`](super::Core::timer) at this time. The timer replaces an earlier one of
     /// the same job and kind, or of the cluster and the same kind.
     Timer {
-        /// When.
+        /// When to call.
         at: Instant,
-        /// Which.
+        /// The timer.
         timer: Timer,
     },
     /// Notify the clients attached to a job.
@@ -71,20 +71,20 @@ pub struct Watch {
     pub incarnation: JobIncarnation,
     /// Where its flags lie.
     pub slot: JobSlot,
-    /// Its nodes.
+    /// The nodes of the run.
     pub nodes: NodeSet,
 }
 
 /// Files to bring to nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageJob {
-    /// For which job.
+    /// The job that needs the files.
     pub job: JobId,
     /// The run of the job.
     pub incarnation: JobIncarnation,
-    /// To which nodes.
+    /// The nodes that get the files.
     pub nodes: NodeSet,
-    /// Which files, the program first.
+    /// The files, the program first.
     pub files: Vec<FileSpec>,
     /// The owner of the files.
     pub owner: Owner,

@@ -1,6 +1,6 @@
 //! The gate before the policies. A job that is held, or whose time is not reached, is not handed to
-//! a policy. Nor is a job whose dependencies are not met, or for which the configuration lacks
-//! something (`docs/decisions/0041`, `0132`).
+//! a policy. The same holds for a job whose dependencies are not met, or for which the
+//! configuration lacks something (`docs/decisions/0041`, `0132`).
 //!
 //! The lifting of holds is in [`super::holding`], the ends of jobs in [`super::dependencies`].
 
@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Gives a job to its policy, or into the queue for the next policy.
+    /// Hands a job to its policy, or puts the job into the queue for the next policy.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
         let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
@@ -124,7 +124,7 @@ impl Core {
         }
     }
 
-    /// The obstacle between a job and its policy, if there is one.
+    /// The obstacle between a job and its policy, if an obstacle exists.
     pub(super) fn obstacle(&self, now: Instant, job: JobId) -> Option<Obstacle> {
         let record = self.jobs.get(&job)?;
         if self.jobs.is_closed() {

@@ -168,7 +168,7 @@ impl Core {
                 let partition = partition.filter(|_| !self.jobs.needs().is_waiting(job));
                 self.end_waiting(now, job, cause);
                 if partition.is_none() {
-                    // Its partition may not be there any more.
+                    // The job's partition may not be there any more.
                     self.returns.forget(job);
                 }
                 if let Some(partition) = partition {
@@ -242,7 +242,7 @@ impl Core {
         }
         match cause {
             Some(cause) if requeue => {
-                // The time of this run is charged, and the next run begins with none.
+                // The time of this run is charged, and the next run begins at zero.
                 let time = live.run_time(now);
                 if !time.is_zero() {
                     self.append(now, job, JobEventKind::Ran { time });
