@@ -1,11 +1,11 @@
 //! Jobs that run in other rows than they were placed in. The policy decides these rows: alternative
 //! scheduling and unification.
 //!
-//! The order of messages makes this sound. Rows and launches wait for the journal and reach the
-//! nodes in the order of their decisions. A job has therefore lost a row on a node before another
-//! job is launched into that row there. Strobes do not wait, so they may reach nodes before the
-//! rows. All nodes take the heartbeats in one order, so each strobe finds the same rows on all
-//! nodes of a job: the old ones or the new ones.
+//! The order of messages makes the changes of rows sound. Rows and launches wait for the journal
+//! and reach the nodes in the order of their decisions. A job has therefore lost a row on a node
+//! before another job is launched into that row there. Strobes do not wait, so they may reach nodes
+//! before the rows. All nodes take the heartbeats in one order, so each strobe finds the same rows
+//! on all nodes of a job: the old ones or the new ones.
 
 use super::Core;
 use crate::job::{JobEventKind, Phase};

@@ -52,7 +52,7 @@ impl Core {
         self.launch_those(now, partition, |_, _| true);
     }
 
-    /// Launches the jobs that wait for an edge but run in the row that is active now.
+    /// Launches the jobs that wait for an edge but run in the active row.
     pub(super) fn launch_running(&mut self, now: Instant, partition: PartitionId) {
         self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows()));
     }
@@ -126,7 +126,7 @@ impl Core {
             self.effects.durable.push(Durable::Draft(nodes, draft));
         }
         if relaunched {
-            // Its announcer may have reported to the former manager.
+            // The job's announcer may have reported to the former manager.
             self.effects.durable.push(Durable::AwaitStarted(watch));
         }
         let at = now + self.config.launch_timeout;

@@ -101,7 +101,7 @@ impl Core {
         let (uids, names) =
             (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
         let all = uids.is_empty() && names.is_empty();
-        // Each user is looked up once, and only if one of the user's jobs is met.
+        // Each user is resolved once, and only if the walk meets a job of the user.
         let known = RefCell::new(HashMap::new());
         let is_named = move |uid| {
             let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));

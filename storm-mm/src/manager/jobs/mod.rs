@@ -151,7 +151,7 @@ impl JobTable {
         JobId(self.next_id)
     }
 
-    /// Gives the next numbers away: one, and one for each job of an array.
+    /// Takes the next numbers: one, and one for each job of an array.
     pub(super) fn take_ids(&mut self, tasks: Option<u64>) {
         self.next_id += 1 + tasks.unwrap_or(0);
     }

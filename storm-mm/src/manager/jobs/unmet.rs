@@ -16,7 +16,8 @@ pub(in crate::manager) enum Unmet {
     Qos(String),
     /// The account is for these users, who are unknown to the host; the owner may be one of them.
     AccountUsers { account: String, users: String },
-    /// The same for a quality of service.
+    /// The quality of service is for these users, who are unknown to the host; the owner may be one
+    /// of them.
     QosUsers { qos: String, users: String },
     /// The specification does not fit into a message to the nodes.
     Room { why: String },

@@ -53,7 +53,7 @@ impl Awaiting {
         self.placement
     }
 
-    /// Its home row.
+    /// The job's home row.
     pub(in crate::manager) fn row(&self) -> Row {
         self.row
     }
@@ -66,7 +66,7 @@ impl Awaiting {
         self.suspended_for
     }
 
-    /// Its nodes, in the partition that it is placed in.
+    /// The job's nodes, in the partition of its placement.
     pub(in crate::manager) fn nodes(&self, partition: &Partition) -> Vec<NodeId> {
         let members = partition.members();
         let shares = self.placement.shares().iter();

@@ -71,7 +71,7 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) partition: PartitionId,
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
-    /// Its elements, if its partition has room for the job.
+    /// The job's elements, if its partition has room for the job.
     pub(in crate::manager) placement: Option<Placement>,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
@@ -134,7 +134,7 @@ impl LiveJob {
         self.partition
     }
 
-    /// Its home row.
+    /// The job's home row.
     pub(in crate::manager) fn row(&self) -> Row {
         self.place.row
     }
@@ -143,7 +143,7 @@ impl LiveJob {
         self.place.rows
     }
 
-    /// Its elements, while its policy has the job.
+    /// The job's elements, while its policy has the job.
     pub(in crate::manager) fn placement(&self) -> Option<&Placement> {
         self.place.placement.as_ref()
     }
@@ -208,7 +208,7 @@ impl LiveJob {
         self.parts.inherited()
     }
 
-    /// Its run time, without the time for which it was stopped.
+    /// The job's run time, without the time for which it was stopped.
     pub(in crate::manager) fn run_time(&self, now: Instant) -> Duration {
         self.time.at(now)
     }
@@ -224,8 +224,8 @@ impl LiveJob {
         self.ranks.in_slices
     }
 
-    /// The facts that the driver needs to watch its flags. A lost node whose part was over is not
-    /// watched.
+    /// The facts that the driver needs to watch its flags. A lost node whose part was over is left
+    /// out.
     pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
         let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.parts.with_flags());
         Watch { job, incarnation, slot, nodes }
@@ -268,12 +268,12 @@ impl LiveJob {
 
 /// The transitions.
 impl LiveJob {
-    /// Its files are on its nodes.
+    /// The job's files are on its nodes.
     pub(in crate::manager) fn staged(&mut self, now: Instant, stage: StageOutcome) {
         self.steps.staged(now, stage);
     }
 
-    /// Its launch is issued. `active` is true if its row runs now.
+    /// The job's launch is issued. `active` is true if its row runs now.
     pub(in crate::manager) fn launched(&mut self, now: Instant, active: bool) {
         self.steps.launched(now);
         self.time.set_active(now, active);
@@ -307,20 +307,20 @@ impl LiveJob {
         Some(std::mem::replace(row, home) != home)
     }
 
-    /// From now on its run time is counted if it runs in this row and was launched.
+    /// From now on the job's run time is counted if the job runs in this row and was launched.
     pub(in crate::manager) fn count_time(&mut self, now: Instant, active: Row) {
         let runs = self.is_on_nodes() && self.place.rows.contains(active);
         self.time.set_active(now, runs);
     }
 
-    /// Its processes are stopped. Returns its run time.
+    /// The job's processes are stopped. Returns its run time.
     pub(in crate::manager) fn suspend(&mut self, now: Instant) -> Duration {
         self.place.rows = RowSet::NONE;
         self.time.set_active(now, false);
         self.run_time(now)
     }
 
-    /// Its processes continue in these rows. Returns its run time.
+    /// The job's processes continue in these rows. Returns its run time.
     pub(in crate::manager) fn go_on(
         &mut self,
         now: Instant,
@@ -338,7 +338,7 @@ impl LiveJob {
         self.time.set_active(now, true);
     }
 
-    /// Its elements are free. Returns whether they were before.
+    /// The job's elements are free. Returns whether they were free before.
     pub(in crate::manager) fn release(&mut self) -> bool {
         std::mem::replace(&mut self.place.released, true)
     }
@@ -397,7 +397,7 @@ impl LiveJob {
         self.parts.late(now)
     }
 
-    /// Its Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
+    /// The job's Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
     /// Managers have ended before, and those of them that have not returned.
     pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
         self.ranks.in_slices = true;

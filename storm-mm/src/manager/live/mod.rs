@@ -79,7 +79,7 @@ impl LiveJobs {
         self.get(job).filter(|live| live.incarnation() == run)
     }
 
-    /// The same, to be changed.
+    /// The job for changes, if `run` is its present run.
     pub(super) fn run_mut(&mut self, job: JobId, run: JobIncarnation) -> Option<&mut LiveJob> {
         self.get_mut(job).filter(|live| live.incarnation() == run)
     }
@@ -174,7 +174,7 @@ impl LiveJobs {
         self.awaiting.iter().find(|placed| placed.job() == job)
     }
 
-    /// The same, to be changed.
+    /// A job that waits for a place, for changes.
     pub(super) fn awaiting_mut(&mut self, job: JobId) -> Option<&mut Awaiting> {
         self.awaiting.iter_mut().find(|placed| placed.job() == job)
     }

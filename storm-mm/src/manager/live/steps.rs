@@ -11,7 +11,7 @@ pub(in crate::manager) enum Launch {
     /// A former manager placed the job, or a Node Manager of the job has ended. Some of its nodes
     /// have not returned.
     Recovering,
-    /// Its files are on their way.
+    /// The job's files are on their way.
     Staging,
     /// The job waits for a slice edge.
     Staged,

@@ -183,7 +183,7 @@ fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
         keeps_jobs(&mut world, CUT);
         let job = world.submit(spec(ALL, true, false));
         if has_files {
-            // Its row is not active: it waits for an edge.
+            // The row of this job is not active: the job waits for an edge.
             let other = world.submit(spec(ALL, true, false));
             world.staged(0, Ok(Default::default()));
             world.begin_all();
@@ -205,8 +205,8 @@ fn a_job_that_is_being_sent_files_waits_again_when_a_node_manager_ends() {
     }
 }
 
-/// A job of a partition of slices runs on all nodes, and the Node Manager of one ends. Before that,
-/// a rank of the other nodes may communicate.
+/// A job of a partition of slices runs on all nodes, and the Node Manager of one ends. Before its
+/// end, a rank of the other nodes may communicate.
 fn one_leaves_slices(requeue: bool, communicates: bool) -> (World, JobId, JobIncarnation) {
     let mut world = World::joined("bcs", 4);
     keeps_jobs(&mut world, CUT);
