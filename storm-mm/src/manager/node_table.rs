@@ -73,7 +73,7 @@ impl NodeTable {
         if up { self.up.insert(node) } else { self.up.remove(node) }
     }
 
-    /// Sets which nodes, by name and with a reason, take no further jobs. All others do.
+    /// Sets which nodes, by name and with a reason, take no further jobs. All other nodes do.
     pub(super) fn set_drained(&mut self, drained: &BTreeMap<String, String>) {
         for entry in &mut self.entries {
             entry.drained = drained.get(&entry.name).cloned();

@@ -1,4 +1,5 @@
-//! Which jobs hold the elements that a waiting job needs, and when it starts at the latest.
+//! Which jobs hold the elements that a waiting job needs, and when the waiting job starts at the
+//! latest.
 
 use super::world::{World, spec};
 use crate::api::{JobFilter, JobState};

@@ -89,15 +89,15 @@ const ALL: u32 = NODES * PES;
 /// The fate of the node whose part is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Its Node Manager ends, and the next one joins.
+    /// The node's Node Manager ends, and the next one joins.
     Returns,
-    /// The same, twice.
+    /// The node's Node Manager ends and the next one joins, twice.
     ReturnsTwice,
     /// The node dies, and a new node joins in its place.
     Dies,
     /// The node dies and stays away.
     StaysAway,
-    /// Its processes are lost with its keeper.
+    /// The node's processes are lost with its keeper.
     LosesKeeper,
 }
 

@@ -25,9 +25,9 @@ enum Step {
         shipped: bool,
         requeue: bool,
         limited: bool,
-        /// Whether it is a script, which has ranks on its first node only.
+        /// Whether the job is a script, which has ranks on its first node only.
         script: bool,
-        /// Its quality of service, of [`super::preempting::urgencies`].
+        /// The job's quality of service, of [`super::preempting::urgencies`].
         qos: usize,
     },
     Cancel(usize),

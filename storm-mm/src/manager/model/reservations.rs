@@ -94,7 +94,7 @@ fn a_reservation_is_named_also_where_a_running_job_is_in_the_way() {
     for sched in ["fcfs", "backfill", "conservative", "gang"] {
         let mut world = World::joined(sched, 8);
         let whole = world.core.partitions[PARTITION].policy().machine().pes();
-        // Gang scheduling has a row for each.
+        // Gang scheduling has a row for each job.
         let rows = world.core.partitions[PARTITION].rows_max();
         for _ in 0..rows {
             world.submit(limited(whole, 600));

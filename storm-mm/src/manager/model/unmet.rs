@@ -65,7 +65,7 @@ fn jobs_of_a_partition_that_is_gone_wait_for_it_with_all_that_concerns_them() {
         assert_eq!(why(&world, job), lack);
     }
     assert_eq!(why(&world, held), format!("it is held by its user (JobHeldUser); {lack}"));
-    // New jobs are refused, or go where there is a place.
+    // New jobs are refused, or are placed where there is room.
     let asked = JobSpec { partition: Some("all".to_owned()), ..spec(1, false, false) };
     let refused = world.act(|core, now| core.submit(now, USER, asked)).expect_err("none there");
     assert_eq!(refused.code, ErrorCode::NoSuchPartition);
@@ -345,7 +345,7 @@ proptest! {
             });
             prop_assert!(ended.into_iter().all(|state| state == JobState::Cancelled));
         }
-        // Jobs submitted under the other name go back with the partition.
+        // Jobs submitted under the other name move back with the partition.
         restart(&mut world, renamed);
         let here = |world: &World, name: &str| {
             let all = world.core.jobs.values();

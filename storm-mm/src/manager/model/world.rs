@@ -29,7 +29,7 @@ pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
 pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: false };
 pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
-/// A job that has not ended after this many rounds never will.
+/// A job that has not ended after this many rounds never ends.
 const ROUNDS_MAX: usize = 500;
 
 /// One node's part of one run of a job.
@@ -198,7 +198,7 @@ impl World {
         for effect in immediate {
             match effect {
                 Immediate::Strobe(nodes, slices) => {
-                    // Nodes that have not returned receive the command when they do.
+                    // Nodes that have not returned receive the command on their return.
                     let here = self.parts.keys().filter(|part| self.joined.contains(&part.0));
                     passed_over.extend(here.copied().filter(|part| !nodes.contains(part.0)));
                     self.strobes.push(slices);

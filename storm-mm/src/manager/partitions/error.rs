@@ -10,7 +10,7 @@ pub enum PartitionError {
     /// Jobs need at least one partition.
     #[error("no partition is configured")]
     None,
-    /// Two have the same name.
+    /// Two partitions have the same name.
     #[error("there are two partitions named {0:?}")]
     Duplicate(String),
     /// The partition names a policy that does not exist.
@@ -18,7 +18,7 @@ pub enum PartitionError {
     Policy {
         /// The partition.
         partition: String,
-        /// Which policies there are.
+        /// The existing policies.
         #[source]
         source: UnknownPolicy,
     },
@@ -31,12 +31,12 @@ pub enum PartitionError {
         #[source]
         source: Unsupported,
     },
-    /// Its nodes do not form a machine.
+    /// The partition's nodes do not form a machine.
     #[error("partition {partition:?}")]
     Machine {
         /// The partition.
         partition: String,
-        /// Why not.
+        /// The reason.
         #[source]
         source: MachineError,
     },
@@ -74,7 +74,7 @@ pub enum PartitionError {
     TooManyRows {
         /// The partition.
         partition: String,
-        /// Its multiprogramming limit.
+        /// The partition's multiprogramming limit.
         rows: u32,
     },
 }

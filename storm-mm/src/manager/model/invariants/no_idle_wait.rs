@@ -1,5 +1,5 @@
 //! No job waits for a slice edge on elements that the job could have now. The active row is the
-//! policy's, and a job that can run in it is launched as soon as its files are there.
+//! policy's, and a job that can run in that row is launched as soon as its files are there.
 
 use crate::manager::live::Launch;
 use crate::manager::model::world::World;

@@ -13,7 +13,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
             return Err(format!("job {job} runs: {runs}, is charged: {}", live.is_timed()));
         }
         // The manager does not have the time since which a job of a former manager runs, only the
-        // time of its return.
+        // time of the job's return.
         let since = if world.restarted { Instant::ORIGIN } else { live.placed_at() };
         if live.run_time(world.now) > world.now - since {
             return Err(format!("job {job} is charged more time than there was"));
