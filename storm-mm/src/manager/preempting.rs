@@ -167,7 +167,7 @@ impl Core {
             .push(Durable::Timer { at, timer: Timer::Cluster(ClusterTimer::Returned) });
     }
 
-    /// All nodes have returned, or are no longer waited for: submits the waiting jobs that may
+    /// All nodes have returned, or are no longer waited for. Submits the waiting jobs that may
     /// preempt others to their policies anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
         if !self.preemption.set_returning(false) {

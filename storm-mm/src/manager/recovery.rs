@@ -1,4 +1,4 @@
-//! A manager on the journal of a former one. Jobs that waited wait again. Jobs that were on the
+//! A manager on the journal of a former manager. Jobs that waited wait again. Jobs that were on the
 //! machine keep their places in the matrix until their nodes have [returned](super::returning) and
 //! reported the jobs that they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
 

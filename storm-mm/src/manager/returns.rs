@@ -32,9 +32,9 @@ pub(super) struct Returns {
 
 /// Whether lost nodes may still run a job.
 pub(super) enum Fenced {
-    /// None can.
+    /// No lost node can.
     Now,
-    /// The next one cannot from this time on.
+    /// The next lost node cannot from this time on.
     At(Instant),
 }
 
@@ -90,8 +90,8 @@ impl Returns {
         hit
     }
 
-    /// Whether the nodes that a job waits for can still run it. If none can, the job waits no
-    /// longer. `None` if it did not wait.
+    /// Whether the nodes that a job waits for can still run it. If no node can, the job waits no
+    /// longer. `None` if the job did not wait.
     pub(super) fn fenced(&mut self, now: Instant, job: JobId) -> Option<Fenced> {
         let lost = self.fencing.get_mut(&job)?;
         lost.retain(|_, until| *until > now);

@@ -44,8 +44,8 @@ impl Core {
         self.end_slice(now, partition);
     }
 
-    /// The same for an edge so late that the next slice begins now instead of on time. Nodes that
-    /// begin slices by themselves get a strobe.
+    /// A slice of a partition ends, so late that the next slice begins now instead of on time.
+    /// Nodes that begin slices by themselves get a strobe.
     pub(super) fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.end_slice(now, partition);
@@ -221,7 +221,8 @@ impl Core {
         }
     }
 
-    /// Gives back the elements of a job that waits for flags; false if it does not wait for them.
+    /// Releases the elements of a job that waits for flags; false if the job does not wait for
+    /// flags.
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(placed) = self.live.stop_awaiting(job) else { return false };
         self.tell_policy(now, placed.partition(), Event::Finished(job));

@@ -89,7 +89,7 @@ impl Partitions {
     }
 
     /// A strobe for the nodes of a partition: the active row, and the rows of the slices after it.
-    /// Nodes among `up` that are ahead get it too. `None` if no node needs a strobe.
+    /// Nodes among `up` that are ahead get the strobe too. `None` if no node needs a strobe.
     pub(super) fn strobe(
         &mut self,
         now: Instant,

@@ -182,7 +182,7 @@ impl Partition {
         self.slices.next_edge(now, quantum, ahead)
     }
 
-    /// The next edge, if it is over and the manager was to sleep through it.
+    /// The next edge, if the edge is over and the manager was to sleep through it.
     pub(in crate::manager) fn slept_through(&mut self, now: Instant) -> Option<Instant> {
         let quantum = self.slice();
         self.slices.slept_through(now, quantum)
@@ -230,7 +230,7 @@ impl Partition {
         self.slices.node_forgets(node);
     }
 
-    /// The row that is active.
+    /// The active row.
     pub(in crate::manager) fn active(&self) -> Row {
         self.slices.active()
     }

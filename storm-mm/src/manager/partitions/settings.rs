@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use storm_sched::Quantum;
 
-/// Users are warned of slices longer than this: a person at a terminal does not wait that long for
-/// a turn.
+/// Users are warned of longer slices: a person at a terminal does not wait that long for a turn.
 const LONG_SLICE: Duration = Duration::from_secs(60);
 
 impl Partitions {
@@ -75,7 +74,8 @@ impl Partitions {
                     || set.quantum_us != configured.quantum_us
             })
         };
-        // The settings of partitions that are not configured now are kept for when they are again.
+        // The settings of partitions that are not configured now are kept until those partitions
+        // are configured again.
         let absent = self.settings.iter().filter(|(name, _)| self.named(name).is_none());
         let absent = absent.map(|(name, setting)| (name.clone(), setting.clone()));
         let present = self.iter().filter(differs);
@@ -86,9 +86,9 @@ impl Partitions {
         (settings != self.settings).then_some(settings)
     }
 
-    /// Gives partitions the settings that were in force under a former manager, by the journal.
-    /// `given` is the present configuration. A setting that was edited in the configuration since
-    /// then overrides the one set at run time. An edited policy takes over like one set at run
+    /// Restores the settings that were in force under a former manager, from the journal. `given`
+    /// is the present configuration. A setting that was edited in the configuration since then
+    /// overrides the setting of the run time. An edited policy takes over like a policy set at run
     /// time, since jobs may be running.
     pub(in crate::manager) fn restore_settings(
         &mut self,

@@ -18,7 +18,7 @@ use storm_rm::{PartitionId, Row};
 
 /// The state of the slices.
 pub(in crate::manager) struct SliceOrder {
-    /// The row that is active.
+    /// The active row.
     active: Row,
     /// When the active row became active, unless it did with a regular edge.
     early_edge: Option<Instant>,
@@ -39,10 +39,10 @@ pub(in crate::manager) struct SliceOrder {
 /// The next edge of a partition's slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextEdge {
-    /// When it is.
+    /// The time of the edge.
     pub at: Instant,
-    /// The first edge that needs the manager: this one, or a later one. At the edges before, nodes
-    /// begin their slices by themselves.
+    /// The first edge that needs the manager: the next edge, or a later edge. At the edges before,
+    /// nodes begin their slices by themselves.
     pub needed: Instant,
 }
 
@@ -91,7 +91,7 @@ impl SliceOrder {
         }
     }
 
-    /// The row that is active.
+    /// The active row.
     pub(in crate::manager) fn active(&self) -> Row {
         self.active
     }
@@ -110,7 +110,7 @@ impl SliceOrder {
         Some(NextEdge { at, needed: at + quantum?.saturating_mul(ahead) })
     }
 
-    /// The next edge, if it is over and the manager was to sleep through it.
+    /// The next edge, if the edge is over and the manager was to sleep through it.
     pub(super) fn slept_through(
         &mut self,
         now: Instant,
@@ -220,8 +220,8 @@ impl SliceOrder {
     }
 
     /// A strobe for these nodes: the active row, and the rows of the slices after it. Nodes among
-    /// `up` that are ahead get it too: they would ignore the active row in a launch. `None` if no
-    /// node needs a strobe.
+    /// `up` that are ahead get the strobe too: they would ignore the active row in a launch. `None`
+    /// if no node needs a strobe.
     pub(super) fn strobe(
         &mut self,
         now: Instant,

@@ -13,8 +13,8 @@ use storm_rm::JobSpec;
 use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
 
 impl Core {
-    /// The reservation that a job is submitted to, if the user may use it. The job gets the
-    /// reservation's partition.
+    /// The reservation that a job is submitted to, if the user may use that reservation. The job
+    /// gets the reservation's partition.
     pub(in crate::manager) fn reservation_to_use(
         &self,
         now: Instant,

@@ -36,9 +36,9 @@ impl SliceClock {
     }
 
     /// The slice that was to end at `edge` ends now. The next slice began at `edge`, so that edges
-    /// stay on their grid. If half of that slice is over already, it begins now instead, and the
-    /// result is false. Missed slices are skipped, not made up for, and no slice is shorter than
-    /// half a quantum.
+    /// stay on their grid. If half of that slice is over already, the slice begins now instead, and
+    /// the result is false. Missed slices are skipped, not made up for, and no slice is shorter
+    /// than half a quantum.
     pub(super) fn next(&mut self, now: Instant, edge: Instant) -> bool {
         let Some(began) = self.began else { return false };
         let on_grid = now <= edge + (edge - began) / 2;
