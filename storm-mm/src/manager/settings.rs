@@ -2,7 +2,7 @@
 //! methods find the settings that hold after a restart, and the settings that listings mark. They
 //! also restore the configured settings (`docs/decisions/0133`).
 //!
-//! The change of a policy itself is in [`super::switching`].
+//! The change of a policy is in [`super::switching`].
 
 use super::Core;
 use crate::PartitionConfig;

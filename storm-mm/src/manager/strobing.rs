@@ -91,7 +91,7 @@ impl Core {
     }
 
     /// The nodes that hold jobs of the partition. A strobe does not matter to other nodes, unless
-    /// they are ahead: a later launch there names the row that is active then.
+    /// they are ahead: a later launch there names the active row of its time.
     fn nodes_to_strobe(&self, partition: PartitionId) -> NodeSet {
         self.up(&self.live.nodes_of(partition))
     }

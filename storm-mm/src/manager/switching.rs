@@ -2,13 +2,14 @@
 //!
 //! A switch of policies has two parts (`docs/decisions/0044`):
 //!
-//! 1. At once the waiting jobs leave the former policy, so that it starts nothing more.
+//! 1. At once the waiting jobs leave the former policy, so that the former policy starts nothing
+//! more.
 //! 2. As soon as the running jobs fit into the rows of the new policy, the new policy takes them
 //!    over where they run, and then the waiting jobs, in their order. The second part follows at
 //!    once, unless the jobs hold more rows than the new policy can have.
 //!
-//! If exactly one of the two policies has its jobs communicate in slices, nothing is taken over:
-//! ranks keep the way of communicating that they were launched with, so the running jobs end first.
+//! If exactly one of the two policies has its jobs communicate in slices, nothing is taken over.
+//! Ranks keep the way of communicating that they were launched with, so the running jobs end first.
 
 use super::live::Awaiting;
 use super::partitions::Partition;
@@ -47,8 +48,8 @@ struct TakenOver {
     policy: Box<dyn Policy>,
     /// The rows of the jobs under the new policy.
     rows: BTreeMap<JobId, Row>,
-    /// Its decisions while it took the jobs over. Only those about rows and resumed jobs are
-    /// carried out.
+    /// The new policy's decisions while it took the jobs over. Only the decisions about rows and
+    /// resumed jobs are carried out.
     moved: Vec<Action>,
 }
 
@@ -77,7 +78,7 @@ impl Core {
             .fresh_policy(target)
             .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
         let quantum = quantum.map(|quantum| {
-            // The policy named in this request, or else that of the change under way.
+            // The policy named in this request, or else the policy of the change under way.
             let next = partition.next_sched().filter(|_| sched.is_none());
             checked(quantum, target.as_ref(), next.map(|_| name))
         });
@@ -204,8 +205,8 @@ impl Core {
             let all = !moved.iter().any(refuses);
             return all.then_some(TakenOver { policy, rows, moved });
         }
-        // Each job gets its own row if there is such a row and it is free, else another row. The
-        // same holds for suspended jobs, which get a slice again.
+        // Each job gets its own row if the new policy has that row and the row is free, else
+        // another row. The same holds for suspended jobs, which get a slice again.
         let (mut rows, mut moved) = (BTreeMap::new(), Vec::new());
         for holder in holders {
             let others = (0..partition.params().mpl_limit.get()).map(Row);

@@ -1,8 +1,8 @@
 //! Needs of waiting jobs that the configuration does not meet: a partition, nodes of some kind, an
 //! account, a quality of service, files in the spool. A job with unmet needs waits until a manager
-//! starts whose configuration meets them (`docs/decisions/0132`).
+//! starts whose configuration meets its needs (`docs/decisions/0132`).
 //!
-//! New submissions with such needs are refused in [`super::admission`].
+//! New submissions with unmet needs are refused in [`super::admission`].
 
 use super::Core;
 use super::admission::request_of;
