@@ -31,7 +31,7 @@ pub enum Phase {
 pub struct JobRecord {
     /// The job's number.
     pub id: JobId,
-    /// The request; the jobs of an array share one.
+    /// The request; the jobs of an array share one request.
     pub spec: Rc<JobSpec>,
     /// The job's place in its array.
     pub task: Option<ArrayTask>,

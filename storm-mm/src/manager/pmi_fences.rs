@@ -35,7 +35,8 @@ impl PmiFences {
     }
 
     /// A node is in fence `sequence`. Returns all pairs in the order of nodes once all `nodes` are
-    /// in it. Reports of other fences are ignored, since a node cannot be ahead of the others.
+    /// in the fence. Reports of other fences are ignored, since a node cannot be ahead of the
+    /// others.
     pub(super) fn arrived(
         &mut self,
         sequence: u64,

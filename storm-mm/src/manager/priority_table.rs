@@ -1,5 +1,5 @@
-//! The state of priorities that is not in the records of jobs: shares, charges, and the priorities
-//! that policies have. Only this module changes it.
+//! The state of priorities outside the records of jobs: shares, charges, and the priorities that
+//! policies have. Only this module changes this state.
 
 use super::shares::{Line, Shares};
 use crate::ServiceConfig;

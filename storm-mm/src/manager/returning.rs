@@ -1,6 +1,5 @@
-//! Nodes that return to this manager: after a restart of the manager, or with the next Node Manager
-//! of their name. A job continues as soon as all its nodes have returned or are no longer waited
-//! for.
+//! Nodes that return to this manager, after its restart or with their next Node Manager. A job
+//! continues as soon as all its nodes have returned or are no longer waited for.
 //!
 //! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
 //! memory and never received the launch.

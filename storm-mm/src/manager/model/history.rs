@@ -55,7 +55,8 @@ fn a_user_with_many_ended_jobs_does_not_push_out_others_over_a_restart() {
     let own = end(&mut world, USER, 200);
     let expected: Vec<JobId> = own[191..].iter().rev().chain([&others[3]]).copied().collect();
     assert_eq!(remembered(&world), expected);
-    // Beyond that, jobs are forgotten in the order in which they ended, whichever user's they are.
+    // Beyond the protected jobs, jobs are forgotten in the order in which they ended, whichever
+    // user's they are.
     let others = end(&mut world, other(7), 6);
     let expected: Vec<JobId> =
         others.iter().rev().chain(own[196..].iter().rev()).copied().collect();

@@ -88,7 +88,7 @@ impl Partitions {
         self.ids().find(|id| self[*id].is_default()).unwrap_or(PartitionId(0))
     }
 
-    /// A strobe for the nodes of a partition: the active row, and the rows of the slices after it.
+    /// A strobe for the nodes of a partition: the active row, and the rows of the next slices.
     /// Nodes among `up` that are ahead get the strobe too. `None` if no node needs a strobe.
     pub(super) fn strobe(
         &mut self,

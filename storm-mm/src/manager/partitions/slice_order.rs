@@ -219,9 +219,9 @@ impl SliceOrder {
         upcoming(rest.len()) != rest || !ordered.lasts(quantum) || self.rows_changed
     }
 
-    /// A strobe for these nodes: the active row, and the rows of the slices after it. Nodes among
-    /// `up` that are ahead get the strobe too: they would ignore the active row in a launch. `None`
-    /// if no node needs a strobe.
+    /// A strobe for these nodes: the active row, and the rows of the next slices. Nodes among `up`
+    /// that are ahead get the strobe too: they would ignore the active row in a launch. `None` if
+    /// no node needs a strobe.
     pub(super) fn strobe(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@ mod surroundings;
 
 use super::world::World;
 
-/// The violation, if there is one.
+/// The violation, if the invariant does not hold.
 type Check = fn(&World) -> Result<(), String>;
 
 /// The invariants by name.

@@ -46,7 +46,7 @@ impl SliceClock {
         on_grid
     }
 
-    /// The manager sleeps through so many edges, from the next one on.
+    /// The manager sleeps through `edges` edges, from the next edge on.
     pub(super) fn sleep(&mut self, edges: usize) {
         self.asleep = edges;
     }
