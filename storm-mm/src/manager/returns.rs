@@ -54,7 +54,7 @@ impl Returns {
         self.held.remove(&node)
     }
 
-    /// A job waits until none of these nodes can run it.
+    /// A job waits until none of these nodes can run the job.
     pub(super) fn fence(&mut self, job: JobId, lost: Lost) {
         self.fencing.insert(job, lost);
     }
@@ -90,8 +90,8 @@ impl Returns {
         hit
     }
 
-    /// Whether the nodes that a job waits for can still run it. If no node can, the job waits no
-    /// longer. `None` if the job did not wait.
+    /// Whether the nodes that a job waits for can still run the job. If no node can, the job waits
+    /// no longer. `None` if the job did not wait.
     pub(super) fn fenced(&mut self, now: Instant, job: JobId) -> Option<Fenced> {
         let lost = self.fencing.get_mut(&job)?;
         lost.retain(|_, until| *until > now);

@@ -186,8 +186,8 @@ impl Shares {
         self.accounts.iter().enumerate().filter(move |(_, account)| below(account))
     }
 
-    /// The account of this index with everything below it; without an index, the root. The depth is
-    /// bounded by the number of accounts, in case they form a circle.
+    /// The account of this index with everything below that account; without an index, the root.
+    /// The depth is bounded by the number of accounts, in case they form a circle.
     fn account_below(&self, index: Option<usize>, depth: usize) -> Account {
         let config = index.map(|index| &self.accounts[index]);
         let users = index.into_iter().flat_map(|index| self.users_of(index)).collect();

@@ -3,7 +3,7 @@
 //! A switch of policies has two parts (`docs/decisions/0044`):
 //!
 //! 1. At once the waiting jobs leave the former policy, so that the former policy starts nothing
-//! more.
+//!    more.
 //! 2. As soon as the running jobs fit into the rows of the new policy, the new policy takes them
 //!    over where they run, and then the waiting jobs, in their order. The second part follows at
 //!    once, unless the jobs hold more rows than the new policy can have.
