@@ -4,7 +4,7 @@ use super::{ManagerRequest, ReplySink};
 use serde::{Deserialize, Serialize};
 
 /// A request, its client, and the sink for its replies. Dropping the sink without a final reply
-/// tells the client that the core failed.
+/// sends the client the error that the core failed.
 #[derive(Debug)]
 pub struct Call {
     /// The client.
@@ -26,7 +26,7 @@ pub struct Peer {
     pub gid: u32,
     /// Process id; 0 when it lies outside of our pid namespace or on another host.
     pub pid: i32,
-    /// A login host says who the user is. The peer is then no administrator, whoever the user is.
+    /// A login host vouches for the user. The peer is then no administrator, whoever the user is.
     #[serde(default)]
     pub by_door: bool,
 }

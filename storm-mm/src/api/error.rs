@@ -65,7 +65,7 @@ pub enum ErrorCode {
     UnknownRequest,
     /// The line is longer than allowed. The connection ends.
     LineTooLong,
-    /// The two sides speak different versions. The connection ends.
+    /// The two sides use different versions. The connection ends.
     VersionMismatch,
     /// The limit on connected clients is reached. The connection ends.
     TooManyClients,
@@ -81,7 +81,7 @@ pub enum ErrorCode {
     NoSuchJob,
     /// The job has ended, so this cannot be done to it.
     JobEnded,
-    /// The job's state is no longer in the set that the request asked for.
+    /// The job's state is no longer in the set that the request names.
     OtherState,
     /// Only the job's owner and the administrator may do this.
     NotPermitted,
@@ -105,7 +105,7 @@ pub enum ErrorCode {
     ShuttingDown,
     /// A node's relay cannot reach the manager. The connection ends, and a later one may succeed.
     ManagerAway,
-    /// The manager's core does not answer, or failed; its log says more.
+    /// The manager's core does not answer, or failed; its log has the reason.
     Internal,
     /// A code that this client does not know.
     #[serde(other)]

@@ -1,10 +1,10 @@
 //! The files that clients sent, named by their content, one directory per user.
 //!
-//! The manager opens no path of a user: files to be shipped come through the socket and are kept
+//! The manager opens no path of a user: files to be shipped arrive through the socket and are kept
 //! here. A file appears under its name only when it is whole and its BLAKE3 is right. From then on
-//! the spool knows the file's [`ContentSum`], as long as the manager lives.
+//! the spool knows the file's [`ContentSum`], as long as the manager runs.
 //!
-//! The spool does not know which jobs need a file; the core says so when it asks to make room.
+//! The spool does not know which jobs need a file; the core lists those jobs when it requests room.
 
 mod incoming;
 

@@ -38,7 +38,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const SEND_BUFFER_BYTES: usize = 32 << 10;
 
 /// Descriptors that only trusted users get, so that the clients of others cannot shut out an
-/// administrator who wants to end them.
+/// administrator who ends them.
 const TRUSTED_DESCRIPTORS: u64 = 8;
 /// The part of a low limit that is kept for trusted users.
 const TRUSTED_PART: u64 = 4;
@@ -53,16 +53,15 @@ pub struct ServerLimits {
     /// Users that no limit on clients holds: the cluster's administrator gets in however many
     /// clients are connected.
     pub trusted: Vec<u32>,
-    /// A client of this host is refused if its descriptor has this number or a higher one, and a
-    /// client of a user who is not [`trusted`](Self::trusted) up to 8 numbers earlier. The
-    /// kernel gives the lowest free descriptor, and the manager needs the rest for its nodes and
-    /// files.
+    /// A client of this host is refused if its descriptor has this number or a higher number. For a
+    /// user who is not [`trusted`](Self::trusted), the bound is up to 8 numbers lower. The kernel
+    /// gives the lowest free descriptor, and the manager needs the rest for its nodes and files.
     pub descriptors: u64,
     /// Bytes of replies kept for a client that does not read. A client with four times as much is
     /// dropped.
     pub outgoing_bytes: usize,
-    /// A client that reads nothing of its answers for this long is dropped, unless it follows a job
-    /// or waits for one.
+    /// A client that reads nothing of its answers for this long is dropped, unless it follows or
+    /// waits for a job.
     pub read_timeout: Duration,
     /// Requests of one client that may wait for their answers. Further requests are not read
     /// meanwhile.

@@ -22,8 +22,8 @@ use tokio::time::{sleep, timeout};
 /// Bytes that are read from a client that was turned away: room for a hello and a request.
 const DISCARDED_BYTES: u64 = 2 * MAX_REQUEST_LINE_BYTES as u64;
 
-/// Finds the user's account on this host, or says why the user's key does not count. The function
-/// may block.
+/// Finds the user's account on this host, or gives the reason why the user's key does not count.
+/// The function may block.
 pub type AdmitUser = dyn Fn(&RemoteUser) -> Result<Owner, ApiError> + Send + Sync;
 
 /// Serves users on other hosts, who show a client key.
@@ -102,7 +102,7 @@ type Greeted = (u64, Outcome);
 enum Outcome {
     Known(RemoteUser, Result<Owner, ApiError>, Box<SealedStream>),
     Refused(Stranger),
-    /// The client was told why it is not served.
+    /// The client was sent the reason why it is not served.
     TurnedAway,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct RemoteDoor {
     listener: TcpListener,
     remote: RemoteClients,
     greetings: JoinSet<Greeted>,
-    /// Connections that are being greeted, in the order in which they came.
+    /// Connections that are being greeted, in the order in which they arrived.
     strangers: BTreeMap<u64, (SocketAddr, AbortHandle)>,
     number: u64,
     refusals: RefusalLog,
@@ -151,7 +151,7 @@ impl RemoteDoor {
         }
     }
 
-    /// Tells a client why it is not served.
+    /// Sends a client the reason why it is not served.
     pub(super) fn turn_away(&mut self, arrival: Arrival, error: ApiError) {
         let Arrival { from, read, mut write, .. } = arrival;
         let patience = self.remote.proof_timeout;
@@ -176,7 +176,7 @@ impl RemoteDoor {
             let proof = async {
                 let (user, stream) = accept_client(tcp, &trust).await?;
                 let asked = user.clone();
-                // The name service may take long, so it is asked only after the proof.
+                // The name service may take long, so the request to the service follows the proof.
                 let admitted = tokio::task::spawn_blocking(move || admit(&asked)).await;
                 Ok((user, admitted, stream))
             };
@@ -212,8 +212,8 @@ impl RemoteDoor {
     fn greeted(&mut self, greeted: Result<Greeted, JoinError>) -> Option<Arrival> {
         let (number, outcome) = match greeted {
             Ok(greeted) => greeted,
-            // The greeting was aborted, and its entry removed already; or it panicked, and its
-            // entry goes now.
+            // If the greeting was aborted, its entry is removed already. If it panicked, its entry
+            // is removed now.
             Err(error) => {
                 self.strangers.retain(|_, (_, greeting)| greeting.id() != error.id());
                 return None;
@@ -251,7 +251,7 @@ impl RemoteDoor {
             }
             Err(error) => {
                 self.refused(from, &Stranger::Unwanted { user, error: error.clone() });
-                // The client has no account, and is only told why.
+                // The client has no account, and is only sent the reason.
                 let nobody = peer(Owner { uid: u32::MAX, gid: u32::MAX });
                 self.turn_away(Arrival { peer: nobody, from, read, write }, error);
                 None

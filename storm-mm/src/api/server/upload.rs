@@ -1,4 +1,4 @@
-//! Receiving the files of a job before the core hears of the job.
+//! Receiving the files of a job before the core receives the job.
 
 use super::connection::Connection;
 use super::long_lines::SHORT_BYTES;
@@ -84,7 +84,7 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
 }
 
 impl Connection {
-    /// Asks the client for the missing files and stores them.
+    /// Requests the missing files from the client and stores them.
     pub(super) async fn receive_files(
         &self,
         spec: &JobSpec,

@@ -11,7 +11,7 @@ use storm_rm::{ArrayTask, JobId};
 pub struct Holder {
     /// The job.
     pub job: JobId,
-    /// The job's place in its array, if it belongs to one.
+    /// The job's place in its array, if it belongs to an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
     /// Whether its user is that of the waiting job.

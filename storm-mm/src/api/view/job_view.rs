@@ -25,7 +25,7 @@ pub struct JobView {
     pub state: JobState,
     /// Number of ranks.
     pub procs: u32,
-    /// The resources that it asks of its nodes in addition to processing elements.
+    /// The resources that it requests from its nodes in addition to processing elements.
     #[serde(default)]
     pub resources: Resources,
     /// Number of nodes; 0 until it is placed.
