@@ -1,4 +1,4 @@
-//! Follows nodes that come, report and go. Each life of a node has a reader of its own for the
+//! Follows nodes that join, report and leave. Each life of a node has a reader of its own for the
 //! node's queue of reports.
 
 use super::parts::Parts;

@@ -1,9 +1,9 @@
-//! Joins the parts of reports; each life of a node has an assembly of its own.
+//! Joins the parts of reports; each incarnation of a node has an assembly of its own.
 
 use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use thiserror::Error;
 
-/// The parts of a report that have come so far.
+/// The parts of a report that have arrived so far.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     bytes: Vec<u8>,

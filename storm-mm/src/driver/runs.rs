@@ -56,7 +56,7 @@ impl Runs {
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
         self.terminating.forget_all(&awaits);
         self.starting.forget_all(&awaits);
-        // A run that goes on had ended there.
+        // A run that continues had ended there.
         self.starting.nodes_died(dead);
         self.terminating.nodes_died(dead);
     }

@@ -14,7 +14,7 @@ use storm_session::{ClientKey, ClusterKey, RemoteUser, SealedStream, Trust, conn
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The users that the manager's host knows.
+/// The users in the user database of the manager's host.
 const USERS: [(&str, Owner); 2] =
     [("alice", Owner { uid: 4001, gid: 41 }), ("bob", Owner { uid: 4002, gid: 42 })];
 

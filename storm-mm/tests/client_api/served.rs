@@ -78,7 +78,7 @@ impl Served {
         let calls = self.calls.clone();
         tokio::spawn(async move {
             while let Ok(call) = calls.recv().await {
-                // Some tests are about a client that is gone.
+                // Some tests are about a disconnected client.
                 let _ = call.replies.send(answer(&call.request));
             }
         });

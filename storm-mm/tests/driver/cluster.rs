@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node keeps its jobs without a manager.
 const MANAGER_LOST: Duration = Duration::from_secs(60);
-/// How long a node keeps jobs that asked to be queued again.
+/// How long a node keeps jobs that are to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
 /// How long such jobs go on at most while their Node Manager stands still.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ impl Cluster {
         self.network.kill(NodeId::MM);
     }
 
-    /// Starts the next manager, which knows `entries`; its client.
+    /// Starts the next manager on `entries`; returns its client.
     pub(crate) fn start_manager(
         &self,
         journal: impl Journal + 'static,
@@ -265,7 +265,7 @@ impl Cluster {
         self.simulation.runtime().sleep(duration).await;
     }
 
-    /// Waits until the manager knows a node to be in a state.
+    /// Waits until a node is in a state, as the manager sees it.
     pub(crate) async fn until_node(&self, node: NodeId, state: NodeState) {
         while self.client.nodes().await[node.index() - 1].state != state {
             self.pause(Duration::from_millis(1)).await;
