@@ -49,9 +49,9 @@ impl fmt::Display for NodeId {
 
 /// An event that can be signalled and tested on one node.
 ///
-/// Symmetric events come from a [`Layout`](crate::Layout) and have the same id on every node. Local
-/// events come from [`EventTable::local`](crate::EventTable::local) and mean nothing on other
-/// nodes.
+/// Symmetric events are made by a [`Layout`](crate::Layout) and have the same id on every node.
+/// Local events are made by [`EventTable::local`](crate::EventTable::local) and mean nothing on
+/// other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u32);
 

@@ -16,8 +16,8 @@
 //! [`sim`], a deterministic single-threaded executor with a virtual clock and an in-memory
 //! network.
 //!
-//! This crate does not open a socket, read the wall clock, start a thread, or know what a job
-//! is. Nothing here names a backend or a daemon.
+//! This crate does not open a socket, read the wall clock or start a thread, and has no notion of a
+//! job. Nothing here names a backend or a daemon.
 
 mod answer_slot;
 mod bell;

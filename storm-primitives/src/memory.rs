@@ -66,13 +66,13 @@ impl GlobalMemory {
         self.store_at(var.addr(), value.to_word());
     }
 
-    /// The word at an address that came over the network.
+    /// The word at an address that was received over the network.
     pub fn load_word(&self, addr: GlobalAddr) -> Result<u64, OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
         Ok(self.load_at(addr))
     }
 
-    /// Sets the word at an address that came over the network.
+    /// Sets the word at an address that was received over the network.
     pub fn store_word(&self, addr: GlobalAddr, value: u64) -> Result<(), OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
         self.store_at(addr, value);

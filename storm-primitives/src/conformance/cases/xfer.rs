@@ -105,7 +105,7 @@ pub(crate) async fn needs_no_event(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The operation keeps its place when the caller goes away.
+/// The operation keeps its place when the caller is dropped.
 pub(crate) async fn outlives_its_caller(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let op = Op::Xfer {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// A life of a node.
+/// An incarnation of a node.
 type Life = (NodeId, u64);
 
 /// The answer of one node to one operation.
