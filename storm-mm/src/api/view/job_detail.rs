@@ -57,7 +57,7 @@ pub struct SpecSummary {
     pub shipped: bool,
     /// The argument vector.
     pub argv: Vec<OsBytes>,
-    /// The kind of process that runs in the job's place.
+    /// The first step, which runs in the job's place.
     #[serde(default)]
     pub first: FirstStep,
     /// Working directory.
