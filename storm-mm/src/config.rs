@@ -56,7 +56,7 @@ pub struct CoreConfig {
     pub clients: Option<ClientsAddress>,
     /// The wall-clock time of the backend clock's origin.
     pub origin: Timestamp,
-    /// The login name of a user, where the host knows it.
+    /// The login name of a user, where the host's user database has it.
     pub user_name: Rc<dyn Fn(u32) -> Option<String>>,
 }
 

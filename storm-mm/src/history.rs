@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The remembered ones of these users' jobs, by their numbers, the latest first.
+    /// The remembered jobs of these users, by their numbers, the latest first.
     fn left(ends: impl IntoIterator<Item = (u64, u32)>, limit: usize) -> Vec<u64> {
         let mut history = History::new(limit);
         for (job, user) in ends {

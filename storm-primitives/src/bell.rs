@@ -30,7 +30,8 @@ impl Bell {
     }
 
     /// Waits for a ring; returns at once if there was one since the last return. Several rings
-    /// before a return count as one, even if the bell rings again after the task was woken.
+    /// before a return count as a single ring, even if the bell rings again after the task was
+    /// woken.
     pub async fn heard(&self) {
         self.until(|| self.rung.take().then_some(())).await;
     }

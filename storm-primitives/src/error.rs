@@ -11,8 +11,8 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum PrimitiveError {
     /// Nodes of the set were dead when the operation was placed in the order, or died before it
-    /// could take effect. Such a death happens while the data is staged, or before all nodes have
-    /// answered the comparison.
+    /// could take effect. It has no effect while its data is staged, or before all nodes have
+    /// answered its comparison.
     #[error("{nodes} not reachable: dead, cut off, or not joined")]
     NodesDead {
         /// Exactly the nodes of the set that were dead then.

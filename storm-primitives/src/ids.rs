@@ -1,6 +1,6 @@
 //! Identifiers of the primitives: nodes, events, addresses, epochs.
 //!
-//! Each is a newtype, so that two integers of different meaning cannot be confused.
+//! Each identifier is a newtype, so that two integers of different meaning cannot be confused.
 
 use crate::MAX_NODES;
 use serde::{Deserialize, Serialize};

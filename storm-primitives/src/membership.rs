@@ -146,8 +146,8 @@ impl Membership {
     }
 
     /// Records that a node's process, the Node Manager, has ended, and with it this incarnation of
-    /// the node. The keeper of the Node Manager ends the jobs that the Node Manager had started, at
-    /// once or when the time to keep them is over.
+    /// the node. The node's keeper ends the jobs that the Node Manager had started, at once or when
+    /// the time to keep them is over.
     ///
     /// For backends that can distinguish an ended process from an unreachable node. Call it before
     /// [`lost`](Self::lost).

@@ -192,8 +192,8 @@ fn write_within_word(words: &[AtomicU64], addr: GlobalAddr, bytes: &[u8]) {
         word[start..start + bytes.len()].copy_from_slice(bytes);
         Some(u64::from_ne_bytes(word))
     };
-    // Others may write neighbouring bytes at the same time, and the update must not lose theirs. It
-    // never fails, because the closure always returns a value.
+    // Others may write neighbouring bytes at the same time, and the update must not lose theirs.
+    // The update never fails, because the closure always returns a value.
     let _ = words[word_index(addr)].fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
 }
 

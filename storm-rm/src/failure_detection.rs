@@ -10,9 +10,9 @@ use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Rel
 /// Nodes that did not confirm a heartbeat or a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
-    /// The network cannot reach them.
+    /// The nodes that the network cannot reach.
     pub dead: NodeSet,
-    /// They answer, but have not handled the heartbeat or started their ranks.
+    /// The nodes answer, but have not handled the heartbeat or started their ranks.
     pub late: NodeSet,
 }
 

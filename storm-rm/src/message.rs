@@ -237,7 +237,7 @@ pub struct Strobe {
 
 /// A strobe that orders more than its own slice. A node begins the following slices by its own
 /// clock, until another strobe arrives. Therefore short slices cost the Machine Manager and the
-/// network no more than long ones.
+/// network no more than long slices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slices {
     /// The strobe, which is obeyed at once.

@@ -30,7 +30,7 @@ pub struct Needs {
 /// Conditions on other jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {
-    /// One of them is enough; else all must hold.
+    /// A single condition is enough; else all must hold.
     pub any: bool,
     /// Not empty.
     pub conditions: Vec<Condition>,
@@ -149,7 +149,7 @@ pub struct ArraySpec {
 pub struct IndexRange {
     /// The first.
     pub first: u32,
-    /// None is higher.
+    /// The bound: no index is higher.
     pub last: u32,
     /// At least 1.
     pub step: u32,

@@ -228,7 +228,7 @@ impl<P: Primitives> Writer<P> {
     }
 
     /// Nodes died: the items that they held are released. Call it before the nodes can rejoin,
-    /// since their next incarnations do not have the items of the last ones.
+    /// since their next incarnations do not have the items of the last incarnations.
     pub fn nodes_died(&mut self, dead: &NodeSet) {
         self.released_by_death(dead, self.next);
     }
@@ -391,7 +391,7 @@ impl<P: Primitives> Reader<P> {
     /// was under way when that master died. The present master counts from 0.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`dequeue`](Self::dequeue).
     pub async fn dequeue_in_turn(&mut self) -> Result<Item, DequeueError> {
         loop {
             self.primitives.await_event(self.plan.event).await?;
@@ -407,7 +407,7 @@ impl<P: Primitives> Reader<P> {
     /// block.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`dequeue`](Self::dequeue).
     pub fn try_dequeue(&mut self) -> Result<Option<Item>, DequeueError> {
         while let Some(signalled) = self.primitives.test_event(self.plan.event) {
             signalled?;

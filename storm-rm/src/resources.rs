@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The demands of a job on its nodes. None, by default.
+/// The demands of a job on its nodes. By default there are no demands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {

@@ -73,7 +73,7 @@ pub fn announce_termination<P: Primitives>(
     true
 }
 
-/// Jobs whose flags the master polls: all starting jobs, or all ending ones.
+/// Jobs whose flags the master polls: all starting jobs, or all ending jobs.
 #[derive(Clone, Debug, Default)]
 pub struct WatchedJobs {
     jobs: BTreeMap<JobId, JobFlags>,

@@ -15,8 +15,8 @@ pub struct Call {
     pub replies: ReplySink,
 }
 
-/// The client at the other end: a process that the kernel vouches for, or a user on another host
-/// that has proved to hold a key.
+/// The client at the other end. It is a process that the kernel vouches for, or a user on another
+/// host that has proved to hold a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Peer {
     /// Effective user id when it connected; that of the key's user in the manager's user
@@ -26,7 +26,8 @@ pub struct Peer {
     pub gid: u32,
     /// Process id; 0 when it lies outside of our pid namespace or on another host.
     pub pid: i32,
-    /// A login host vouches for the user. The peer is then no administrator, whoever the user is.
+    /// A login host vouches for the user. The peer is then no administrator, even if the user is
+    /// one.
     #[serde(default)]
     pub by_door: bool,
 }

@@ -107,7 +107,7 @@ pub enum ErrorCode {
     ManagerAway,
     /// The manager's core does not answer, or failed; its log has the reason.
     Internal,
-    /// A code that this client does not know.
+    /// A code that is not in this client's version.
     #[serde(other)]
     Unknown,
 }

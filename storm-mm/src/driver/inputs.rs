@@ -127,7 +127,7 @@ impl Flow {
             (Origin::Former, Some(from)) => {
                 (self.origin, self.sent_bytes) = (Origin::Continued, from);
             }
-            // The client has sent nothing before, or cannot know what arrived.
+            // The client has sent nothing before, or has no record of the bytes that arrived.
             (Origin::Former, None) => (self.origin, self.sent_bytes) = (Origin::Here, least),
             (Origin::Here | Origin::Continued, Some(from)) => {
                 let known = self.sent_bytes.saturating_sub(from);

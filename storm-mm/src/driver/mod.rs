@@ -119,7 +119,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     Ok(())
 }
 
-/// The tasks of jobs and clients keep the shared state alive. They must therefore end with the
+/// The tasks of jobs and clients keep the shared state alive. The tasks must therefore end with the
 /// manager, even when the manager is dropped in the middle.
 struct EndTasks<P, C>(Rc<Shared<P, C>>);
 

@@ -216,8 +216,8 @@ impl Outbox {
         Batch { waited, probed: self.probed.take(), active }
     }
 
-    /// Takes a command that is too large by itself alone: issuing it fails, but the others are not
-    /// lost with it.
+    /// A command that is too large for any heartbeat is taken alone: issuing it fails, but the
+    /// other commands are not lost with it.
     fn take_fitting(&self, limit_bytes: usize, active: &ActiveRows) -> Vec<(NodeSet, Waiting)> {
         let mut waiting = self.waiting.borrow_mut();
         waiting.sort_by_key(|(_, command)| command.strobed().is_none());

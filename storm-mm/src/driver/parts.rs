@@ -14,10 +14,10 @@ pub(super) struct Parts {
 /// Why parts do not form a report.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum PartsError {
-    /// They are too long.
+    /// The parts are too long together.
     #[error("a report of a node is longer than {MAX_REPORT_BYTES} bytes")]
     TooLong,
-    /// They mean nothing.
+    /// The parts do not decode.
     #[error("the parts of a report do not fit together")]
     Garbled,
 }

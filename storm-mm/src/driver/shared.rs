@@ -107,7 +107,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         wake.into_iter().for_each(|partition| self.slicing.changed(partition));
     }
 
-    /// Queues the effects of what the core has done; immediate ones are carried out.
+    /// Queues the durable effects of the core, and carries out the immediate effects.
     fn act(&self) {
         let effects = self.core.borrow_mut().take_effects();
         for effect in effects.immediate {

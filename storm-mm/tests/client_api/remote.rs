@@ -1,5 +1,5 @@
-//! Clients of other hosts are served like local ones once they have proved who they are. All other
-//! connections are no burden.
+//! Clients of other hosts are served like local ones once they have proved their identity. All
+//! other connections are no burden.
 
 use crate::served::{Served, job, on_runtime, submitted};
 use crate::uploads::submission;

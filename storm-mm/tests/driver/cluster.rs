@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MANAGER_LOST: Duration = Duration::from_secs(60);
 /// How long a node keeps jobs that are to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
-/// How long such jobs go on at most while their Node Manager stands still.
+/// The longest time for which jobs that are to be queued again continue while their Node Manager
+/// stands still.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
 /// Pause between two attempts to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
@@ -199,7 +200,7 @@ impl Cluster {
         self.simulation.random_below(bound)
     }
 
-    /// Starts the node manager of the present life of a node.
+    /// Starts the node manager of the present incarnation of a node.
     fn start_node(&self, node: NodeId) {
         let primitives = self.network.node(node);
         let runtime = primitives.runtime().clone();

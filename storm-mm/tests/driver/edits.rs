@@ -40,7 +40,8 @@ pub(crate) async fn edit(
     client
 }
 
-/// Makes a partition of each of these names, with these nodes, instead of the one with all nodes.
+/// Makes a partition of each of these names, with these nodes, instead of the partition with all
+/// nodes.
 fn divide(config: &mut CoreConfig, nodes: &[(&str, u32)], partitions: &[(&str, &[&str])]) {
     let former = config.partitions[0].clone();
     config.nodes = nodes.iter().map(|(name, pes)| NodeConfig::new(*name, *pes)).collect();

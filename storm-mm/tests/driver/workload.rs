@@ -125,7 +125,7 @@ fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     JobSpec { requeue: index.is_multiple_of(5), ..spec }
 }
 
-/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged ones.
+/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged jobs.
 pub(crate) async fn submit_all(
     cluster: &Cluster,
     client: &CurrentClient,

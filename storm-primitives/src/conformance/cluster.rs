@@ -67,7 +67,8 @@ pub struct Capabilities {
 
 /// A running cluster. Dropping it stops it.
 pub trait Cluster: 'static {
-    /// The clock and executor of the suite. They belong to no node and outlive all nodes.
+    /// The clock and executor of the suite. Clock and executor belong to no node and outlive all
+    /// nodes.
     type Runtime: Runtime;
 
     /// The clock and executor of the suite.

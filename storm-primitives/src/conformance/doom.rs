@@ -11,7 +11,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// The first delay before the kill, if no step can be armed. Each delay is a third longer than the
-/// one before, so a few dozen steps cover small transfers and slow large ones.
+/// previous delay, so a few dozen steps cover small transfers and slow large ones.
 const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.

@@ -224,7 +224,7 @@ impl Trial {
         }
     }
 
-    /// The nodes that `node` believes to be alive.
+    /// The nodes that are alive in the view of `node`.
     pub(crate) async fn members(
         &self,
         node: NodeId,

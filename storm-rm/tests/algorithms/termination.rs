@@ -343,8 +343,8 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
     });
 }
 
-/// A regression: after a node did not answer, the jobs behind that node's job were not polled again
-/// until the node was known to be dead.
+/// A regression: a node did not answer. The jobs behind that node's job were not polled again until
+/// the node was known to be dead.
 #[test]
 fn a_job_whose_node_does_not_answer_holds_up_no_other() {
     let plan = small_plan(2);

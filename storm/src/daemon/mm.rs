@@ -319,8 +319,8 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
     }
 }
 
-/// Logs settings that a partition's policy has no use for. They stay in the configuration for
-/// another policy, but the administrator may have meant another policy now.
+/// Logs settings that a partition's policy has no use for. The settings stay in the configuration
+/// for another policy, but the administrator may have meant another policy now.
 fn announce_idle_settings(settings: &Settings) {
     let defaults = PolicyParams::default();
     for PlannedPartition { name, sched, params, .. } in &settings.plan.partitions {

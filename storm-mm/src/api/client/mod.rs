@@ -50,8 +50,8 @@ pub enum ClientError {
         #[source]
         source: ClientSessionError,
     },
-    /// The manager received the request and did not answer in time. It may still carry out the
-    /// request.
+    /// The manager received the request and did not answer in time. The manager may still carry out
+    /// the request.
     #[error("the manager received the request and does not answer")]
     Unanswered,
     /// The manager uses another version of the protocol.

@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Writes until there are no further replies.
 ///
 /// # Errors
-/// The client has disconnected, or was dropped because it does not read. Such a client has taken
+/// The client has disconnected, or was dropped because it does not read. A dropped client has taken
 /// nothing for `patience`, or is owed far too much.
 pub(super) async fn write_replies(
     replies: &ReplyStream,

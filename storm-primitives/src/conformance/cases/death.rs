@@ -117,7 +117,7 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
 }
 
 /// An initiator issues operations without waiting and then dies. None of its operations is half
-/// done, and none is done after one that is missing.
+/// done, and no operation is done after a missing operation.
 pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);

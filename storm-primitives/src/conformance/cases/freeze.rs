@@ -1,5 +1,5 @@
-//! Nodes that hang: within the backend's limit they count as dead, and when
-//! they wake up they find themselves outside.
+//! Nodes that hang: within the backend's limit they count as dead, and when they resume they are
+//! outside the cluster.
 
 use super::Trial;
 use crate::conformance::atomicity::{InitiatorStatus, all_or_nothing, is_true_blame};

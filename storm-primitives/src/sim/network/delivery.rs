@@ -163,7 +163,7 @@ impl Network {
         }
     }
 
-    /// The arrival times of the answers to one operation. They arrive together, except the answers
+    /// The arrival times of the answers to one operation. The answers arrive together, except those
     /// of nodes with a bad link.
     fn answer_times(
         &self,

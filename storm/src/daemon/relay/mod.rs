@@ -3,7 +3,7 @@
 //! 0151](../../../../docs/decisions/0151-the-door.md)).
 //!
 //! The relay listens on a Unix socket and takes the peer's user from the kernel. It opens a session
-//! to the manager as that user and copies bytes both ways; it reads none of them.
+//! to the manager as that user and copies bytes both ways; it interprets no bytes.
 //!
 //! It has a thread of its own without real-time priority, so that no upload delays a switch. The
 //! Node Manager's thread sends it updates through a channel, and never waits for it.

@@ -70,7 +70,7 @@ impl<R: Runtime> Names<R> {
             known.retain(|_, known| known.is_awaited());
         }
         if known.len() >= NAMES_MAX {
-            // The name service has answered none of them.
+            // All these users still wait for the name service.
             return watch::channel(Some(Answer::Failed)).1;
         }
         let (tell, answer) = watch::channel(None);
