@@ -123,8 +123,8 @@ fn old_ended_jobs_are_removed_and_the_file_does_not_grow() {
     assert_eq!(reopen(&path).last(), Some(&entry(JOBS)));
 }
 
-/// A damaged file is either refused in words, or opened with a prefix of the acknowledged entries
-/// and nothing else.
+/// A damaged file is either refused with an error, or opened with a prefix of the acknowledged
+/// entries and nothing else.
 fn assert_sound_or_refused(path: &Path, written: &[Entry], what: &str) -> bool {
     match RedbJournal::open(path, usize::MAX) {
         Ok((_, found)) => {

@@ -140,7 +140,7 @@ impl Membership {
         self.change(node, Some(incarnation));
     }
 
-    /// Records that `node` is dead or cut off. For backends.
+    /// Records that `node` is no longer in the cluster. For backends.
     pub fn lost(&self, node: NodeId) {
         self.change(node, None);
     }
@@ -175,7 +175,7 @@ impl Membership {
         [&inner.closed, &inner.ended].iter().any(|all| all.get(&node) == Some(&incarnation))
     }
 
-    /// Records that every node is dead or cut off. For backends.
+    /// Records that no node is in the cluster any more. For backends.
     pub fn lost_everyone(&self) {
         if !self.inner.borrow().alive().is_empty() {
             self.adopt(&Rc::default());

@@ -11,7 +11,7 @@ pub struct Call {
     pub peer: Peer,
     /// The request.
     pub request: ManagerRequest,
-    /// Where the replies go.
+    /// The sink for the replies.
     pub replies: ReplySink,
 }
 

@@ -79,11 +79,11 @@ pub enum ErrorCode {
     Storage,
     /// No job has this number.
     NoSuchJob,
-    /// The job has ended, so this cannot be done to it.
+    /// The job has ended, so the request cannot be carried out.
     JobEnded,
     /// The job's state is no longer in the set that the request names.
     OtherState,
-    /// Only the job's owner and the administrator may do this.
+    /// Only the job's owner and the administrator may make this request.
     NotPermitted,
     /// No node has this name.
     NoSuchNode,
@@ -101,7 +101,7 @@ pub enum ErrorCode {
     Infeasible,
     /// The manager holds as many jobs as it may.
     QueueFull,
-    /// The cluster is going down.
+    /// The cluster is shutting down.
     ShuttingDown,
     /// A node's relay cannot reach the manager. The connection ends, and a later one may succeed.
     ManagerAway,

@@ -65,9 +65,9 @@ struct State {
     life: Life,
     /// The number of answers that are owed and jobs that are followed.
     sinks: usize,
-    /// How many of these are for jobs that are followed or waited for.
+    /// The number of these answers for jobs that are followed or waited for.
     streaming: usize,
-    /// How many of these are for answers that may be long.
+    /// The number of owed answers that may be long.
     long: usize,
     /// The last events of a followed job that has ended are not read yet.
     trailing: bool,

@@ -123,7 +123,7 @@ pub enum Reply {
         /// Whether nodes of it are away and may rejoin, so that output of its ranks is delayed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         away: bool,
-        /// Why, for people.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Where it runs.
@@ -157,7 +157,7 @@ pub enum Reply {
         state: JobState,
         /// Highest status of its ranks as a shell gives it.
         exit_code: u8,
-        /// Why, for people.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// How long each part of its launch took; absent if it never started.

@@ -66,7 +66,7 @@ impl Spool {
     /// Opens a content of this user for reading.
     ///
     /// # Errors
-    /// It is not here, or cannot be opened.
+    /// The content is not here, or cannot be opened.
     pub fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<File> {
         File::open(self.path(uid, hash))
     }

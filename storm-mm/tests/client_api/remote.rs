@@ -150,7 +150,7 @@ fn a_line_without_end_is_cut_off_on_a_session_too() {
             write.write_all(b"{\"storm_api\":1}\n").await.expect("it reads");
             let block = vec![b'x'; MAX_REQUEST_LINE_BYTES / 4 + 1];
             for _ in 0..4 {
-                // The server may hang up as soon as it has seen enough.
+                // The server may close the connection as soon as it refuses the client.
                 let _ = write.write_all(&block).await;
             }
             let _ = write.flush().await;

@@ -16,7 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Nothing in these tests takes this long, so what does hangs.
+/// Nothing in these tests takes this long, so a longer step counts as a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test on a runtime like the manager's.

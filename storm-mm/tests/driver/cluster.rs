@@ -86,7 +86,7 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Rc<RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>>,
     pub(crate) nm_exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
     pub(crate) mm_end: Rc<RefCell<Option<Result<(), DriverError>>>>,
-    /// Nodes that find no way back to a manager.
+    /// Nodes that cannot rejoin a manager.
     pub(crate) shut_out: Rc<RefCell<NodeSet>>,
     /// Every start of a part of a job on a node.
     pub(crate) launches: Rc<RefCell<Vec<(NodeId, JobKey)>>>,
@@ -163,7 +163,7 @@ impl Cluster {
         task.detach();
     }
 
-    /// Kills the manager; the nodes live.
+    /// Kills the manager; the nodes continue.
     pub(crate) fn kill_manager(&self) {
         self.network.kill(NodeId::MM);
     }

@@ -121,8 +121,8 @@ impl Server {
     /// Stores files in `spool` and sends requests to `calls`. The bound of `calls` limits how many
     /// requests may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        // Without randomness the job's number has to do, which a job of another cluster may have as
-        // well.
+        // Without randomness only the job's number remains, which a job of another cluster may have
+        // as well.
         let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
         let long_lines = LongLines::default();
         Server { spool, limits, calls, long_lines, remote: None, mpi_space }
@@ -267,7 +267,7 @@ pub fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
-        // JSON has a form for every value in them, so this cannot happen.
+        // JSON has a form for every value in them, so encoding cannot fail.
         _ => Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! The entrance for clients of other hosts. A connection must prove within a short time to hold a
-//! user's key. Until then it costs little, and only a limited number is attended to at once.
+//! user's key. Until then it costs little, and only a limited number of connections is served at
+//! once.
 
 use super::refusal_line;
 use crate::api::halves::{ReadHalf, WriteHalf, remote_halves};
@@ -33,15 +34,15 @@ pub struct RemoteClients {
     pub trust: Trust,
     /// Finds the users' accounts.
     pub admit: Arc<AdmitUser>,
-    /// Largest number of connections that have not proved yet who they are. Beyond it, the oldest
-    /// of them is dropped: a real client needs only a few round trips.
+    /// Largest number of connections without a proof of identity yet. Beyond this number, the
+    /// oldest of these connections is dropped: a real client needs only a few round trips.
     pub strangers: usize,
     /// Longest time for the proof.
     pub proof_timeout: Duration,
 }
 
 impl RemoteClients {
-    /// Limits that let in hundreds of clients at once, even from the other end of the world.
+    /// Limits that let in hundreds of clients at once, even over connections with long round trips.
     pub fn new(trust: Trust, admit: Arc<AdmitUser>) -> RemoteClients {
         RemoteClients { trust, admit, strangers: 256, proof_timeout: Duration::from_secs(5) }
     }
@@ -58,7 +59,7 @@ impl fmt::Debug for RemoteClients {
     }
 }
 
-/// A client that has proved who it is.
+/// A client that has proved its identity.
 pub(super) struct Arrival {
     pub(super) peer: Peer,
     pub(super) from: SocketAddr,
@@ -90,7 +91,7 @@ impl Stranger {
         }
     }
 
-    /// Whether the connection ended without a word, as that of a port scanner does.
+    /// Whether the connection ended without data, as that of a port scanner does.
     fn said_nothing(&self) -> bool {
         matches!(self, Stranger::Session(ClientSessionError::Io(_) | ClientSessionError::Closed))
     }
@@ -131,7 +132,7 @@ impl RemoteDoor {
         }
     }
 
-    /// The next client that has proved who it is. Cancelling the call loses no client.
+    /// The next client that has proved its identity. Cancelling the call loses no client.
     pub(super) async fn next(&mut self) -> Arrival {
         loop {
             tokio::select! {
@@ -193,7 +194,8 @@ impl RemoteDoor {
         });
     }
 
-    /// Attends to a connection, in place of the oldest stranger if there are too many.
+    /// Greets a connection, in place of the oldest connection without a proof if there are too
+    /// many.
     fn attend<F>(&mut self, from: SocketAddr, attention: impl FnOnce(u64) -> F)
     where
         F: Future<Output = Greeted> + Send + 'static,

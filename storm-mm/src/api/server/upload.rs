@@ -36,7 +36,7 @@ pub(super) enum UploadError {
 }
 
 impl UploadError {
-    /// Whether the next byte begins a line, so that the client can go on.
+    /// Whether the next byte begins a line, so that the client can continue.
     pub(super) fn is_in_step(&self) -> bool {
         match self {
             UploadError::Size { .. } | UploadError::NotTaken(_) => true,

@@ -67,8 +67,8 @@ async fn write_piece(
                 return Err(io::ErrorKind::TimedOut.into());
             }
             () = sleep(patience) => {
-                // A client that follows a job may pause: its output is held back for as long as it
-                // likes.
+                // A client that follows a job may pause: its output is held back until it reads
+                // again.
                 if !outgoing.is_following() {
                     outgoing.end(Life::TooSlow);
                     return Err(io::ErrorKind::TimedOut.into());
