@@ -40,14 +40,14 @@ pub enum ClusterEventKind {
     },
     /// Nodes were taken out of service or given back.
     NodesDrained {
-        /// All that are out of service, by name, and why.
+        /// All nodes that are out of service, by name, with the reasons.
         drained: BTreeMap<String, String>,
     },
     /// Reservations were made or deleted.
     ReservationsSet {
         /// The number of the next reservation.
         next: u64,
-        /// All that are not over.
+        /// All reservations that are not over.
         reservations: Vec<ReservationRecord>,
     },
     /// The usage of all users was summed up.

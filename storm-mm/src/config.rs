@@ -15,8 +15,8 @@ pub struct CoreConfig {
     /// The compute nodes, in the order of columns and listings. A node's id does not depend on this
     /// order ([`NodeBook`](crate::NodeBook)).
     pub nodes: Vec<NodeSpec>,
-    /// The partitions; every node belongs to exactly one. A job that names no partition goes to the
-    /// first one marked default, or else to the first.
+    /// The partitions; every node belongs to exactly one. A job that names no partition gets the
+    /// first partition that is marked default, or else the first.
     pub partitions: Vec<PartitionConfig>,
     /// All policies: those that the partitions name, and those that they can be switched to.
     pub policies: Registry,
@@ -34,7 +34,7 @@ pub struct CoreConfig {
     /// How long a restarted manager waits for the nodes of the jobs that were on the machine. A
     /// node that is not back by then has lost its jobs.
     pub recovery_timeout: Duration,
-    /// The longest time for which a lost node can go on running a job. A job that asked to be
+    /// The longest time for which a lost node can continue to run a job. A job that is to be
     /// requeued waits this long, or until the node is back. Zero where nodes end their jobs when
     /// they lose the manager.
     pub requeue_fence: Duration,
@@ -52,11 +52,11 @@ pub struct CoreConfig {
     pub service: ServiceConfig,
     /// Users that may cancel other users' jobs and shut the cluster down.
     pub admin_uids: Vec<u32>,
-    /// Where users of other hosts connect, which nodes are told; `None` if they cannot.
+    /// Where users of other hosts connect; sent to the nodes. `None` if such users cannot connect.
     pub clients: Option<ClientsAddress>,
     /// The wall-clock time of the backend clock's origin.
     pub origin: Timestamp,
-    /// The login name of a user, where the host knows it.
+    /// The login name of a user, where the host's user database has it.
     pub user_name: Rc<dyn Fn(u32) -> Option<String>>,
 }
 
@@ -76,9 +76,9 @@ pub struct PartitionConfig {
 }
 
 /// Default of [`CoreConfig::strobe_span`]. At quanta of milliseconds a strobe per slice costs more
-/// than the switch, so slices share strobes. If the manager dies, its nodes go on by themselves for
-/// this long at most, which nobody notices. Clocks of 50 parts in a million drift 10 us apart in
-/// this time.
+/// than the switch, so slices share strobes. If the manager dies, its nodes continue by themselves
+/// for this long at most, which nobody notices. Clocks of 50 parts in a million drift 10 us apart
+/// in this time.
 pub const DEFAULT_STROBE_SPAN: Duration = Duration::from_millis(200);
 
 /// Ended jobs kept in memory unless configured otherwise: a day of a busy
@@ -94,7 +94,7 @@ pub const DEFAULT_ARRAY_MAX: u32 = 10_000;
 pub const DEFAULT_USER_JOBS_MAX: u32 = 100_000;
 
 /// Default of [`CoreConfig::kill_grace`]: long enough for a small program's checkpoint, short
-/// enough for a person that waits.
+/// enough for a waiting user.
 pub const DEFAULT_KILL_GRACE: Duration = Duration::from_secs(2);
 
 /// Default of [`CoreConfig::recovery_timeout`]. A live node is back within a tenth of a second, a

@@ -1,15 +1,15 @@
 //! Chooses which ended jobs are remembered when there is no room for all.
 //!
 //! The newest few jobs of each user are protected, so a user that ends many jobs cannot push out
-//! the last jobs of others. Among unprotected jobs the oldest is forgotten first, whichever user's
-//! it is. Where all jobs are protected, the user with the most jobs loses its oldest.
+//! the last jobs of others. Among unprotected jobs the oldest is forgotten first, whichever user
+//! owns it. Where all jobs are protected, the user with the most jobs loses its oldest.
 //!
-//! More exactly, each job has a rank: 1 for the newest of its user, 2 for the one before, and so
-//! on, up to the rank that all unprotected jobs share. The remembered jobs are the first in the
-//! order of their ranks, the newer first among equals. The result is the same whether jobs are
-//! forgotten one by one or many at once, and it does not depend on which forgotten jobs are still
-//! in the journal. So the journal, and a manager that begins on it, forget the same jobs as the
-//! manager before (`docs/decisions/0126-the-history-is-fair.md`).
+//! More exactly, each job has a rank: 1 for the newest job of its user, 2 for the job before, and
+//! so on. All unprotected jobs share the last rank. The remembered jobs are the first in the order
+//! of their ranks, the newer first among equals. The result is the same whether jobs are forgotten
+//! one by one or many at once. It does not depend on which forgotten jobs are still in the journal.
+//! Therefore the journal, and a manager that begins on it, forget the same jobs as the manager
+//! before (`docs/decisions/0126-the-history-is-fair.md`).
 //!
 //! The records of the jobs are not kept here.
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The remembered ones of these users' jobs, by their numbers, the latest first.
+    /// The remembered jobs of these users, by their numbers, the latest first.
     fn left(ends: impl IntoIterator<Item = (u64, u32)>, limit: usize) -> Vec<u64> {
         let mut history = History::new(limit);
         for (job, user) in ends {
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_user_with_many_ended_jobs_pushes_out_no_other_users() {
-        // Older jobs of the others go with those of the user.
+        // Older jobs of the other users are forgotten together with those of the user.
         assert_eq!(left_of(&[1, 2, 1, 2, 7, 7, 7, 7, 7, 7], 6), [10, 9, 8, 7, 4, 3]);
-        // The jobs of a single user, or of users with one job each, go in order.
+        // The jobs of a single user, or of users with one job each, are forgotten in order.
         assert_eq!(left_of(&[7; 5], 3), [5, 4, 3]);
         assert_eq!(left_of(&[1, 2, 3, 4, 5], 3), [5, 4, 3]);
         assert_eq!(left_of(&[1, 2], 0), [] as [u64; 0]);

@@ -1,15 +1,15 @@
 //! The Machine Manager (MM): one per cluster. It keeps the job table, gives jobs their processing
 //! elements, strobes the time slices, collects the ends of jobs and answers clients.
 //!
-//! * [`Core`] decides: a state machine without I/O. It is told events with their times and answers
-//!   with effects.
+//! * [`Core`] decides: a state machine without I/O. The core receives events with their times and
+//!   returns effects.
 //! * [`driver`] acts: it carries out the core's effects over the primitives with the algorithms of
 //!   `storm-rm`, generic over the backend and over time.
 //! * [`journal`] remembers: every event is durable before it is acknowledged.
 //! * [`api`] is the protocol of clients.
 //!
-//! This crate does not touch processes or files of nodes (the Node Manager does), does not choose
-//! where jobs run (`storm-sched` does), and knows no backend.
+//! This crate does not touch processes or files of nodes (the Node Manager does). It does not
+//! choose where jobs run (`storm-sched` does), and depends on no backend.
 
 pub mod api;
 pub mod cluster;

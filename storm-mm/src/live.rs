@@ -1,4 +1,4 @@
-//! The spool as the source of contents for the nodes. Data in the page cache is read at once; other
+//! The spool as the source of contents for the nodes. Data in the page cache is read at once. Other
 //! data is read from disk off the manager's thread, so that no disk delays a strobe.
 
 use crate::api::Spool;
@@ -52,7 +52,7 @@ impl Contents for SpoolContents {
 pub struct SpooledFile {
     file: Arc<File>,
     offset: u64,
-    /// Whether the file is on tmpfs, which keeps all in memory and does not know RWF_NOWAIT.
+    /// Whether the file is on tmpfs, which keeps all in memory and does not support RWF_NOWAIT.
     in_memory: bool,
     /// Bytes read since other tasks had their turn.
     in_a_row: usize,

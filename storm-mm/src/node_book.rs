@@ -1,4 +1,4 @@
-//! The book of nodes: the id of each name. An id is given once, and stays with its name for as long
+//! The book of nodes: the id of each name. An id is given once. It stays with its name for as long
 //! as the node is configured or the journal has a run on it
 //! (`docs/decisions/0127-a-node-is-its-name.md`).
 //!

@@ -1,7 +1,7 @@
 //! The configured accounts, qualities of service and settings of priorities.
 //!
-//! The values are not checked here: the reader of the configuration does, since it knows the names
-//! of the keys. An entry that makes no sense has no effect.
+//! The values are not checked here. The reader of the configuration checks them, since it has the
+//! names of the keys. An entry that makes no sense has no effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,11 +25,11 @@ pub struct ServiceConfig {
     /// The qualities of service.
     pub qos: Vec<QosConfig>,
     /// Users that are named here but unknown to the host. Their entries have no effect until the
-    /// host knows them.
+    /// host's user database has them.
     pub unknown_users: Vec<UnknownUser>,
 }
 
-/// A user that the configuration names and the host does not know.
+/// A user that the configuration names and that is unknown to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownUser {
     /// The name.
@@ -73,7 +73,7 @@ pub struct AccountConfig {
     pub parent: Option<String>,
     /// Its shares among its siblings.
     pub shares: u32,
-    /// Whether users without an account belong to this one.
+    /// Whether users without an account belong to this account.
     pub default: bool,
     /// Its users and their shares among the siblings.
     pub users: Vec<(u32, u32)>,
@@ -96,7 +96,7 @@ pub struct QosConfig {
     pub max_jobs_per_user: Option<u32>,
     /// The qualities of service whose jobs make room for those of this one.
     pub preempts: Vec<String>,
-    /// The way in which a job makes room; without it, none does. A job that did not ask to be run
+    /// The way in which a job makes room; without it, none does. A job that is not marked to be run
     /// again is cancelled instead of requeued.
     pub preempt_mode: Option<PreemptMode>,
 }

@@ -9,7 +9,7 @@ use storm_mm::job::{EndCause, JobEvent, JobEventKind, Outcome};
 use storm_mm::journal::{Entry, Journal, JournalError, RedbJournal};
 use storm_rm::JobId;
 
-/// Tells the writing process where the journal is.
+/// Gives the writing process the path of the journal.
 const PATH_VARIABLE: &str = "STORM_TEST_JOURNAL";
 /// Ended jobs that the journal keeps.
 const RETAINED: usize = 10;
@@ -94,7 +94,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_alone() {
 /// Jobs in the tests of room and damage.
 const JOBS: u64 = 700;
 
-/// Writes the lives of many jobs, all ended; a few at a time.
+/// Writes the events of many jobs, all ended; a few jobs at a time.
 fn write_lives(path: &Path) {
     let (journal, _) = RedbJournal::open(path, RETAINED).unwrap();
     for number in 0..JOBS {
@@ -116,15 +116,15 @@ fn old_ended_jobs_are_removed_and_the_file_does_not_grow() {
     write_lives(&path);
     let third = std::fs::metadata(&path).unwrap().len();
     assert!(third < first * 2, "{first} bytes became {third}");
-    // The numbering goes on.
+    // The numbering continues.
     let (journal, _) = RedbJournal::open(&path, RETAINED).unwrap();
     block_on(journal.append(vec![entry(JOBS)])).unwrap();
     drop(journal);
     assert_eq!(reopen(&path).last(), Some(&entry(JOBS)));
 }
 
-/// A damaged file is either refused in words, or opened with a prefix of the acknowledged entries
-/// and nothing else.
+/// A damaged file is either refused with an error, or opened with a prefix of the acknowledged
+/// entries and nothing else.
 fn assert_sound_or_refused(path: &Path, written: &[Entry], what: &str) -> bool {
     match RedbJournal::open(path, usize::MAX) {
         Ok((_, found)) => {

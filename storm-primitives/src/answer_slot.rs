@@ -1,4 +1,4 @@
-//! The slot through which a COMPARE-AND-WRITE hands its answer to the waiting future.
+//! The slot through which a COMPARE-AND-WRITE passes its answer to the waiting future.
 
 use crate::PrimitiveError;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ impl AnswerSlot {
             shared.0 = Some(answer);
             shared.1.take()
         };
-        // The borrow has ended here, so the woken future may look at once.
+        // The borrow has ended here, so the woken future may read the slot at once.
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -1,8 +1,8 @@
 //! Wakes tasks of the same thread that wait for a change of shared state.
 //!
 //! `tokio::sync::Notify` keeps the wakers. It needs no runtime of tokio, so a bell rings in virtual
-//! time too. [Decision 0144](../../docs/decisions/0144-rooms-of-the-driver.md) says why daemons do
-//! not use `Notify` by itself.
+//! time too. [Decision 0144](../../docs/decisions/0144-rooms-of-the-driver.md) gives the reason why
+//! daemons do not use `Notify` by itself.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// Lets tasks wait for a ring.
 ///
-/// A bell has either any number of waiters that use [`until`](Self::until), or one that uses
+/// A bell has either any number of waiters that use [`until`](Self::until), or one waiter that uses
 /// [`heard`](Self::heard).
 #[derive(Debug, Default)]
 pub struct Bell {
@@ -23,20 +23,21 @@ pub struct Bell {
 
 impl Bell {
     /// Wakes all waiting tasks, in the order in which they began to wait. A task that waits later
-    /// does not miss the ring: `heard` remembers it, and `until` looks before it waits.
+    /// does not miss the ring: `heard` remembers it, and `until` calls `ready` before it waits.
     pub fn ring(&self) {
         self.rung.set(true);
         self.notify.notify_waiters();
     }
 
     /// Waits for a ring; returns at once if there was one since the last return. Several rings
-    /// before a return count as one, even if they come after the task was woken.
+    /// before a return count as a single ring, even if the bell rings again after the task was
+    /// woken.
     pub async fn heard(&self) {
         self.until(|| self.rung.take().then_some(())).await;
     }
 
-    /// Waits until `ready` returns a value. Asks it whenever the task runs, so at least after each
-    /// ring.
+    /// Waits until `ready` returns a value. Calls `ready` whenever the task runs, and thus at least
+    /// after each ring.
     pub async fn until<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
         let mut ring = pin!(self.notify.notified());
         poll_fn(|cx| {
@@ -68,7 +69,7 @@ mod tests {
         assert!(bell.heard().now_or_never().is_none());
     }
 
-    /// With `Notify` alone the second ring is kept, and the manager asked all nodes twice.
+    /// With `Notify` alone the second ring is kept, and the manager polled all nodes twice.
     #[test]
     fn rings_while_a_task_is_woken_are_one() {
         let bell = Bell::default();

@@ -6,22 +6,23 @@ use thiserror::Error;
 
 /// The reason why a primitive did not do its work, or why its outcome is unknown.
 ///
-/// [`Disconnected`](Self::Disconnected) says nothing about the effect. After every other error,
+/// [`Disconnected`](Self::Disconnected) promises nothing about the effect. After every other error,
 /// no surviving node has seen or will see any effect of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum PrimitiveError {
     /// Nodes of the set were dead when the operation was placed in the order, or died before it
-    /// could take effect: while its data was staged, or before all had answered its comparison.
+    /// could take effect. It has no effect while its data is staged, or before all nodes have
+    /// answered its comparison.
     #[error("{nodes} not reachable: dead, cut off, or not joined")]
     NodesDead {
         /// Exactly the nodes of the set that were dead then.
         nodes: NodeSet,
     },
-    /// Some node of the set did not answer in the backend's time limit, and the backend cannot tell
-    /// which. The fault injector returns this without such a node.
+    /// Some node of the set did not answer in the backend's time limit, and the backend cannot name
+    /// this node. The fault injector returns this without such a node.
     #[error("some of {nodes} did not answer within the time limit")]
     TimedOut {
-        /// The set that was asked.
+        /// The set of the operation.
         nodes: NodeSet,
     },
     /// The issuing node itself is no longer part of the cluster. An operation that was placed

@@ -51,8 +51,8 @@ impl EventTable {
         EventTable { inner: Rc::new(RefCell::new(inner)) }
     }
 
-    /// Makes an event that only this node knows, for the status of its own
-    /// operations. Signals that arrive after it is dropped are discarded.
+    /// Makes an event that exists only on this node, for the status of its own operations. Signals
+    /// that arrive after it is dropped are discarded.
     pub fn local(&self) -> LocalEvent {
         let mut inner = self.inner.borrow_mut();
         let id = inner.next_local;

@@ -1,6 +1,6 @@
 //! Identifiers of the primitives: nodes, events, addresses, epochs.
 //!
-//! Each is a newtype, so that two integers of different meaning cannot be confused.
+//! Each identifier is a newtype, so that two integers of different meaning cannot be confused.
 
 use crate::MAX_NODES;
 use serde::{Deserialize, Serialize};
@@ -49,9 +49,9 @@ impl fmt::Display for NodeId {
 
 /// An event that can be signalled and tested on one node.
 ///
-/// Symmetric events come from a [`Layout`](crate::Layout) and have the same id on every node. Local
-/// events come from [`EventTable::local`](crate::EventTable::local) and mean nothing on other
-/// nodes.
+/// Symmetric events are made by a [`Layout`](crate::Layout) and have the same id on every node.
+/// Local events are made by [`EventTable::local`](crate::EventTable::local) and mean nothing on
+/// other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u32);
 

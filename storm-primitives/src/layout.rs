@@ -2,7 +2,7 @@
 //!
 //! A daemon declares its variables, regions and events in a fixed order with a [`LayoutBuilder`].
 //! The result has a hash that backends compare when a node joins. Two versions that would disagree
-//! about an address therefore never talk.
+//! about an address therefore never join one cluster.
 
 use crate::{EventId, GlobalAddr};
 use serde::{Deserialize, Serialize};

@@ -6,18 +6,18 @@
 //! | TEST-EVENT | [`Primitives::test_event`], [`Primitives::await_event`] | Algorithm 11 |
 //! | COMPARE-AND-WRITE | [`Primitives::compare_and_write`] | Algorithm 12 |
 //!
-//! They act on *global memory* ([`GlobalMemory`]): a symmetric heap in which the same
-//! [`GlobalAddr`] means the same variable on every node. A [`Layout`] places the variables;
-//! its hash is compared when a node joins. The contract is written on the [`Primitives`]
-//! trait. It follows section 2.4.1 of the paper and is sharpened where the paper is silent;
+//! The primitives act on *global memory* ([`GlobalMemory`]): a symmetric heap in which the same
+//! [`GlobalAddr`] means the same variable on every node. A [`Layout`] places the variables; its
+//! hash is compared when a node joins. The contract is written on the [`Primitives`] trait. The
+//! contract follows section 2.4.1 of the paper and adds rules where the paper has none;
 //! [`conformance`] tests it on any backend.
 //!
 //! Also here: [`middleware`] that injects faults, traces or delays over any backend, and
 //! [`sim`], a deterministic single-threaded executor with a virtual clock and an in-memory
 //! network.
 //!
-//! This crate does not open a socket, read the wall clock, start a thread, or know what a job
-//! is. Nothing here names a backend or a daemon.
+//! This crate does not open a socket, read the wall clock or start a thread, and has no notion of a
+//! job. Nothing here names a backend or a daemon.
 
 mod answer_slot;
 mod bell;

@@ -1,4 +1,4 @@
-//! The live nodes of the cluster, as one node knows them.
+//! One node's view of the live nodes of the cluster.
 //!
 //! Section 2.4.3 of the paper isolates failed nodes with the primitives. A network that
 //! notices a dead node itself reports it here. The knowledge is local and may lag; the order
@@ -28,9 +28,9 @@ struct Inner {
     roster: Rc<Roster>,
     /// The differences from the roster: an incarnation, or none for a dead node.
     changes: BTreeMap<NodeId, Option<Incarnation>>,
-    /// The last life of each node that is known to have ended with its process.
+    /// The last incarnation of each node that is known to have ended with its process.
     ended: BTreeMap<NodeId, Incarnation>,
-    /// Lives that ended with their links, closed by their hosts.
+    /// Incarnations that ended with their links, closed by their hosts.
     closed: BTreeMap<NodeId, Incarnation>,
     waiters: Vec<Waker>,
 }
@@ -84,8 +84,8 @@ impl Inner {
         alive.into_iter().filter_map(|node| Some((node, self.incarnation(node)?)))
     }
 
-    /// Makes the changes part of an own roster when they are more than it: each
-    /// change is copied a constant number of times.
+    /// Makes the changes part of an own roster when there are more changes than entries in the
+    /// roster. Each change is thus copied a constant number of times.
     fn fold(&mut self) {
         if self.changes.len() > MIN_CHANGES_TO_FOLD.max(self.roster.lives.len()) {
             self.roster = Rc::new(self.incarnations().collect());
@@ -140,40 +140,42 @@ impl Membership {
         self.change(node, Some(incarnation));
     }
 
-    /// Records that `node` is gone. For backends.
+    /// Records that `node` is no longer in the cluster. For backends.
     pub fn lost(&self, node: NodeId) {
         self.change(node, None);
     }
 
-    /// Records that a node's process has ended, and with it this life of the node. The Node Manager
-    /// is gone. Its keeper ends the jobs that it had started, at once or when the time to keep them
-    /// is over.
+    /// Records that a node's process, the Node Manager, has ended, and with it this incarnation of
+    /// the node. The node's keeper ends the jobs that the Node Manager had started, at once or when
+    /// the time to keep them is over.
     ///
-    /// For backends that can tell an ended process from an unreachable node. Call it before
+    /// For backends that can distinguish an ended process from an unreachable node. Call it before
     /// [`lost`](Self::lost).
     pub fn process_ended(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().ended.insert(node, incarnation);
     }
 
-    /// Whether this life of a node is known to have ended with its process. False means unknown.
+    /// Whether this incarnation of a node is known to have ended with its process. False means
+    /// unknown.
     pub fn has_process_ended(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.inner.borrow().ended.get(&node) == Some(&incarnation)
     }
 
-    /// Records that a node's host has closed its link, which ends this life of the node. The host
-    /// is running. Either the Node Manager goes on without the link, or its keeper goes on without
-    /// the Node Manager. For backends. Call it before [`lost`](Self::lost).
+    /// Records that a node's host has closed its link, which ends this incarnation of the node. The
+    /// host is running. Either the Node Manager continues without the link, or its keeper continues
+    /// without the Node Manager. For backends. Call it before [`lost`](Self::lost).
     pub fn link_closed(&self, node: NodeId, incarnation: Incarnation) {
         self.inner.borrow_mut().closed.insert(node, incarnation);
     }
 
-    /// Whether this life of a node is known to have ended with its link. False means unknown.
+    /// Whether this incarnation of a node is known to have ended with its link. False means
+    /// unknown.
     pub fn has_link_closed(&self, node: NodeId, incarnation: Incarnation) -> bool {
         let inner = self.inner.borrow();
         [&inner.closed, &inner.ended].iter().any(|all| all.get(&node) == Some(&incarnation))
     }
 
-    /// Records that every node is gone. For backends.
+    /// Records that no node is in the cluster any more. For backends.
     pub fn lost_everyone(&self) {
         if !self.inner.borrow().alive().is_empty() {
             self.adopt(&Rc::default());

@@ -66,13 +66,13 @@ impl GlobalMemory {
         self.store_at(var.addr(), value.to_word());
     }
 
-    /// The word at an address that came over the network.
+    /// The word at an address that was received over the network.
     pub fn load_word(&self, addr: GlobalAddr) -> Result<u64, OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
         Ok(self.load_at(addr))
     }
 
-    /// Sets the word at an address that came over the network.
+    /// Sets the word at an address that was received over the network.
     pub fn store_word(&self, addr: GlobalAddr, value: u64) -> Result<(), OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
         self.store_at(addr, value);
@@ -192,8 +192,8 @@ fn write_within_word(words: &[AtomicU64], addr: GlobalAddr, bytes: &[u8]) {
         word[start..start + bytes.len()].copy_from_slice(bytes);
         Some(u64::from_ne_bytes(word))
     };
-    // Others may write neighbouring bytes at the same time, and the update must not lose theirs. It
-    // never fails, because the closure always returns a value.
+    // Others may write neighbouring bytes at the same time, and the update must not lose theirs.
+    // The update never fails, because the closure always returns a value.
     let _ = words[word_index(addr)].fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
 }
 

@@ -1,7 +1,7 @@
 //! A set of nodes as messages carry it: runs of consecutive ids.
 //!
-//! A receiver mostly asks whether its own id is in the set. [`NodeRuns`] answers without
-//! building a [`NodeSet`]; a set of one run needs no allocation.
+//! A receiver mostly checks whether its own id is in the set. [`NodeRuns`] answers without building
+//! a [`NodeSet`]; a set of one run needs no allocation.
 
 use crate::{MAX_NODES, NodeId, NodeSet};
 use serde::de::{Error, SeqAccess, Visitor};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// No cluster has more nodes than this; a larger id in a message is hostile.
+/// No cluster has more nodes than this number; a larger id in a message is hostile.
 pub const MAX_NODES: u32 = 1 << 17;
 
 /// A set of node ids.

@@ -1,8 +1,7 @@
 //! The clock, the timers and the tasks that an algorithm uses.
 //!
-//! Real and virtual time implement the same trait, so an algorithm cannot tell on which it
-//! runs. Everything is single-threaded: futures need not be `Send`, and state is shared
-//! with `Rc`.
+//! Real and virtual time implement the same trait, so an algorithm cannot detect on which it runs.
+//! Everything is single-threaded: futures need not be `Send`, and state is shared with `Rc`.
 
 use crate::Instant;
 use std::future::Future;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 /// The clock and the executor of one node.
 pub trait Runtime: Clone + 'static {
-    /// The time now. Never goes backwards.
+    /// The time now. Never decreases.
     fn now(&self) -> Instant;
 
     /// Completes at `deadline`, or at once when it has passed. Precise to tens

@@ -1,9 +1,9 @@
 //! Global memory of a simulated node, which holds only the bytes that were written.
 //!
-//! A transfer reaches many simulated nodes with the same bytes: each node keeps a reference
-//! to them instead of a copy. Small writes go to single words that lie over the shared bytes.
-//! Unwritten memory reads as zero and takes no room. As a result 16,384 nodes with four
-//! buffers of 512 KB each hold those buffers once.
+//! A transfer reaches many simulated nodes with the same bytes: each node keeps a reference to them
+//! instead of a copy. Small writes go to single words that lie over the shared bytes. Unwritten
+//! memory reads as zero and takes no room. Therefore 16,384 nodes with four buffers of 512 KB each
+//! hold those buffers once.
 
 use crate::layout::WORD_BYTES;
 use bytes::Bytes;
@@ -122,8 +122,8 @@ impl SparseMemory {
         self.words.insert(word, u64::from_ne_bytes(bytes));
     }
 
-    /// Makes room in the words for a block: those that it covers go, those that
-    /// it covers in part take its bytes.
+    /// Makes room in the words for a block: the words that it covers are removed, the words that it
+    /// covers in part take its bytes.
     fn clear_words(&mut self, addr: u64, data: &[u8]) {
         let touched: Vec<u64> =
             self.words.range(words_of(addr, data.len())).map(|(word, _)| *word).collect();

@@ -1,4 +1,4 @@
-//! Where users of other hosts reach the Machine Manager, as nodes are told.
+//! The address at which users of other hosts reach the Machine Manager. It is sent to the nodes.
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};

@@ -28,7 +28,7 @@ impl fmt::Display for ContentSum {
     }
 }
 
-/// Sums up a content that comes in parts.
+/// Sums up a content that arrives in parts.
 #[derive(Clone, Default)]
 pub struct Summing(XxHash3_64);
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// jobs at the same time.
 const REMEMBERED: usize = 64;
 
-/// A variable of a job's environment: letters and digits that the manager draws when it
-/// starts. Together with the job's number they tell the job from all jobs of other clusters.
-/// Ranks do not get the variable.
+/// A variable of a job's environment: letters and digits that the manager draws when it starts.
+/// Together with the job's number they distinguish the job from all jobs of other clusters. Ranks
+/// do not get the variable.
 pub const MPI_SPACE_VARIABLE: &str = "STORM_MPI_SPACE";
 
 /// Names and values, in the order in which the user's system gave them. Clones share

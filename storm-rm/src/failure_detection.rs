@@ -1,4 +1,4 @@
-//! Failure detection (paper, section 2.4.3). One COMPARE-AND-WRITE asks whether all nodes have
+//! Failure detection (paper, section 2.4.3). One COMPARE-AND-WRITE checks whether all nodes have
 //! received a heartbeat. If not, the set is bisected until the nodes at fault are named. `f`
 //! failures among `n` nodes take about `f * log2(n / f)` questions that are FALSE, and at most as
 //! many that are TRUE. On a backend that names the dead itself, any number of dead takes two
@@ -10,9 +10,9 @@ use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Rel
 /// Nodes that did not confirm a heartbeat or a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
-    /// The network cannot reach them.
+    /// The nodes that the network cannot reach.
     pub dead: NodeSet,
-    /// They answer, but have not handled the heartbeat or started their ranks.
+    /// The nodes answer, but have not handled the heartbeat or started their ranks.
     pub late: NodeSet,
 }
 

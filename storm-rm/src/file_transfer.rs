@@ -2,7 +2,7 @@
 //!
 //! The master multicasts a file in chunks through a channel (a remote queue of a few slots). While
 //! one chunk travels, the next is read and the one before is written. Nodes that already have the
-//! content are left out. At the end, the master asks with COMPARE-AND-WRITE whether all have
+//! content are left out. At the end, the master checks with COMPARE-AND-WRITE whether all have
 //! written the file.
 
 use crate::message::ReceiveFile;
@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Most chunks that are sent and not yet delivered: enough to fill a tree
 /// (`docs/decisions/0002-remote-queue.md`). The master's next operation waits behind them in the
-/// network. There may be more slots than this, for nodes that write later than others.
+/// network. There may be more slots than this number, for nodes that write later than others.
 const MOST_ON_THE_WAY: usize = 8;
 
 /// Where the master reads a file, in order.
@@ -38,18 +38,18 @@ pub trait ChunkSource {
 
 /// Where a slave writes a file, in order.
 pub trait ChunkSink {
-    /// Writes the next bytes of the file: chunks that came together, in order.
+    /// Writes the next bytes of the file: chunks that arrived together, in order.
     fn write(&mut self, chunks: Vec<Bytes>) -> impl Future<Output = io::Result<()>>;
 
     /// All bytes are written: checks the content and makes the file visible.
     fn finish(&mut self) -> impl Future<Output = io::Result<()>>;
 }
 
-/// A node's progress with the file of a channel. A larger state is further, so that one comparison
-/// tells whether all nodes have come this far.
+/// A node's progress with the file of a channel. A larger state is a later one, so that one
+/// comparison shows whether all nodes have reached a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileState {
-    /// The content is missing, and chunks may come.
+    /// The content is missing, and chunks may arrive.
     Ready = 1,
     /// The content is there, checked and visible.
     Written = 2,
@@ -63,7 +63,7 @@ const STATES: u64 = 4;
 
 impl FileState {
     fn word(self, generation: Generation) -> u64 {
-        // No cluster lives to see a generation that overflows, so wrapping is harmless.
+        // No cluster runs long enough for a generation to overflow, so wrapping is harmless.
         generation.0.wrapping_mul(STATES).wrapping_add(self as u64)
     }
 }
@@ -94,7 +94,7 @@ pub enum TransferError {
     /// The network failed, or a node died.
     #[error("the transfer was interrupted")]
     Network(#[from] PrimitiveError),
-    /// Nodes could not write it; their reports say why.
+    /// Nodes could not write it; their reports give the reason.
     #[error("{nodes} could not write the file")]
     NotWritten {
         /// The nodes.
@@ -229,7 +229,8 @@ impl<P: Primitives> Inquiry<'_, P> {
     }
 
     /// Whether all nodes have the file already. Usually all have it or none has, so the node that
-    /// most likely answers last is asked first. All are asked only if that node has the file.
+    /// most likely answers last is polled first. All nodes are polled only if that node has the
+    /// file.
     async fn all_have(&self, set: &NodeSet) -> Result<bool, PrimitiveError> {
         let Some(last) = set.iter().last().map(NodeSet::single) else { return Ok(true) };
         self.all_reach(&last, FileState::Ready).await?;
@@ -290,8 +291,8 @@ pub enum ReceiveError {
     NoSuchChannel(Channel),
 }
 
-/// A node's preparation for RECEIVE-FILE: empties the channel and tells the master that chunks may
-/// come.
+/// A node's preparation for RECEIVE-FILE: empties the channel and reports to the master that chunks
+/// may be sent.
 ///
 /// # Errors
 /// [`ReceiveError::NoSuchChannel`].
@@ -306,12 +307,12 @@ pub fn prepare_channel<P: Primitives>(
     Ok(reader)
 }
 
-/// Tells the master that the content is there.
+/// Reports to the master that the content is there.
 pub fn mark_present<P: Primitives>(primitives: &P, plan: &GlobalPlan, info: &ReceiveFile) {
     set_state(primitives, plan, info, FileState::Written);
 }
 
-/// Tells the master that the file will not be there.
+/// Reports to the master that the file will not be there.
 pub fn mark_failed<P: Primitives>(primitives: &P, plan: &GlobalPlan, info: &ReceiveFile) {
     set_state(primitives, plan, info, FileState::Failed);
 }
@@ -328,7 +329,7 @@ fn set_state<P: Primitives>(
 }
 
 /// RECEIVE-FILE (Algorithm 7): dequeues the chunks into `sink`. A slot is released only after its
-/// chunk is written. Chunks that have already come are written together, but at most half of the
+/// chunk is written. Chunks that have already arrived are written together, but at most half of the
 /// slots, so that the master fills the others meanwhile. When the sink fails, the remaining chunks
 /// are still taken, so that the other nodes are not held up. The caller marks the outcome with
 /// [`mark_present`] or [`mark_failed`].

@@ -9,7 +9,7 @@ use storm_primitives::{Layout, MAX_NODES, NodeId, Var, VarArray};
 use storm_slices::{BcsConfig, RANK_COLLECTIVE_BYTES};
 
 /// Sizes of the plan. Daemons with different sizes would have different layouts. The Machine
-/// Manager's sizes hold, and a node that comes with others is told them.
+/// Manager's sizes hold, and a node that joins with other sizes receives them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanConfig {
     /// Most compute nodes of the cluster; each has a queue to the Machine Manager.
@@ -22,7 +22,7 @@ pub struct PlanConfig {
     pub heartbeat_bytes: u32,
     /// Items that may be under way from one node.
     pub report_slots: u32,
-    /// Largest item from a node. A report that is longer goes in parts.
+    /// Largest item from a node. A longer report is sent in parts.
     pub report_bytes: u32,
     /// Files that can be transferred at once.
     pub channels: u32,
@@ -31,9 +31,9 @@ pub struct PlanConfig {
     pub chunk_slots: u32,
     /// Bytes per chunk; 512 KiB in the paper.
     pub chunk_bytes: u32,
-    /// A wait for a file to be written, or for a job to start, pauses between two questions for at
-    /// most this part of the wait so far, if the part exceeds a millisecond. `None` where questions
-    /// cost nodes no working time, as on the paper's machine.
+    /// Bounds the pause between two questions while a file is written or a job starts. The pause is
+    /// at most this part of the wait so far, if the part exceeds a millisecond. `None` where
+    /// questions cost nodes no working time, as on the paper's machine.
     pub part_of_wait: Option<u32>,
     /// The capacity of a slice of buffered coscheduling.
     pub bcs: BcsConfig,

@@ -1,9 +1,9 @@
 //! Heartbeats: Algorithms 4 and 5, trivial uses of the remote queue.
 //!
-//! The master talks to its slaves only through heartbeats, and only at instants that it chooses.
-//! Unlike in the paper, the master learns the status of each heartbeat before it issues the next. A
-//! heartbeat that met a dead node has reached no node and must be repeated to the survivors, and
-//! the order of commands must survive the repetition.
+//! The master sends commands to its slaves only through heartbeats, and only at instants that it
+//! chooses. Unlike in the paper, the master waits for the status of each heartbeat before it issues
+//! the next. A heartbeat that met a dead node has reached no node and must be repeated to the
+//! survivors. The order of commands must survive the repetition.
 
 use crate::GlobalPlan;
 use crate::message::{Command, Heartbeat};
@@ -140,7 +140,7 @@ pub async fn begin_heartbeat<P: Primitives>(
     Ok(IssuedHeartbeat { sequence, delivered })
 }
 
-/// RECEIVE-HEARTBEAT (Algorithm 5): waits for the next heartbeat, of which it has what
+/// RECEIVE-HEARTBEAT (Algorithm 5): waits for the next heartbeat, and decodes the part of it that
 /// is for this node. The caller acts on its commands and then releases the item.
 ///
 /// # Errors

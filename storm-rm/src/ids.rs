@@ -77,7 +77,8 @@ impl RowSet {
 #[serde(transparent)]
 pub struct Channel(pub u32);
 
-/// One use of a channel, so that news of an earlier file is not taken for news of this file.
+/// One use of a channel, so that a report of an earlier file is not taken for a report of this
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);

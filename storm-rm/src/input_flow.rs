@@ -1,5 +1,5 @@
-//! Flow control of standard input, the mirror of holding output back: how much input may be under
-//! way between the Machine Manager and the ranks of a job. The paper has no such thing. Both
+//! Flow control of standard input, the mirror of holding output back. It bounds the input that is
+//! under way between the Machine Manager and the ranks of a job. The paper has no such thing. Both
 //! daemons use these numbers.
 //!
 //! A node reports its ranks' progress whenever they have taken [`REPORT_BYTES`] more. The Machine
@@ -14,7 +14,7 @@ pub const WINDOW_BYTES: u64 = 512 * 1024;
 /// A node reports progress in steps of this size: a few in each window.
 pub const REPORT_BYTES: u64 = 64 * 1024;
 
-/// Largest piece in one command: small beside a heartbeat.
+/// Largest piece in one command: small compared with a heartbeat.
 pub const PIECE_BYTES: usize = 32 * 1024;
 
 const _: () = assert!(REPORT_BYTES < WINDOW_BYTES, "what is never reported closes no window");

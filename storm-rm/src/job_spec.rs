@@ -1,8 +1,8 @@
 //! The request of a user: the program, its surroundings, and the number of its processes.
 //!
 //! The client makes the specification, the Machine Manager adds the submitter's identity, and the
-//! Node Managers carry it out. The specification says nothing about where the job runs; the
-//! placement does.
+//! Node Managers carry it out. The specification does not fix where the job runs; the placement
+//! does.
 
 use crate::{ContentHash, Environment, FirstStep, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct JobSpec {
     pub owner: Owner,
     /// Number of processes that the job's place has room for, at least 1.
     pub procs: u32,
-    /// What runs in the place.
+    /// The first step, which runs in the job's place.
     #[serde(default)]
     pub first: FirstStep,
     /// Exactly this many nodes, when given.
@@ -25,9 +25,9 @@ pub struct JobSpec {
     /// The job's demands on its nodes besides elements.
     #[serde(default)]
     pub resources: Resources,
-    /// The partition asked for.
+    /// The requested partition.
     pub partition: Option<String>,
-    /// The scheduling policy asked for: selects among the partitions.
+    /// The requested scheduling policy: selects among the partitions.
     pub sched: Option<String>,
     /// The job is ended after running this long.
     pub time_limit: Option<Duration>,
@@ -59,8 +59,8 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// A job of one rank that asks for nothing: owned by root, named `name`, which is its only
-    /// argument, without an environment, in `/`, its output to the client.
+    /// A job of one rank without requests. It is owned by root and named `name`, which is its only
+    /// argument. It has no environment, runs in `/`, and sends its output to the client.
     pub fn plain(name: &str, program: Program) -> JobSpec {
         JobSpec {
             name: name.to_owned(),
@@ -112,11 +112,11 @@ pub enum Binding {
 pub struct Owner {
     /// User id.
     pub uid: u32,
-    /// Primary group id; further groups are looked up on the node.
+    /// Primary group id; the node finds further groups itself.
     pub gid: u32,
 }
 
-/// Where the program comes from.
+/// The source of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
@@ -141,7 +141,7 @@ pub struct FileSpec {
     pub destination: Destination,
 }
 
-/// Where a shipped file goes on a node.
+/// The place of a shipped file on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Destination {
@@ -151,7 +151,7 @@ pub enum Destination {
     Path(OsBytes),
     /// The job's directory, unless this absolute path, from which the program was read, has the
     /// same content on the node. Then the node executes the program at the path, because the
-    /// program may look for other files beside itself.
+    /// program may open other files in its own directory.
     JobDirectoryUnlessAt(OsBytes),
 }
 

@@ -15,7 +15,7 @@
 //! [`message`]; how far input may run ahead of its readers is in [`input_flow`].
 //!
 //! This crate opens no socket or file, starts no process, does not decide what runs where, and does
-//! not know the wall clock.
+//! not read the wall clock.
 
 mod clients_address;
 mod content_sum;

@@ -32,7 +32,7 @@ pub struct Heartbeat {
 /// An order of the Machine Manager (paper, Algorithm 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// RECEIVE-FILE-INFO: a file comes through `channel`, or is there already.
+    /// RECEIVE-FILE-INFO: a file will arrive through `channel`, or is there already.
     ReceiveFile(ReceiveFile),
     /// LAUNCH-JOB: start this node's ranks.
     LaunchJob(Rc<LaunchJob>),
@@ -47,7 +47,7 @@ pub enum Command {
         /// Its rows.
         rows: RowSet,
     },
-    /// From now on the job's ranks come to run together in another way, since its partition has
+    /// From now on another mechanism makes the job's ranks run together, since its partition has
     /// another policy.
     Coschedule {
         /// The job.
@@ -67,7 +67,7 @@ pub enum Command {
         /// The job.
         job: JobId,
     },
-    /// The job is over on all nodes: its directory and state can go.
+    /// The job is over on all nodes: its directory and state can be removed.
     ReleaseJob {
         /// The job.
         job: JobId,
@@ -93,12 +93,12 @@ pub enum Command {
         /// Nothing follows.
         eof: bool,
     },
-    /// The attached client is behind: stop reading the output of the job's ranks, or go on. Nothing
-    /// is lost, since the ranks block when their pipes are full.
+    /// The attached client is behind: stop reading the output of the job's ranks, or continue.
+    /// Nothing is lost, since the ranks block when their pipes are full.
     HoldOutput {
         /// The job.
         job: JobId,
-        /// Stop, or go on.
+        /// Stop, or continue.
         hold: bool,
     },
     /// Every rank of the job is in the PMI barrier; these pairs were put.
@@ -110,9 +110,9 @@ pub enum Command {
         /// All pairs put since the last fence, in order of node.
         puts: Vec<(String, String)>,
     },
-    /// The cluster is going down: end all jobs and leave.
+    /// The cluster shuts down: end all jobs and leave.
     Shutdown,
-    /// The answer to [`Report::Joined`]: these jobs go on under this Machine Manager. The node
+    /// The answer to [`Report::Joined`]: these jobs continue under this Machine Manager. The node
     /// kills and forgets all other jobs that it holds.
     Resume {
         /// The jobs.
@@ -131,7 +131,7 @@ pub enum Command {
     },
 }
 
-/// A job that goes on under another Machine Manager than the one that launched it.
+/// A job that continues under another Machine Manager than the Machine Manager that launched it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumedJob {
     /// The job.
@@ -148,14 +148,14 @@ pub struct ResumedJob {
     pub active_row: Row,
     /// The mechanism that makes its ranks run together.
     pub coscheduling: Coscheduling,
-    /// Whether to hold its output, since its client may come back.
+    /// Whether to hold its output, since its client may reconnect.
     pub hold_output: bool,
 }
 
 /// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveFile {
-    /// The chunk queue it comes through.
+    /// The chunk queue that carries it.
     pub channel: Channel,
     /// The use of the channel.
     pub generation: Generation,
@@ -200,7 +200,7 @@ pub struct LaunchJob {
     pub node_list: String,
     /// Whether the nodes move its ranks' messages, in slices (buffered coscheduling).
     pub buffered: bool,
-    /// Whether to hold its output, since its client may come back.
+    /// Whether to hold its output, since its client may reconnect.
     pub hold_output: bool,
 }
 
@@ -236,8 +236,8 @@ pub struct Strobe {
 }
 
 /// A strobe that orders more than its own slice. A node begins the following slices by its own
-/// clock, until another strobe comes. So short slices cost the Machine Manager and the network no
-/// more than long ones.
+/// clock, until another strobe arrives. Therefore short slices cost the Machine Manager and the
+/// network no more than long slices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slices {
     /// The strobe, which is obeyed at once.
@@ -267,7 +267,7 @@ impl Slices {
     }
 }
 
-/// News from a Node Manager. Several travel in one item of its queue.
+/// A report from a Node Manager. Several reports travel in one item of its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// The first report after joining.
@@ -305,7 +305,7 @@ pub enum Report {
         /// Which stream.
         stream: Stream,
         /// Where in the stream the data begins. A node that continues after its Node Manager ended
-        /// may repeat output of the former.
+        /// may repeat output of the former Node Manager.
         offset: u64,
         /// The bytes.
         data: Bytes,
@@ -336,7 +336,7 @@ pub enum Report {
         incarnation: JobIncarnation,
         /// The rank.
         rank: Rank,
-        /// The exit code that it asked for.
+        /// The exit code that it requested.
         exit_code: i32,
     },
     /// A rank ended abnormally while others still run.
@@ -363,7 +363,7 @@ pub enum Report {
         /// Why, for the user.
         reason: String,
     },
-    /// Every rank of the node that reads input has taken `taken_bytes`, or is gone and needs no
+    /// Every rank of the node that reads input has taken `taken_bytes`, or has ended and needs no
     /// more ([`input_flow`](crate::input_flow)).
     InputTaken {
         /// The job.
@@ -386,17 +386,17 @@ pub enum Report {
         /// The rank.
         rank: Rank,
     },
-    /// The runs that a node holds, sent before [`Report::Joined`] by a node that was cut off or
-    /// lost its Machine Manager, and has kept its jobs. The list comes in pieces; a single empty
-    /// piece means that the node holds nothing. A node that sends none has begun anew.
+    /// The runs that a node holds. It is sent before [`Report::Joined`] by a node that was cut off
+    /// or lost its Machine Manager, and has kept its jobs. The list is sent in pieces; a single
+    /// empty piece means that the node holds nothing. A node that sends no piece has begun anew.
     Holds {
         /// Runs of jobs with ranks that run here, or whose end was not acknowledged.
         jobs: Vec<HeldJob>,
-        /// The first run that this node can have heard of, if it was ever told.
+        /// The first run that this node can have received, if a manager ever sent it this number.
         first_run: Option<JobIncarnation>,
     },
-    /// All ranks of the announcer execute, so the manager may now ask all nodes whether theirs do.
-    /// Before that, a launch causes no traffic.
+    /// All ranks of the announcer execute, so the manager may now check all nodes for theirs.
+    /// Before this report, a launch causes no traffic.
     Started {
         /// The job.
         job: JobId,
@@ -412,8 +412,9 @@ pub enum Report {
         /// Each rank of the node that has not ended.
         ranks: Vec<RankClass>,
     },
-    /// The Node Manager stood still for so long that its keeper ended the node's ranks of the job,
-    /// since the job could have been run elsewhere. No other report of their end follows.
+    /// The Node Manager stood still for so long that its keeper ended the node's ranks of the job.
+    /// Otherwise the job could have been running elsewhere at the same time. No other report of
+    /// their end follows.
     LeaseOver {
         /// The job.
         job: JobId,
@@ -427,7 +428,7 @@ pub enum Report {
         job: JobId,
         /// Which run of it.
         incarnation: JobIncarnation,
-        /// What the part lacks.
+        /// The defect of the part.
         cut: CutLaunch,
     },
     /// A piece of a report that is longer than an item of the node's queue. The pieces of a report
@@ -438,7 +439,7 @@ pub enum Report {
         /// No piece follows.
         last: bool,
     },
-    /// A rank of the node has asked for the memory by which the node moves its messages in slices.
+    /// A rank of the node has requested the memory by which the node moves its messages in slices.
     /// From now on the job ends with its Node Managers. Sent once per node.
     InSlices {
         /// The job.
@@ -448,13 +449,13 @@ pub enum Report {
     },
 }
 
-/// What a part of a job lacks that a former Node Manager left.
+/// The defect of a part of a job that a former Node Manager left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CutLaunch {
-    /// The Node Manager ended before it had started all ranks of the node and told the keeper of
-    /// them.
+    /// The Node Manager ended before it had started all ranks of the node and reported them to the
+    /// keeper.
     Interrupted,
-    /// The keeper could not be told of all ranks.
+    /// Not all ranks could be reported to the keeper.
     NotKept,
 }
 

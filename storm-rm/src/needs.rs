@@ -30,7 +30,7 @@ pub struct Needs {
 /// Conditions on other jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {
-    /// One of them is enough; else all must hold.
+    /// A single condition is enough; else all must hold.
     pub any: bool,
     /// Not empty.
     pub conditions: Vec<Condition>,
@@ -42,7 +42,8 @@ impl Dependency {
     pub const MAX_CONDITIONS: usize = 65_536;
 }
 
-/// A condition on another job, by Slurm's names. A condition on an array is one on all its jobs.
+/// A condition on another job, by Slurm's names. A condition on an array is a condition on all its
+/// jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
@@ -148,13 +149,13 @@ pub struct ArraySpec {
 pub struct IndexRange {
     /// The first.
     pub first: u32,
-    /// None is higher.
+    /// The bound: no index is higher.
     pub last: u32,
     /// At least 1.
     pub step: u32,
 }
 
-/// How far the indices of an array go.
+/// The extent of the indices of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayExtent {
     /// How many there are, each counted once.
@@ -173,7 +174,7 @@ pub enum ArrayError {
         "{0:?} is not a list of indices: 0-15, 1,3,7, 0-15:2 (every second), 0-15%4 (four at once)"
     )]
     Syntax(String),
-    /// There is no index, a range that goes down, a step of 0, or a limit of 0.
+    /// There is no index, a range that descends, a step of 0, or a limit of 0.
     #[error(
         "an array needs at least one index, ascending ranges, and steps and a limit of at least 1"
     )]
@@ -217,7 +218,7 @@ impl ArraySpec {
         Ok(indices)
     }
 
-    /// The extent of the indices, which every job of the array is told. For a single range it is
+    /// The extent of the indices, which every job of the array receives. For a single range it is
     /// computed without listing the indices. `None` if the array is malformed.
     pub fn extent(&self) -> Option<ArrayExtent> {
         if let [range] = self.ranges[..]

@@ -28,7 +28,7 @@ pub struct NodeInfo {
 pub struct NodeReturn {
     /// How long its keeper keeps jobs.
     pub within_ms: u64,
-    /// How long its keeper keeps jobs that asked to be queued again.
+    /// How long its keeper keeps jobs that are to be queued again.
     pub leased_within_ms: u64,
 }
 

@@ -15,12 +15,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// Longest pause of all.
 const LONGEST_OF_ALL: Duration = Duration::from_millis(10);
 
-/// The longest pause is at least this multiple of the time of a question: nodes that
-/// answer late are busy with the work that the question is about.
+/// The longest pause is at least this multiple of the time of a question. Nodes that answer late
+/// are busy with the work that the question is about.
 const PAUSE_PER_QUESTION: u32 = 2;
 
-/// One question in this many goes to the whole set. Such a question notices a death anywhere in the
-/// set, even while the single node that is asked otherwise lives.
+/// One question in this many is sent to the whole set. A question to all notices a death anywhere
+/// in the set, even while the single node that is polled otherwise is alive.
 const ALL_EVERY: u32 = 16;
 
 /// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
@@ -59,26 +59,27 @@ impl Backoff {
     }
 }
 
-/// A set of at most this many nodes is asked together.
+/// A set of at most this many nodes is polled together.
 const FEW: usize = 2;
 
-/// At most this many nodes are asked one by one in a row, to find a late one.
+/// At most this many nodes are polled one by one in a row, to find a late one.
 const SEARCHED: usize = 4;
 
-/// Chooses the node to ask alone while a condition does not hold everywhere. Clones share
-/// their knowledge.
+/// Chooses the node to poll alone while a condition does not hold everywhere. Clones share the
+/// choice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
-    /// The steps taken through the set. The present node was late when it was last asked.
+    /// The steps taken through the set. The present node was late when it was last polled.
     steps: Rc<Cell<usize>>,
 }
 
 impl Probe {
-    /// Asks once, for the `round`th time since 1.
+    /// Polls once, for the `round`th time since 1.
     ///
-    /// While the answer is FALSE, only one node is asked: first the node that is most likely the
-    /// last, then others that are found to be late. So waiting for many nodes costs little more
-    /// than waiting for one. At intervals all nodes are asked, to learn of deaths.
+    /// While the answer is FALSE, only one node is polled. The first is the node that is most
+    /// likely the last, then others follow that are found to be late. Therefore waiting for many
+    /// nodes costs little more than waiting for one node. At intervals all nodes are polled, to
+    /// detect deaths.
     pub(crate) async fn ask<P: Primitives>(
         &self,
         primitives: &P,
@@ -107,7 +108,7 @@ impl Probe {
         Ok(false)
     }
 
-    /// Asks the node where it stands, and has nothing written.
+    /// Polls the node of the present step alone, and writes nothing.
     async fn ask_one<P: Primitives>(
         &self,
         primitives: &P,
@@ -120,8 +121,8 @@ impl Probe {
     }
 }
 
-/// The index into a set of `count` > 0 nodes at step `step`: the last node first, then each
-/// of the others once, far from the one before. The stride is the golden section, rounded to
+/// The index into a set of `count` > 0 nodes at step `step`. The last node is first; then each
+/// other node follows once, far from the node before. The stride is the golden section, rounded to
 /// a number coprime to `count`.
 fn place_of(step: usize, count: usize) -> usize {
     let coprime = |stride: &usize| gcd(*stride, count) == 1;
@@ -133,7 +134,7 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// Asks until the answer is TRUE, with pauses of `backoff`. Cancel it by dropping it.
+/// Polls until the answer is TRUE, with pauses of `backoff`. Cancel it by dropping it.
 pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,

@@ -1,6 +1,6 @@
-//! The class that flexible coscheduling gives a process (Frachtenberg, Feitelson, Petrini,
-//! Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the policy reference), as nodes
-//! report it.
+//! The class that flexible coscheduling gives a process, as nodes report it. Source: Frachtenberg,
+//! Feitelson, Petrini, Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the policy
+//! reference.
 
 use crate::Rank;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum ProcessClass {
     /// first in its slot and gives up the processor while it waits.
     #[serde(rename = "F")]
     Frustrated,
-    /// DC, don't care: communicates seldom. Runs whenever no other process goes first.
+    /// DC, don't care: communicates seldom. Runs whenever no other process has precedence.
     #[serde(rename = "DC")]
     DontCare,
 }

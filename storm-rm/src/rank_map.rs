@@ -1,5 +1,5 @@
-//! The encoded placement of a job's ranks: runs of consecutive nodes with equally many ranks each,
-//! so that a launch over ten thousand nodes takes a few bytes.
+//! The encoded placement of a job's ranks: runs of consecutive nodes with equally many ranks each.
+//! A launch over ten thousand nodes thus takes a few bytes.
 
 use crate::Rank;
 use crate::message::NodeRanks;

@@ -5,14 +5,14 @@
 //!
 //! Differences from the paper's text (`docs/decisions/0002-remote-queue.md`):
 //! - Algorithm 1 loops while there *is* space; this one loops while there is none.
-//! - Algorithm 3 releases a slot before its content is read. Here a slave looks at an item
+//! - Algorithm 3 releases a slot before its content is read. Here a slave takes an item
 //!   ([`Reader::dequeue`]), uses it, and then releases it ([`Reader::release`]).
-//! - All operations have one order, so a question travels behind the items sent before it. If
-//!   the master asked only when no space is left, the pipeline would run empty each time.
-//!   Therefore it asks about older items while newer ones are under way.
-//! - Items may go to different subsets of the slaves. Each item carries its sequence number, a
-//!   slave releases the items sent to it in order, and before the master reuses a slot it asks
-//!   the set that held the slot's last item.
+//! - All operations have one order, so a question travels behind the items sent before it. If the
+//!   master sent a question only when no space is left, the pipeline would run empty each time.
+//!   Therefore its questions about older items are sent while newer items are under way.
+//! - Items may go to different subsets of the slaves. Each item carries its sequence number, and a
+//!   slave releases the items sent to it in order. Before the master reuses a slot, it polls the
+//!   set that held the slot's last item.
 
 use crate::poll::{Backoff, await_condition};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -27,8 +27,8 @@ use storm_primitives::{
 };
 use thiserror::Error;
 
-/// A master asks ahead this often per round of its slots, each time about the items
-/// that have had that part of a round to be released.
+/// The number of questions that a master sends ahead of need in each round of its slots. Each is
+/// about the items that have had that part of a round to be released.
 const QUESTIONS_PER_ROUND: u32 = 4;
 
 /// Bytes before an item: its sequence number and its length.
@@ -73,7 +73,7 @@ impl QueuePlan {
         self.slots
     }
 
-    /// Items between two questions that are asked ahead.
+    /// Items between two questions that are sent ahead.
     fn questions_apart(&self) -> u64 {
         u64::from(self.slots / QUESTIONS_PER_ROUND).max(1)
     }
@@ -103,7 +103,7 @@ pub enum EnqueueError {
         /// Largest size.
         limit: u32,
     },
-    /// The network cannot say whether there is space.
+    /// The network failed to answer whether there is space.
     #[error("cannot tell whether the queue has space")]
     Network(#[from] PrimitiveError),
 }
@@ -111,7 +111,7 @@ pub enum EnqueueError {
 /// Why no item could be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DequeueError {
-    /// The event of the queue reported a failure, or is gone.
+    /// The event of the queue reported a failure, or does not exist any more.
     #[error("cannot wait for an item")]
     Network(#[from] PrimitiveError),
     /// A slot holds a length that it cannot hold.
@@ -135,7 +135,7 @@ pub struct Writer<P> {
     /// The sets of the items that may not have been released, the oldest first;
     /// the last one is of item `next - 1`.
     outstanding: VecDeque<NodeSet>,
-    /// Asked ahead of need, the oldest first.
+    /// The questions that were sent ahead of need, the oldest first.
     asked: VecDeque<Asked>,
 }
 
@@ -207,9 +207,9 @@ impl<P: Primitives> Writer<P> {
         self.enqueue_and_signal(set, &data, None).await
     }
 
-    /// Waits until [`enqueue_and_signal`](Self::enqueue_and_signal) has a free slot. The caller
-    /// may drop the future to report [deaths](Self::nodes_died): a node that died and has come
-    /// back never releases the items of its last life.
+    /// Waits until [`enqueue_and_signal`](Self::enqueue_and_signal) has a free slot. The caller may
+    /// drop the future to report [deaths](Self::nodes_died): a node that died and has rejoined
+    /// never releases the items of its last incarnation.
     ///
     /// # Errors
     /// [`EnqueueError::Network`].
@@ -227,8 +227,8 @@ impl<P: Primitives> Writer<P> {
         }
     }
 
-    /// Nodes died: what they held is released. To be told before they can come
-    /// back, since their next life knows nothing of the items of the last one.
+    /// Nodes died: the items that they held are released. Call it before the nodes can rejoin,
+    /// since their next incarnations do not have the items of the last incarnations.
     pub fn nodes_died(&mut self, dead: &NodeSet) {
         self.released_by_death(dead, self.next);
     }
@@ -246,12 +246,12 @@ impl<P: Primitives> Writer<P> {
         Sequence(self.next.0 - self.outstanding.len() as u64)
     }
 
-    /// Puts the next question while there still is space, behind an item that was
-    /// just sent; takes the answers that have come.
+    /// Puts the next question while there still is space, behind an item that was just sent; takes
+    /// the answers that have arrived.
     fn ask_ahead(&mut self) {
         while let Some(mut asked) = self.asked.pop_front() {
             match (&mut asked.answer).now_or_never() {
-                // A failed question is asked again, and reported, when the space is needed.
+                // A failed question is repeated, and reported, when the space is needed.
                 Some(answer) => drop(self.answered(asked.before, answer)),
                 None => {
                     self.asked.push_front(asked);
@@ -294,9 +294,9 @@ impl<P: Primitives> Writer<P> {
         Ok(())
     }
 
-    /// The paper's question, `enqueued - length < dequeued` on every node, about the
-    /// oldest `count` items, all of which come before the sequence number. One
-    /// comparison can only be about what all of its set had.
+    /// The paper's question, `enqueued - length < dequeued` on every node, about the oldest `count`
+    /// items, all of which precede the sequence number. One comparison can only be about items that
+    /// all nodes of its set had.
     fn question_about(&self, count: usize) -> Option<(Sequence, CompareAndWrite)> {
         let set = self.outstanding.get(count.checked_sub(1)?)?;
         if !self.outstanding.range(..count).all(|older| older.is_subset(set)) {
@@ -309,8 +309,8 @@ impl<P: Primitives> Writer<P> {
     }
 
     /// Takes the answer to the question whether all items before `before` were released. An error
-    /// that names dead nodes releases the items that their last life had; items from `before` on
-    /// may be for the next life.
+    /// that names dead nodes releases the items of their last incarnations; items from `before` on
+    /// may be for the next incarnations.
     fn answered(
         &mut self,
         before: Sequence,
@@ -391,7 +391,7 @@ impl<P: Primitives> Reader<P> {
     /// was under way when that master died. The present master counts from 0.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`dequeue`](Self::dequeue).
     pub async fn dequeue_in_turn(&mut self) -> Result<Item, DequeueError> {
         loop {
             self.primitives.await_event(self.plan.event).await?;
@@ -403,10 +403,11 @@ impl<P: Primitives> Reader<P> {
         }
     }
 
-    /// [`dequeue`](Self::dequeue) of an item that has come already: TEST-EVENT that does not block.
+    /// [`dequeue`](Self::dequeue) of an item that has arrived already: TEST-EVENT that does not
+    /// block.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`dequeue`](Self::dequeue).
     pub fn try_dequeue(&mut self) -> Result<Option<Item>, DequeueError> {
         while let Some(signalled) = self.primitives.test_event(self.plan.event) {
             signalled?;
@@ -433,7 +434,7 @@ impl<P: Primitives> Reader<P> {
     pub fn release(&mut self, item: Item) {
         let memory = self.primitives.memory();
         let after = item.sequence.0 + 1;
-        // Each slot once: what lies further back was overwritten.
+        // Each slot once: items further back were overwritten.
         for number in self.held.0.max(after.saturating_sub(u64::from(self.plan.slots)))..after {
             let slot = self.plan.slot_addr(Sequence(number));
             // If that item was not for this node, the slot may hold a later one already.
@@ -446,7 +447,7 @@ impl<P: Primitives> Reader<P> {
         memory.store(self.plan.dequeued, after);
     }
 
-    /// The earliest item not taken yet: what lies between was not for this node.
+    /// The earliest item not taken yet: items in between were not for this node.
     fn find_next(&self) -> Option<Sequence> {
         let memory = self.primitives.memory();
         let slots = u64::from(self.plan.slots);

@@ -1,11 +1,11 @@
 //! The demands of a job on its nodes besides room for its ranks.
 //!
-//! They travel from the command line to the Machine Manager, which chooses the nodes by them,
-//! and to the Node Managers, which hold the job to them.
+//! The demands travel from the command line to the Machine Manager, which chooses the nodes by
+//! them. The Node Managers receive them and hold the job to them.
 
 use serde::{Deserialize, Serialize};
 
-/// The demands of a job on its nodes. None, by default.
+/// The demands of a job on its nodes. By default there are no demands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
@@ -33,10 +33,10 @@ impl Default for Resources {
     }
 }
 
-/// The least memory that a job can ask for, in bytes: a process needs as much to start.
+/// The least memory that a job can request, in bytes: a process needs as much to start.
 pub const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
-/// The memory that a job asks for.
+/// The memory that a job requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
@@ -47,13 +47,13 @@ pub enum Memory {
     PerNode(u64),
     /// Bytes for each processing element.
     PerCpu(u64),
-    /// All that each node has.
+    /// All memory that each node has.
     WholeNode,
 }
 
 impl Resources {
-    /// The most memory in bytes that a job may take on a node where it has so many
-    /// ranks; `None` where it is held to nothing.
+    /// The most memory in bytes that a job may take on a node where it has this many ranks. `None`
+    /// if there is no bound.
     pub fn memory_limit_bytes(&self, ranks: u32) -> Option<u64> {
         match self.memory {
             Memory::Unstated | Memory::WholeNode => None,

@@ -1,13 +1,13 @@
 //! Termination detection: Algorithms 8 and 9.
 //!
 //! Every node sets a flag in its own global memory when its ranks of a job have ended, and reports
-//! it. After the first report the master asks one node until it has ended, then all with one
-//! COMPARE-AND-WRITE; if all reports come first, it does not ask. A running job causes no traffic.
+//! it. After the first report the master polls one node until its part has ended, then all with one
+//! COMPARE-AND-WRITE. If all reports arrive first, it does not poll. A running job causes no
+//! traffic.
 //!
-//! Sharpened against the paper's text (`docs/decisions/0003-termination.md`): the
-//! flag holds the job's incarnation, so that a reused slot cannot show an old
-//! TRUE; and not only one fixed node announces, but also any node where a rank
-//! failed, while the death of a node is told by the network.
+//! Differences from the paper's text (`docs/decisions/0003-termination.md`). The flag holds the
+//! job's incarnation, so that a reused slot cannot show an old TRUE. Not only one fixed node
+//! announces, but also any node where a rank failed. The network reports the death of a node.
 
 use crate::message::Report;
 use crate::poll::Probe;
@@ -52,9 +52,9 @@ pub struct LocalPart {
     pub failed: bool,
 }
 
-/// ANNOUNCE-TERMINATION (Algorithm 9), to be called when a rank has ended: if it
-/// was the last one here, sets the node's flag and posts the report, at once on
-/// the job's announcer and where a rank failed. Returns whether it was the last.
+/// ANNOUNCE-TERMINATION (Algorithm 9). Call it when a rank has ended. If the rank was the last one
+/// here, sets the node's flag and posts the report. The report leaves at once on the job's
+/// announcer and where a rank failed. Returns whether the rank was the last.
 pub fn announce_termination<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -73,7 +73,7 @@ pub fn announce_termination<P: Primitives>(
     true
 }
 
-/// Jobs whose flags the master asks for: all starting jobs, or all ending ones.
+/// Jobs whose flags the master polls: all starting jobs, or all ending jobs.
 #[derive(Clone, Debug, Default)]
 pub struct WatchedJobs {
     jobs: BTreeMap<JobId, JobFlags>,
@@ -86,8 +86,9 @@ struct JobFlags {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     probe: Probe,
-    /// Consecutive questions that the network could not answer. Jobs with fewer are asked first,
-    /// so that the silent nodes of one job do not hold up the others. Clones share the count.
+    /// Consecutive questions that the network could not answer. Jobs with fewer such questions are
+    /// polled first, so that the silent nodes of one job do not hold up the others. Clones share
+    /// the count.
     unanswered: Rc<Cell<u32>>,
 }
 
@@ -106,8 +107,8 @@ impl JobFlags {
 }
 
 impl WatchedJobs {
-    /// The flags of a run are asked for from now on: its announcer reported `Started`, a part of
-    /// its nodes was launched again, or a node announced that its part is over.
+    /// The flags of a run are polled from now on. Its announcer reported `Started`, a part of its
+    /// nodes was launched again, or a node announced that its part is over.
     pub fn watch(
         &mut self,
         job: JobId,
@@ -141,7 +142,7 @@ impl WatchedJobs {
         self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
     }
 
-    /// In the order in which they are to be asked.
+    /// In the order in which they are to be polled.
     fn in_order(&self) -> Vec<JobId> {
         let mut order: Vec<(u32, JobId)> =
             self.jobs.iter().map(|(id, flags)| (flags.unanswered.get(), *id)).collect();
@@ -180,8 +181,8 @@ pub async fn detect_termination<P: Primitives>(
             Ok(true) => terminated.push((id, job.incarnation)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
-            // The flags of the jobs found so far are reset: nobody could find
-            // them again. The error comes back with the next question, after the others.
+            // The flags of the jobs found so far are reset: nobody could find them again. The next
+            // question meets the error again, after the others.
             Err(_) if !terminated.is_empty() => break,
             Err(error) => return Err(error),
         }
@@ -192,20 +193,20 @@ pub async fn detect_termination<P: Primitives>(
     Ok(terminated)
 }
 
-/// News of a job that was starting.
+/// An event of a job that was starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartNews {
     /// Every rank runs on every node.
     Started,
-    /// A node of it is dead: the membership tells of it as well.
+    /// A node of it is dead: the membership reports the death as well.
     NodeDead,
 }
 
-/// Asks for the `round`th time which jobs have started, for one after the other:
-/// however many there are, one question is on its way.
+/// Polls for the `round`th time which jobs have started, one job after the other. However many jobs
+/// there are, one question is on its way.
 ///
 /// # Errors
-/// [`PrimitiveError`] when the network cannot answer and there is no news.
+/// [`PrimitiveError`] when the network cannot answer and there is no event.
 pub async fn detect_started<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
@@ -224,7 +225,7 @@ pub async fn detect_started<P: Primitives>(
             Err(PrimitiveError::NodesDead { .. }) => {
                 news.push((id, job.incarnation, StartNews::NodeDead));
             }
-            // The error comes back with the next question.
+            // The next question meets the error again.
             Err(_) if !news.is_empty() => break,
             Err(error) => return Err(error),
         }

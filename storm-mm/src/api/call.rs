@@ -4,19 +4,19 @@ use super::{ManagerRequest, ReplySink};
 use serde::{Deserialize, Serialize};
 
 /// A request, its client, and the sink for its replies. Dropping the sink without a final reply
-/// tells the client that the core failed.
+/// sends the client the error that the core failed.
 #[derive(Debug)]
 pub struct Call {
     /// The client.
     pub peer: Peer,
     /// The request.
     pub request: ManagerRequest,
-    /// Where the replies go.
+    /// The sink for the replies.
     pub replies: ReplySink,
 }
 
-/// The client at the other end: a process that the kernel vouches for, or a user on another host
-/// that has proved to hold a key.
+/// The client at the other end. It is a process that the kernel vouches for, or a user on another
+/// host that has proved to hold a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Peer {
     /// Effective user id when it connected; that of the key's user in the manager's user
@@ -26,7 +26,8 @@ pub struct Peer {
     pub gid: u32,
     /// Process id; 0 when it lies outside of our pid namespace or on another host.
     pub pid: i32,
-    /// A login host says who the user is. The peer is then no administrator, whoever the user is.
+    /// A login host vouches for the user. The peer is then no administrator, even if the user is
+    /// one.
     #[serde(default)]
     pub by_door: bool,
 }

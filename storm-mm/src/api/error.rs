@@ -65,7 +65,7 @@ pub enum ErrorCode {
     UnknownRequest,
     /// The line is longer than allowed. The connection ends.
     LineTooLong,
-    /// The two sides speak different versions. The connection ends.
+    /// The two sides use different versions. The connection ends.
     VersionMismatch,
     /// The limit on connected clients is reached. The connection ends.
     TooManyClients,
@@ -79,11 +79,11 @@ pub enum ErrorCode {
     Storage,
     /// No job has this number.
     NoSuchJob,
-    /// The job has ended, so this cannot be done to it.
+    /// The job has ended, so the request cannot be carried out.
     JobEnded,
-    /// The job's state is no longer in the set that the request asked for.
+    /// The job's state is no longer in the set that the request names.
     OtherState,
-    /// Only the job's owner and the administrator may do this.
+    /// Only the job's owner and the administrator may make this request.
     NotPermitted,
     /// No node has this name.
     NoSuchNode,
@@ -101,13 +101,13 @@ pub enum ErrorCode {
     Infeasible,
     /// The manager holds as many jobs as it may.
     QueueFull,
-    /// The cluster is going down.
+    /// The cluster is shutting down.
     ShuttingDown,
     /// A node's relay cannot reach the manager. The connection ends, and a later one may succeed.
     ManagerAway,
-    /// The manager's core does not answer, or failed; its log says more.
+    /// The manager's core does not answer, or failed; its log has the reason.
     Internal,
-    /// A code that this client does not know.
+    /// A code that is not in this client's version.
     #[serde(other)]
     Unknown,
 }

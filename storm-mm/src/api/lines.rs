@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 8 << 10;
 /// Why a line could not be read.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// More than the limit came without a line feed.
+    /// More bytes than the limit arrived without a line feed.
     #[error("the line is longer than {limit_bytes} bytes")]
     TooLong {
         /// The limit.
@@ -30,7 +30,7 @@ pub enum LineError {
 pub(super) enum LineStart {
     /// The whole line, without its line feed.
     Whole(Vec<u8>),
-    /// The line is longer than asked for: [`LineReader::line`] reads the rest.
+    /// The line is longer than requested: [`LineReader::line`] reads the rest.
     Long,
     /// The stream is at its end.
     End,

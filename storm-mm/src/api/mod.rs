@@ -3,9 +3,9 @@
 //!
 //! # The protocol
 //! The connection is a Unix stream socket whose peer the kernel vouches for (`SO_PEERCRED`). Where
-//! configured, it may be a TCP connection that begins with the handshake of `storm_session`: the
-//! client proves to hold a user's key, and everything after the handshake is encrypted. The rest is
-//! the same for both.
+//! configured, it may be a TCP connection that begins with the handshake of `storm_session`. In the
+//! handshake the client proves to hold a user's key; everything after the handshake is encrypted.
+//! The rest is the same for both.
 //!
 //! Each side sends one JSON object per line, at most [`MAX_REQUEST_LINE_BYTES`] from the client and
 //! [`MAX_REPLY_LINE_BYTES`] from the server. The first line of each side is a [`Hello`]:
@@ -24,10 +24,10 @@
 //!   (`state`, `output`), up to `ended`.
 //!
 //! A failed request is answered `{"reply":"error","error":{"code":...,"message":...}}`
-//! ([`ApiError`]). The server never waits for a client that does not read: it holds back the job's
+//! ([`ApiError`]). The server never waits for a client that does not read. It holds back the job's
 //! output, and drops a client that leaves its other replies unread as well.
 //!
-//! This module decides nothing about jobs. The [`Server`] hands each request to the manager's core
+//! This module decides nothing about jobs. The [`Server`] passes each request to the manager's core
 //! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`].
 
 mod base64_bytes;

@@ -18,9 +18,9 @@ const READ_ON_BYTES: usize = 16 << 10;
 /// Why a reply was not accepted. Output can be offered again.
 #[derive(Debug, PartialEq)]
 pub enum TrySendError<T> {
-    /// The client has not read enough; `room` tells when it has.
+    /// The client has not read enough; `room` is notified when it has.
     Full(T),
-    /// The client is gone.
+    /// The client has disconnected.
     Gone(T),
 }
 
@@ -38,14 +38,14 @@ pub(super) enum Answer {
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// The client asks and reads.
+    /// The client sends requests and reads the replies.
     Open,
     /// The client makes no further requests. It reads the answers, and follows no job.
     Finishing,
     /// No reply is accepted any more; those in the buffer are written if the client takes them at
     /// once.
     TooSlow,
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -65,9 +65,9 @@ struct State {
     life: Life,
     /// The number of answers that are owed and jobs that are followed.
     sinks: usize,
-    /// How many of these are for jobs that are followed or waited for.
+    /// The number of these answers for jobs that are followed or waited for.
     streaming: usize,
-    /// How many of these are for answers that may be long.
+    /// The number of owed answers that may be long.
     long: usize,
     /// The last events of a followed job that has ended are not read yet.
     trailing: bool,
@@ -112,7 +112,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The next line to write; ready with `None` when no further line will come.
+    /// The next line to write; ready with `None` when there are no further lines.
     pub(super) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<ReplyLine>> {
         let mut state = self.lock();
         if state.life == Life::Gone {
@@ -146,7 +146,8 @@ impl Outgoing {
 
     /// Ready when another request may be read: fewer than `most` answers are owed, and the client
     /// has read nearly all that it was sent. A client that follows a job need not have read
-    /// anything, since it may want to end the job. Ready also when no answer will be accepted.
+    /// anything, since it may send a request to end the job. Ready also when no answer will be
+    /// accepted.
     pub(super) fn poll_may_ask(&self, context: &mut Context<'_>, most: usize) -> Poll<()> {
         let mut state = self.lock();
         let held = state.queued_bytes + state.writing_bytes;
@@ -154,8 +155,9 @@ impl Outgoing {
         state.ready_or_watch(context, |state| ready || !state.accepts(false))
     }
 
-    /// Ready when a request with a long answer may be read: no other long answer is owed, and the
-    /// client has read all that it was sent. Ready also when no answer will be accepted.
+    /// Ready when a request with a long answer may be read. No other long answer is then owed, and
+    /// the client has read everything that was sent to it. Ready also when no answer will be
+    /// accepted.
     pub(super) fn poll_quiet(&self, context: &mut Context<'_>) -> Poll<()> {
         let limit_bytes = self.limit_bytes;
         self.lock().ready_or_watch(context, |state| {
@@ -172,7 +174,7 @@ impl Outgoing {
         ready.map(|()| state.accepts(false))
     }
 
-    /// Whether the client follows a job or waits for one, or has not read the last events of one.
+    /// Whether the client follows a job or waits for a job, or has not read a job's last events.
     pub(super) fn is_following(&self) -> bool {
         let state = self.lock();
         (state.streaming > 0 || state.trailing) && state.life == Life::Open
@@ -288,7 +290,7 @@ impl State {
         self.queued_bytes = 0;
     }
 
-    /// Whether the client has read everything. A client that follows a job, whose events may come
+    /// Whether the client has read everything. A client that follows a job, whose events may arrive
     /// at any time, need only have less than `limit_bytes` unread.
     fn is_taken(&self, limit_bytes: usize) -> bool {
         match self.streaming {

@@ -2,7 +2,7 @@
 
 use storm_rm::JobId;
 
-/// The part of a listing that the core is asked for.
+/// The part of a listing that is requested from the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<At = JobId> {
     /// The job after which the part begins, or the [place](super::JobView::place) of a job that has

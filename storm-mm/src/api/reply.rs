@@ -40,7 +40,7 @@ pub enum Reply {
         /// Its latest run; 0 if it never started.
         #[serde(default)]
         run: JobIncarnation,
-        /// Whether nodes of it are away and may come back, so that output of its ranks comes late.
+        /// Whether nodes of it are away and may rejoin, so that output of its ranks is delayed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         away: bool,
     },
@@ -70,12 +70,12 @@ pub enum Reply {
     },
     /// The outcome for each job that was to be ended.
     Cancelled {
-        /// One entry per job asked for, in order.
+        /// One entry per requested job, in order.
         jobs: Vec<CancelOutcome>,
     },
     /// The outcome for each job that was to be held or released.
     Altered {
-        /// One entry per job asked for, in order.
+        /// One entry per requested job, in order.
         jobs: Vec<CancelOutcome>,
     },
     /// The nodes.
@@ -120,10 +120,10 @@ pub enum Reply {
         /// Its latest run; 0 if it never started.
         #[serde(default)]
         run: JobIncarnation,
-        /// Whether nodes of it are away and may come back, so that output of its ranks comes late.
+        /// Whether nodes of it are away and may rejoin, so that output of its ranks is delayed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         away: bool,
-        /// Why, for people.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Where it runs.
@@ -134,15 +134,15 @@ pub enum Reply {
     Output {
         /// The job.
         job: JobId,
-        /// Which run of it; 0 if the manager does not tell.
+        /// Which run of it; 0 if the manager does not report it.
         #[serde(default)]
         run: JobIncarnation,
         /// The rank.
         rank: Rank,
         /// The stream that it wrote to.
         stream: Stream,
-        /// Where in the stream the data begins. After a restart of a manager and a node, data that
-        /// the client already has may come again.
+        /// Where in the stream the data begins. After a restart of a manager and a node, the client
+        /// may receive data again that it already has.
         #[serde(default)]
         offset: u64,
         /// The bytes.
@@ -157,7 +157,7 @@ pub enum Reply {
         state: JobState,
         /// Highest status of its ranks as a shell gives it.
         exit_code: u8,
-        /// Why, for people.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// How long each part of its launch took; absent if it never started.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// The client is gone, or was dropped because it does not read.
+/// The client has disconnected, or was dropped because it does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client is gone")]
 pub struct Gone;
 
 /// The replies to one request. Clones answer the same request. When the last clone is dropped
-/// before the final reply was sent, the client is told that the manager failed.
+/// before the final reply was sent, the client receives the error that the manager failed.
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     shared: Arc<Sink>,
@@ -33,7 +33,7 @@ impl ReplySink {
     /// client that leaves far too much unread is dropped instead.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn send(&self, reply: Reply) -> Result<(), Gone> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };
@@ -43,7 +43,7 @@ impl ReplySink {
     /// Refuses the request.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn refuse(&self, error: ApiError) -> Result<(), Gone> {
         self.send(Reply::Error { error })
     }
@@ -51,7 +51,7 @@ impl ReplySink {
     /// Sends output if the client has read enough of what it was sent.
     ///
     /// # Errors
-    /// Gives the reply back when there is no room, or the client is gone.
+    /// Gives the reply back when there is no room, or the client has disconnected.
     pub fn try_send(&self, reply: Reply) -> Result<(), TrySendError<Reply>> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };
@@ -70,19 +70,19 @@ impl ReplySink {
     /// Waits until [`try_send`](Self::try_send) would take a reply.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has disconnected.
     pub async fn room(&self) -> Result<(), Gone> {
         let sink = &self.shared;
         let room = poll_fn(|context| sink.outgoing.poll_room(context, sink.is_streaming())).await;
         if room { Ok(()) } else { Err(Gone) }
     }
 
-    /// Whether the client is gone.
+    /// Whether the client has disconnected.
     pub fn is_closed(&self) -> bool {
         self.shared.outgoing.is_closed(self.shared.is_streaming())
     }
 
-    /// Waits until the client is gone.
+    /// Waits until the client has disconnected.
     pub async fn closed(&self) {
         let sink = &self.shared;
         poll_fn(|context| sink.outgoing.poll_closed(context, sink.is_streaming())).await;
@@ -129,7 +129,7 @@ impl Drop for Sink {
             let error = ApiError::new(ErrorCode::Internal, "the manager gave no answer")
                 .hint("its log says more");
             let line = ReplyLine { id: self.id, reply: Reply::Error { error } };
-            // A client that is gone needs no answer.
+            // A disconnected client needs no answer.
             let _ = self.outgoing.push(line, self.is_streaming());
         }
         self.outgoing.sink_dropped(self.answer);
@@ -155,7 +155,7 @@ impl ReplyStream {
         ReplySink { shared: Arc::new(Sink { outgoing, id, answer, finished }) }
     }
 
-    /// The next reply; `None` when no further reply will come.
+    /// The next reply; `None` when there are no further replies.
     pub async fn next(&self) -> Option<ReplyLine> {
         poll_fn(|context| self.outgoing.poll_pop(context)).await
     }

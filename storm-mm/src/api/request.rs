@@ -37,7 +37,7 @@ pub enum ManagerRequest {
         /// The jobs; the number of an array stands for all of its jobs.
         jobs: Vec<JobId>,
     },
-    /// Standard input for the job. The `ok` comes when there is room for more.
+    /// Standard input for the job. The `ok` is sent when there is room for more.
     Input {
         /// The job.
         job: JobId,
@@ -47,8 +47,8 @@ pub enum ManagerRequest {
         /// Whether this is the end of the input.
         #[serde(default)]
         eof: bool,
-        /// The bytes were sent before, and a manager that went away may not have passed them on:
-        /// where they begin in the input of this run. Bytes that have arrived are not taken twice.
+        /// Where the bytes begin in the input of this run, if they were sent before. A manager that
+        /// ended may not have passed them on. Bytes that have arrived are not taken twice.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resent_from: Option<u64>,
     },
@@ -180,8 +180,8 @@ impl ManagerRequest {
         ContentHeader::NAME,
     ];
 
-    /// The same request with each job named once, so that a client which repeats an array's number
-    /// does not have the work for the array repeated.
+    /// The same request with each job named once. A client that repeats an array's number does not
+    /// cause the work for the array again.
     pub fn once_each(mut self) -> ManagerRequest {
         if let ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
@@ -271,13 +271,13 @@ pub struct HistoryQuery {
     pub jobs: Vec<JobId>,
     /// At most this many.
     pub limit: u32,
-    /// Only this part; all when it is absent. The server's: no client can say it.
+    /// Only this part; all when it is absent. For the server only: no client can send it.
     #[serde(skip)]
     pub part: Option<Part<u64>>,
 }
 
 impl HistoryQuery {
-    /// As many lines as a person reads.
+    /// The default: as many lines as a person reads.
     pub const DEFAULT_LIMIT: u32 = 100;
 }
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The service that a submission asks for; in a job's record, the service that the job has.
+/// The service that a submission requests; in a job's record, the service that the job has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Service {

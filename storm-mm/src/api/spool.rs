@@ -1,10 +1,11 @@
 //! The files that clients sent, named by their content, one directory per user.
 //!
-//! The manager opens no path of a user: files to be shipped come through the socket and are kept
+//! The manager opens no path of a user: files to be shipped arrive through the socket and are kept
 //! here. A file appears under its name only when it is whole and its BLAKE3 is right. From then on
-//! the spool knows the file's [`ContentSum`], as long as the manager lives.
+//! the spool holds the file's [`ContentSum`], as long as the manager runs.
 //!
-//! The spool does not know which jobs need a file; the core says so when it asks to make room.
+//! The spool does not track which jobs need a file; the core lists the needed files when it
+//! requests room.
 
 mod incoming;
 
@@ -20,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use storm_rm::{ContentHash, ContentSum};
 
-/// A file is not removed this soon after its last use: the core may not know yet of the job that
-/// needs it.
+/// A file is not removed this soon after its last use: the core may not have received the job yet
+/// that needs it.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A content-addressed directory.
@@ -65,7 +66,7 @@ impl Spool {
     /// Opens a content of this user for reading.
     ///
     /// # Errors
-    /// It is not here, or cannot be opened.
+    /// The content is not here, or cannot be opened.
     pub fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<File> {
         File::open(self.path(uid, hash))
     }

@@ -57,7 +57,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Tells the core of users that the host has learnt of.
+/// Reports users to the core that the host has learnt of.
 pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let Some(known) = shared.config.known_users.clone() else { return };
     while let Ok((name, uid)) = known.recv().await {
@@ -333,7 +333,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Answers after all effects that the core has queued so far.
     pub(super) fn answer(&self, replies: ReplySink, reply: Reply) {
         self.defer(move || {
-            // A client that is gone needs no answer.
+            // A disconnected client needs no answer.
             let _ = replies.send(reply);
         });
     }

@@ -1,5 +1,5 @@
-//! Leads the nodes of one partition through slices of communication (`storm_slices::StrobeSender`),
-//! while the partition has jobs that communicate in slices and one of them has anything to send.
+//! Leads the nodes of one partition through slices of communication (`storm_slices::StrobeSender`).
+//! Slices begin only while a job of the partition has anything to send in them.
 
 use super::{Contents, Shared};
 use futures_util::future::{Either, select};
@@ -32,7 +32,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         if let Some(error) = &failed {
             let reason = error.to_string();
             shared.drive(|core, now| core.coscheduling_failed(now, partition, &reason));
-            // The first ring comes from the call above.
+            // The call above rings for the first time.
             shared.slicing.act(partition).await;
             shared.slicing.act(partition).await;
             continue;
@@ -51,7 +51,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
                     rest(&shared, partition, sender, &(nodes, length)).await;
                 }
             }
-            // The core hears of the deaths as well, and then wants other nodes led.
+            // The core receives the deaths as well, and then other nodes are led.
             Err(SliceError::NobodyLeft) => {
                 paused = true;
                 shared.slicing.act(partition).await;
@@ -80,7 +80,7 @@ async fn rest<P: Primitives, C: Contents + 'static>(
         Either::Left((ended, _)) => ended,
         Either::Right(_) => Ok(()),
     };
-    // The next slice tells a sender that is cut off.
+    // A sender that is cut off fails in the next slice.
     if let Err(error) = ended {
         tracing::debug!(%error, "no news will come");
     }

@@ -1,5 +1,6 @@
-//! The deaths of nodes, as the heartbeats must know them. A heartbeat speaks to the present lives
-//! of its nodes, so it leaves only after all deaths before it were handled here.
+//! The deaths of nodes that the heartbeats must take into account. A heartbeat is meant for the
+//! present incarnations of its nodes, so it leaves only after all deaths before it were handled
+//! here.
 
 use std::cell::{Cell, RefCell};
 use storm_primitives::{Bell, Epoch, NodeSet};
@@ -7,7 +8,7 @@ use storm_primitives::{Bell, Epoch, NodeSet};
 /// Deaths of nodes.
 #[derive(Default)]
 pub(super) struct Deaths {
-    /// Nodes that died since the queue of heartbeats last heard of deaths.
+    /// Nodes whose deaths the queue of heartbeats has not received yet.
     died: RefCell<NodeSet>,
     news: Bell,
     /// The epoch of the membership up to which deaths were handled.

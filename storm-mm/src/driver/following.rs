@@ -34,7 +34,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
-    /// Passes news of a job to those attached to it.
+    /// Passes an event of a job to the clients attached to it.
     pub(super) fn publish(&self, job: JobId, notice: Notice) {
         let reply = match notice {
             Notice::Event(reply) | Notice::Output(reply) => reply,
@@ -51,7 +51,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.forget_input(job);
     }
 
-    /// Has the nodes hold the job's output while a client is behind.
+    /// Makes the nodes hold the job's output while a client is behind.
     fn adjust_flow(&self, job: JobId) {
         let Some(hold) = self.clients.subscribers().hold(job) else { return };
         let nodes: NodeSet = match self.core().job(job) {
@@ -61,7 +61,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.say_in_turn(nodes, Command::HoldOutput { job, hold });
     }
 
-    /// A node has come back: tells it again for which of its jobs the output is held.
+    /// A node has rejoined: sends it again the jobs whose output is held.
     pub(super) fn hold_again(&self, node: NodeId) {
         let is_there = |job: &JobId| {
             let core = self.core();

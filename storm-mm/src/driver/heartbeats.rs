@@ -1,5 +1,6 @@
-//! Heartbeats (Algorithm 4): tells the nodes all commands, one heartbeat after the other, and asks
-//! at intervals whether all nodes have heard. Heartbeats that only probe are not waited for.
+//! Heartbeats (Algorithm 4): sends the nodes all commands, one heartbeat after the other, and
+//! checks at intervals whether all nodes have received one. Heartbeats that only probe are not
+//! waited for.
 
 use super::outbox::{Batch, Outbox};
 use super::{Contents, Shared};
@@ -30,8 +31,8 @@ struct Line<P> {
     queue: Writer<P>,
     /// The number of the last heartbeat.
     number: u64,
-    /// Heartbeats that only probe. They are not waited for: a node that stands still takes none
-    /// until it counts as dead, and must not delay the commands for the others.
+    /// Heartbeats that only probe. Probes are not waited for: a node that stands still takes none.
+    /// Until it counts as dead, it must not delay the commands for the others.
     probes: FuturesUnordered<LocalBoxFuture<'static, Probed>>,
     /// Probes in a row that found no answer in time.
     timeouts: u32,
@@ -43,8 +44,8 @@ impl<P: Primitives> Line<P> {
         self.number
     }
 
-    /// Records the outcome of a probe. A probe that met a death is not repeated: the next probe
-    /// comes soon, and no node is blamed before.
+    /// Records the outcome of a probe. A probe that met a death is not repeated: the next probe is
+    /// sent soon, and no node is blamed before.
     fn note(&mut self, outbox: &Outbox, probed: Probed) -> Result<(), PrimitiveError> {
         let Probed { number, sequence, status } = probed;
         if status.is_err() {
@@ -63,7 +64,7 @@ impl<P: Primitives> Line<P> {
     }
 }
 
-/// Waits for the outcome of one of these; for ever where there is none.
+/// Waits for the outcome of one of these probes; for ever if there is no probe.
 async fn next_probed(probes: &mut FuturesUnordered<LocalBoxFuture<'static, Probed>>) -> Probed {
     match probes.next().await {
         Some(probed) => probed,
@@ -149,8 +150,8 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     mut batch: Batch,
 ) -> Result<(), PrimitiveError> {
     let (mut timeouts, number) = (0, line.next_number());
-    // Nodes that came back before the batch was taken are meant by its commands: the batch speaks
-    // to their new lives.
+    // Nodes that rejoined before the batch was taken are meant by its commands: the batch is for
+    // their new incarnations.
     line.queue.nodes_died(&shared.outbox.deaths().take());
     loop {
         batch.nodes_died(&await_space(shared, line).await?);
@@ -184,7 +185,7 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                     | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
                 ) => {
                     // Admission bounds a job's size, so this is a defect. The rest of the cluster
-                    // must go on.
+                    // must continue.
                     tracing::error!(%error, "a heartbeat was dropped");
                     return Ok(());
                 }
@@ -197,9 +198,9 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Waits for room in the queue of heartbeats, and tells the queue of deaths meanwhile: a node that
-/// died and came back at once answers, but releases nothing. Returns the nodes that died during the
-/// wait or since the last one.
+/// Waits for room in the queue of heartbeats, and reports deaths to the queue meanwhile. A node
+/// that died and rejoined at once answers, but releases nothing. Returns the nodes that died during
+/// the wait or since the last one.
 async fn await_space<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     line: &mut Line<P>,
@@ -234,8 +235,8 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
                 if deaths.handled() == shared.primitives.membership().epoch() {
                     return Ok(died);
                 }
-                // A node that died and came back in this instant would hear the commands for its
-                // former life.
+                // A node that died and rejoined in this instant would receive the commands for its
+                // former incarnation.
                 deaths.handled_news().await;
             }
             None => {}
@@ -243,8 +244,8 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Asks at every interval whether all nodes handled a heartbeat since the last question. Nodes that
-/// did not are named by bisection (paper, section 2.4.3).
+/// Checks at every interval whether all nodes handled a heartbeat since the last check. Nodes
+/// without a handled heartbeat are named by bisection (paper, section 2.4.3).
 pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let (runtime, membership) =
         (shared.primitives.runtime().clone(), shared.primitives.membership());
@@ -265,7 +266,7 @@ pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared:
                 return;
             }
         };
-        // A node whose incarnation changed since we asked has died and rejoined. The membership
+        // A node whose incarnation changed since the check has died and rejoined. The membership
         // already reported that death, so don't report it again.
         let is_same_life =
             |node: &NodeId| membership.incarnation(*node) == lives.get(node).copied();

@@ -1,9 +1,9 @@
 //! Standard input on its way to the ranks of jobs. Input leaves while no node is more than a window
-//! behind (`storm_rm::input_flow`). The client hears `ok` when all of its request has left, so a
-//! job that does not read makes its client wait, and nothing is lost.
+//! behind (`storm_rm::input_flow`). The client receives `ok` when all of its request has left. If a
+//! job does not read, its client waits, and nothing is lost.
 //!
-//! After a restart of the manager, the nodes say how much they have taken of the input that the
-//! former manager sent, and the client sends again what may not have arrived.
+//! After a restart of the manager, the nodes report how much they have taken of the input that the
+//! former manager sent. The client then resends the input that may not have arrived.
 
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, Reply, ReplySink};
@@ -56,20 +56,22 @@ struct Flow {
     sent: VecDeque<(u64, Bytes)>,
     /// The end was sent.
     ended: bool,
-    /// Nodes whose Node Managers have ended, and that have not said yet how much they have taken.
+    /// Nodes whose Node Managers have ended, and that have not reported yet how much they have
+    /// taken.
     returning: BTreeSet<NodeId>,
-    /// Nodes that have said how much they have taken.
+    /// Nodes that have reported how much they have taken.
     reported: BTreeSet<NodeId>,
 }
 
-/// Who sent the beginning of a run's input.
+/// The manager that sent the beginning of a run's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// This manager.
     Here,
     /// A former manager. It is not known yet where the input continues.
     Former,
-    /// A former manager. Nodes may have received some of what is sent, so they are told its place.
+    /// A former manager. Nodes may already have received a part of the input, so each command
+    /// carries its place.
     Continued,
 }
 
@@ -105,7 +107,8 @@ impl Flow {
         }
     }
 
-    /// What all nodes have taken. Without a node left, nothing counts as under way.
+    /// The number of bytes that all nodes have taken. Without a node left, nothing counts as under
+    /// way.
     fn least_taken(&self) -> u64 {
         self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes)
     }
@@ -124,7 +127,7 @@ impl Flow {
             (Origin::Former, Some(from)) => {
                 (self.origin, self.sent_bytes) = (Origin::Continued, from);
             }
-            // The client has sent nothing before, or does not know what arrived.
+            // The client has sent nothing before, or has no record of the bytes that arrived.
             (Origin::Former, None) => (self.origin, self.sent_bytes) = (Origin::Here, least),
             (Origin::Here | Origin::Continued, Some(from)) => {
                 let known = self.sent_bytes.saturating_sub(from);
@@ -222,8 +225,8 @@ impl Inputs {
         Some(Next::Answer(request.replies, Reply::Error { error }))
     }
 
-    /// The ranks of a node have taken input of a run. Returns what the node lacks, if it has come
-    /// back.
+    /// The ranks of a node have taken input of a run. Returns what the node lacks, if it has
+    /// rejoined.
     fn taken(
         &self,
         node: NodeId,
@@ -260,8 +263,8 @@ impl Inputs {
         flows.entry(job).or_insert_with(|| Flow::new(incarnation, Origin::Former));
     }
 
-    /// Nothing is sent to a run that a former manager began before the nodes that `inherited` gives
-    /// have said how much they have taken.
+    /// For a run that a former manager began: sends nothing before the nodes that `inherited` gives
+    /// have reported how much they have taken.
     fn await_reports(&self, job: JobId, inherited: impl FnOnce(JobIncarnation) -> Option<NodeSet>) {
         let mut flows = self.flows.borrow_mut();
         let flow = flows.get_mut(&job).filter(|flow| flow.origin == Origin::Former);
@@ -272,8 +275,8 @@ impl Inputs {
         flow.returning.extend(silent);
     }
 
-    /// A node died. Flows no longer wait for it, except those of jobs that wait for the node
-    /// themselves. Returns the jobs whose flows may go on.
+    /// A node died. Flows no longer wait for it, except flows of jobs that wait for the node
+    /// themselves. Returns the jobs whose flows may continue.
     fn node_died(&self, node: NodeId, awaits: impl Fn(JobId) -> bool) -> Vec<JobId> {
         let mut go_on = Vec::new();
         for (job, flow) in self.flows.borrow_mut().iter_mut() {
@@ -358,7 +361,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         answers.into_iter().for_each(|next| self.do_next(next));
     }
 
-    /// Nodes have come back: sends the input that waited for them.
+    /// Nodes have rejoined: sends the input that waited for them.
     pub(super) fn resume_inputs(&self) {
         self.clients.inputs().jobs().into_iter().for_each(|job| self.pass_input(job));
     }

@@ -42,13 +42,13 @@ pub(super) struct JobTasks {
 
 // Tasks are dropped outside the borrows, because dropping a task may touch the map.
 impl JobTasks {
-    /// Keeps a task; ends the one that had its duty before.
+    /// Keeps a task; ends the former task of the same duty.
     pub(super) fn set(&self, job: JobId, duty: Duty, task: Task) {
         let former = self.tasks.borrow_mut().entry(job).or_default().insert(duty, task);
         drop(former);
     }
 
-    /// Keeps the task of a timer; ends the one that was for the same purpose.
+    /// Keeps the task of a timer; ends the former task of the same timer.
     pub(super) fn set_timer(&self, timer: Timer, task: Task) {
         match timer {
             Timer::Job { job, kind, .. } => self.set(job, kind.into(), task),

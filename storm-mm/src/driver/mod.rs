@@ -6,7 +6,7 @@
 //! 0144](../../../docs/decisions/0144-rooms-of-the-driver.md)). The core's effects are carried out
 //! in order, each after the journal entries before it are durable. Only strobes do not wait.
 //!
-//! The driver decides nothing, and owns no socket, file or wall clock: those come through
+//! The driver decides nothing, and owns no socket, file or wall clock: it works through
 //! [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
 
 mod clients;
@@ -47,11 +47,11 @@ use storm_rm::{GlobalPlan, PartitionId};
 pub struct DriverConfig {
     /// Every node must handle a heartbeat at least this often.
     pub heartbeat_interval: Duration,
-    /// How long nodes may take to say good-bye at the end.
+    /// How long nodes may take to leave at the end.
     pub farewell: Duration,
-    /// If set, commands are issued and ends of jobs looked for only at multiples of this time, as
-    /// the paper's MM does at the beginning of each timeslice (section 4.2.1). If absent, at once,
-    /// so that no user waits for a slice of an idle machine.
+    /// If set, commands are issued and ends of jobs detected only at multiples of this time. The
+    /// paper's MM does both at the beginning of each timeslice (section 4.2.1). If absent, both
+    /// happen at once, so that no user waits for a slice of an idle machine.
     pub act_every: Option<Duration>,
     /// Users that the host has learnt of since the start, by name and number.
     pub known_users: Option<async_channel::Receiver<(String, u32)>>,
@@ -75,7 +75,7 @@ pub enum DriverError {
     /// Events can no longer be made durable.
     #[error("the manager cannot keep its promises without its journal")]
     Journal(#[from] JournalError),
-    /// The network of the cluster is gone.
+    /// The network of the cluster failed.
     #[error("the cluster's network failed")]
     Network(#[from] storm_primitives::PrimitiveError),
 }
@@ -83,8 +83,8 @@ pub enum DriverError {
 /// Runs a Machine Manager until the cluster is shut down.
 ///
 /// # Errors
-/// A [`DriverError`] when the manager must stop before. The nodes then behave as after the death of
-/// a manager: they keep their jobs and wait for the next one.
+/// A [`DriverError`] when the manager must stop before the shutdown. The nodes then behave as after
+/// the death of a manager: they keep their jobs and wait for the next one.
 pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     primitives: P,
     plan: GlobalPlan,
@@ -119,8 +119,8 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     Ok(())
 }
 
-/// The tasks of jobs and clients keep the shared state alive, so they must end with the manager,
-/// even when the manager is dropped in the middle.
+/// The tasks of jobs and clients keep the shared state alive. The tasks must therefore end with the
+/// manager, even when the manager is dropped in the middle.
 struct EndTasks<P, C>(Rc<Shared<P, C>>);
 
 impl<P, C> Drop for EndTasks<P, C> {

@@ -1,5 +1,5 @@
-//! Follows nodes that come, report and go. Each life of a node has a reader of its own for the
-//! node's queue of reports.
+//! Follows nodes that join, report and leave. Each incarnation of a node has a reader of its own
+//! for the node's queue of reports.
 
 use super::parts::Parts;
 use super::{Contents, Shared};
@@ -46,7 +46,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             });
             shared.runs.nodes_died(&dead, |job| shared.core().is_recovering(job));
             shared.input_of_dead(node);
-            // The next life of the node starts its queue anew.
+            // The next incarnation of the node starts its queue anew.
             let queue = shared.plan.reports(node);
             let queue = queue.map(|plan| Reader::reset(shared.primitives.clone(), plan));
             readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
@@ -82,7 +82,8 @@ async fn read_reports<P: Primitives, C: Contents + 'static>(
             }
         };
         if shared.primitives.membership().incarnation(node).is_none() {
-            // It was on its way when the node died: the next life of the node counts from 0 again.
+            // The item was on its way when the node died: the next incarnation of the node counts
+            // from 0 again.
             let Some(plan) = shared.plan.reports(node) else { return };
             queue = Reader::reset(shared.primitives.clone(), plan);
             parts = Parts::default();

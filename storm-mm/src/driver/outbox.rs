@@ -64,13 +64,13 @@ impl Waiting {
 pub(super) struct Batch {
     waited: Vec<(NodeSet, Waiting)>,
     pub(super) probed: NodeSet,
-    /// The rows that were active when the batch left the outbox. Later strobes come in later
+    /// The rows that were active when the batch left the outbox. Later strobes are sent in later
     /// heartbeats.
     active: ActiveRows,
 }
 
 impl Batch {
-    /// All nodes that the batch goes to.
+    /// All nodes that the batch is sent to.
     pub(super) fn nodes(&self) -> NodeSet {
         self.waited.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
     }
@@ -92,7 +92,8 @@ impl Batch {
         self.waited.retain(|(to, _)| !to.is_empty());
     }
 
-    /// These nodes died after the batch was taken: its commands are not for their next lives.
+    /// These nodes died after the batch was taken: its commands are not for their next
+    /// incarnations.
     pub(super) fn nodes_died(&mut self, dead: &NodeSet) {
         forget(&mut self.waited, dead);
     }
@@ -118,9 +119,9 @@ impl Batch {
 }
 
 impl Outbox {
-    /// Sends a command with the next heartbeat, after the commands that wait already. The command
-    /// just before is shared if it is the same for other nodes: every node reads all of a
-    /// heartbeat, and thousands may join at once.
+    /// Sends a command with the next heartbeat, after the commands that wait already. If the
+    /// command just before is the same for other nodes, it is shared. Every node reads the whole
+    /// heartbeat, and thousands of nodes may join at once.
     pub(super) fn say(&self, nodes: NodeSet, command: impl Into<Waiting>) {
         if nodes.is_empty() {
             return;
@@ -148,8 +149,8 @@ impl Outbox {
     /// quanta, they do not catch up.
     ///
     /// Nodes that only the older strobe was for still get it, since it may recall slices that they
-    /// would otherwise begin by themselves. These nodes do not hear of the slices that the new
-    /// strobe orders, since nothing would recall them.
+    /// would otherwise begin by themselves. These nodes do not receive the slices that the new
+    /// strobe orders, since nothing would recall those slices.
     pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
         let partition = slices.strobe.partition;
         self.waiting.borrow_mut().retain_mut(|(others, command)| {
@@ -163,7 +164,7 @@ impl Outbox {
         self.say(nodes, slices);
     }
 
-    /// Has the next heartbeat reach these nodes in any case.
+    /// Makes the next heartbeat reach these nodes in any case.
     pub(super) fn probe(&self, nodes: &NodeSet) {
         let mut probed = self.probed.borrow_mut();
         *probed = probed.union(nodes);
@@ -171,7 +172,7 @@ impl Outbox {
     }
 
     /// Nodes died: their entries in the queue of heartbeats are free, and the commands that waited
-    /// for them were for the lives that are over.
+    /// for them were for their former incarnations.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         forget(&mut self.waiting.borrow_mut(), dead);
         self.deaths.note(dead);
@@ -215,8 +216,8 @@ impl Outbox {
         Batch { waited, probed: self.probed.take(), active }
     }
 
-    /// Takes a command that is too large by itself alone: issuing it fails, but the others are not
-    /// lost with it.
+    /// A command that is too large for any heartbeat is taken alone: issuing it fails, but the
+    /// other commands are not lost with it.
     fn take_fitting(&self, limit_bytes: usize, active: &ActiveRows) -> Vec<(NodeSet, Waiting)> {
         let mut waiting = self.waiting.borrow_mut();
         waiting.sort_by_key(|(_, command)| command.strobed().is_none());
@@ -235,8 +236,8 @@ impl Outbox {
     }
 }
 
-/// Removes dead nodes from the commands. Only Shutdown stays, since their next lives must hear it
-/// too.
+/// Removes dead nodes from the commands. Only Shutdown stays, since their next incarnations must
+/// receive it too.
 fn forget(waiting: &mut Vec<(NodeSet, Waiting)>, dead: &NodeSet) {
     waiting.retain_mut(|(nodes, command)| {
         if !matches!(command, Waiting::Command(Command::Shutdown)) {
@@ -309,7 +310,8 @@ mod tests {
         jobs[0].active_row
     }
 
-    /// A launch or an answer to a join that did not leave would name a row of before.
+    /// If a launch or an answer to a join stayed in the outbox, it would name a row that is no
+    /// longer active.
     #[test]
     fn a_draft_names_the_row_that_is_active_when_it_leaves() {
         let outbox = Outbox::default();
@@ -362,8 +364,8 @@ mod tests {
         }
     }
 
-    /// Deaths among the nodes made the heartbeat longer than allowed, and all of it was dropped:
-    /// jobs that were to end, or to begin, did neither.
+    /// Deaths among the nodes made the heartbeat longer than allowed, and all of it was dropped.
+    /// Jobs that were to end or to begin did neither.
     #[test]
     fn thousands_of_commands_that_deaths_make_too_long_are_all_told_in_order() {
         const LIMIT_BYTES: usize = 64 << 10;

@@ -1,9 +1,9 @@
-//! Joins the parts of reports; each life of a node has an assembly of its own.
+//! Joins the parts of reports; each incarnation of a node has an assembly of its own.
 
 use storm_rm::message::{MAX_REPORT_BYTES, Report};
 use thiserror::Error;
 
-/// The parts of a report that have come so far.
+/// The parts of a report that have arrived so far.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     bytes: Vec<u8>,
@@ -14,10 +14,10 @@ pub(super) struct Parts {
 /// Why parts do not form a report.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum PartsError {
-    /// They are too long.
+    /// The parts are too long together.
     #[error("a report of a node is longer than {MAX_REPORT_BYTES} bytes")]
     TooLong,
-    /// They mean nothing.
+    /// The parts do not decode.
     #[error("the parts of a report do not fit together")]
     Garbled,
 }

@@ -1,5 +1,5 @@
 //! The queue behind the journal: durable effects of the core and actions of the driver, in order.
-//! None is carried out before the journal entries before it are durable.
+//! No effect or action is carried out before the journal entries that precede it are durable.
 
 use super::DriverError;
 use crate::Durable;
@@ -49,7 +49,7 @@ impl Pending {
         self.failure.borrow_mut().take()
     }
 
-    /// Has the queue looked at.
+    /// Wakes the reader of the queue.
     pub(super) fn ring(&self) {
         self.bell.ring();
     }
@@ -80,13 +80,13 @@ impl Pending {
         self.committing.borrow_mut().pop_front()
     }
 
-    /// Nodes died: the commands and questions to them were for the lives that are over. A launch
-    /// that reached a next life would never be ended.
+    /// Nodes died: the commands and watches for them were for their former incarnations. A launch
+    /// that reached a next incarnation would never be ended.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         for queue in [&self.waiting, &self.committing] {
             for item in queue.borrow_mut().iter_mut() {
                 match item {
-                    // A node that comes back must leave as well.
+                    // A node that rejoins must leave as well.
                     Item::Effect(Durable::Command(_, Command::Shutdown)) => {}
                     Item::Effect(Durable::Command(nodes, _) | Durable::Draft(nodes, _)) => {
                         *nodes = nodes.difference(dead);
@@ -120,7 +120,7 @@ mod tests {
         Durable::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
     }
 
-    /// The nodes that each remaining command goes to, or that a remaining watch asks.
+    /// The nodes that each remaining command is sent to, or that a remaining watch polls.
     fn told(pending: &Pending) -> Vec<NodeSet> {
         let left = std::iter::from_fn(|| pending.next());
         let told = left.filter_map(|item| match item {
@@ -131,7 +131,8 @@ mod tests {
         told.collect()
     }
 
-    /// A command that waited for the journal while its node died was sent to the node's next life.
+    /// A command that waited for the journal while its node died was sent to the node's next
+    /// incarnation.
     #[test]
     fn nothing_that_waits_for_the_journal_is_for_the_next_life_of_a_node() {
         let pending = Pending::default();
@@ -146,7 +147,7 @@ mod tests {
         let watch = Watch { job, slot, incarnation, nodes: nodes(&[1, 2]) };
         pending.effect(Durable::AwaitTermination(watch));
         pending.nodes_died(&nodes(&[2]));
-        // A command for the next life comes after the death.
+        // A command for the next incarnation follows the death.
         pending.effect(destroy(4, &[2]));
         assert_eq!(told(&pending), [nodes(&[1])]);
         assert_eq!(pending.begin(), Some(Vec::new()));

@@ -25,12 +25,12 @@ impl Runs {
         &self.terminating
     }
 
-    /// Keeps a task of a job; ends the one that had its duty before.
+    /// Keeps a task of a job; ends the former task of the same duty.
     pub(super) fn set_task(&self, job: JobId, duty: Duty, task: Task) {
         self.tasks.set(job, duty, task);
     }
 
-    /// Keeps the task of a timer; ends the one that was for the same purpose.
+    /// Keeps the task of a timer; ends the former task of the same timer.
     pub(super) fn set_timer(&self, timer: Timer, task: Task) {
         self.tasks.set_timer(timer, task);
     }
@@ -56,7 +56,7 @@ impl Runs {
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
         self.terminating.forget_all(&awaits);
         self.starting.forget_all(&awaits);
-        // A run that goes on had ended there.
+        // A run that continues had ended there.
         self.starting.nodes_died(dead);
         self.terminating.nodes_died(dead);
     }

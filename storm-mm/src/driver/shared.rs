@@ -67,7 +67,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.core.borrow()
     }
 
-    /// Asks or tells the core something, without carrying out effects.
+    /// Runs a query or an update on the core, without carrying out effects.
     pub(super) fn ask<T>(&self, ask: impl FnOnce(&mut Core, Instant) -> T) -> T {
         ask(&mut self.core.borrow_mut(), self.now())
     }
@@ -81,7 +81,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         result
     }
 
-    /// Lets the core pass the edges through which the manager slept: it must know the present row
+    /// Lets the core pass the edges through which the manager slept: it must have the present row
     /// before it acts or is shown.
     pub(super) fn pass_slices(&self) {
         if self.ask(|core, now| core.pass_slices(now)) {
@@ -107,7 +107,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         wake.into_iter().for_each(|partition| self.slicing.changed(partition));
     }
 
-    /// Queues the effects of what the core has done; immediate ones are carried out.
+    /// Queues the durable effects of the core, and carries out the immediate effects.
     fn act(&self) {
         let effects = self.core.borrow_mut().take_effects();
         for effect in effects.immediate {
@@ -145,7 +145,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     /// Sends a command after all effects that the core has queued so far. A command to a node that
-    /// joins comes after the answer to its join, since the node believes nothing before.
+    /// joins follows the answer to its join, since the node accepts nothing before that answer.
     pub(super) fn say_in_turn(&self, nodes: NodeSet, command: Command) {
         self.pending.effect(Durable::Command(nodes, command));
         self.pending.ring();
@@ -155,7 +155,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pending.fail(error.into());
     }
 
-    /// Tells the nodes to leave and waits until they have, or for a while.
+    /// Orders the nodes to leave, and waits until they have left or [`DriverConfig::farewell`] is
+    /// over.
     pub(super) async fn farewell(self: &Rc<Self>) {
         let nodes = self.primitives.membership().alive().difference(&NodeSet::single(NodeId::MM));
         self.say(nodes, Command::Shutdown);

@@ -1,5 +1,6 @@
 //! The edges of the slices: one every quantum while more than one row of the partition holds jobs,
-//! none otherwise. The core says when the next one is and whether it needs the manager.
+//! none otherwise. The core computes the time of the next edge, and whether the edge needs the
+//! manager.
 
 use super::{Contents, Shared};
 use futures_util::future::select;
@@ -63,7 +64,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             shared.cut_slice(partition);
             continue;
         }
-        // Looks again when the quantum or the rows change.
+        // Computes the next edge again when the quantum or the rows change.
         let at_edge = pin!(runtime.sleep_until(edge.needed));
         let changed = pin!(bell.heard());
         select(at_edge, changed).await;

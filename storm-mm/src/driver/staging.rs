@@ -144,10 +144,10 @@ impl FileFailures {
     }
 }
 
-/// Longest time until the core has heard of a death that a transfer met.
+/// Longest time until the core has received a death that a transfer met.
 const DEATH_KNOWN: Duration = Duration::from_secs(10);
 
-/// Brings all files of a job to its nodes and tells the core.
+/// Brings all files of a job to its nodes and reports the outcome to the core.
 pub(super) async fn run<P: Primitives, C: super::Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     stage: StageJob,
@@ -219,8 +219,8 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         }
         Err(error) => {
             if met_a_death(&error) {
-                // The core learns of the death through the membership, blames the node and ends
-                // this task.
+                // The core receives the death through the membership, blames the node and ends this
+                // task.
                 shared.primitives.runtime().sleep(DEATH_KNOWN).await;
             }
             Err(explain(shared, &name, &info, error).await)

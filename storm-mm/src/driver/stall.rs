@@ -1,5 +1,5 @@
-//! Detects a transfer that hangs. A Node Manager that lives and answers may have a disk that does
-//! not, and the job would wait for the disk for ever.
+//! Detects a transfer that hangs. A Node Manager that runs and answers may have a disk that hangs,
+//! and the job would wait for the disk for ever.
 
 use bytes::Bytes;
 use std::cell::Cell;

@@ -6,9 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use storm_primitives::Bell;
 
-/// Output held for one client before the job is asked to hold its output back.
+/// Output held for one client before the job's nodes are ordered to hold its output back.
 const HIGH_BYTES: usize = 4 << 20;
-/// Output left when the job may go on.
+/// Output left when the job may continue.
 const LOW_BYTES: usize = 1 << 20;
 
 /// One attached client.
@@ -46,8 +46,8 @@ impl Subscriber {
         self.bell.ring();
     }
 
-    /// Passes on the queue until the last event or until the client is gone; calls `caught_up` when
-    /// the client is no longer behind.
+    /// Passes on the queue until the last event or until the client has disconnected; calls
+    /// `caught_up` when the client is no longer behind.
     pub(super) async fn pass_on(&self, caught_up: impl Fn()) {
         loop {
             let Some(reply) = self.queue.borrow_mut().pop_front() else {

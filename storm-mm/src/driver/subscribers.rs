@@ -11,7 +11,7 @@ use storm_rm::JobId;
 #[derive(Default)]
 pub(super) struct Subscribers {
     of_jobs: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
-    /// Jobs whose nodes were told to hold their output.
+    /// Jobs whose nodes were ordered to hold their output.
     held: RefCell<BTreeSet<JobId>>,
 }
 
@@ -34,7 +34,7 @@ impl Subscribers {
         true
     }
 
-    /// Passes news of a job to the clients attached to it.
+    /// Passes an event of a job to the clients attached to it.
     pub(super) fn push(&self, job: JobId, reply: &Reply) {
         let subscribers = self.of_jobs.borrow().get(&job).cloned().unwrap_or_default();
         for subscriber in subscribers {
@@ -42,7 +42,8 @@ impl Subscribers {
         }
     }
 
-    /// Whether the nodes of a job are to hold its output now; `None` if they were told so before.
+    /// Whether the nodes of a job are to hold its output now; `None` if they have received this
+    /// order before.
     pub(super) fn hold(&self, job: JobId) -> Option<bool> {
         let behind = |all: &Vec<Rc<Subscriber>>| all.iter().any(|one| one.is_behind());
         let hold = self.of_jobs.borrow().get(&job).is_some_and(behind);

@@ -1,7 +1,7 @@
 //! Clients that wait for jobs to end (`storm wait`), whether or not a client follows those jobs.
 //!
-//! Waits do not outlive the manager. A client that asks the next manager hears of the jobs that
-//! have ended meanwhile as of all others.
+//! Waits do not outlive the manager. A client that repeats its request to the next manager receives
+//! the jobs that have ended meanwhile like all others.
 
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, JobView, Peer, Reply, ReplySink};
@@ -15,7 +15,7 @@ use storm_rm::JobId;
 /// largest arrays. A wait for a job takes some 100 bytes, and a kilobyte from the job's end until
 /// the client has read of it.
 const WAITED_PER_USER: usize = 1 << 17;
-/// Ends that are reported together, as long as others are to come.
+/// Ends that are reported together, as long as other ends are to follow.
 const TOLD_TOGETHER: usize = 256;
 
 /// All waits.
@@ -44,7 +44,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// Returns when all jobs have ended, or the client is gone.
+    /// Returns when all jobs have ended, or the client has disconnected.
     async fn over(&self) {
         while !self.left.borrow().is_empty() && !self.sink.is_closed() {
             let done = std::pin::pin!(self.done.heard());
@@ -70,7 +70,7 @@ impl Wait {
         untold.extend(view);
         let many = untold.len() >= TOLD_TOGETHER && self.sink.has_room();
         if many || !more {
-            // A client that is gone waits for nothing.
+            // A disconnected client waits for nothing.
             let _ = self.sink.send(Reply::Jobs { jobs: std::mem::take(&mut untold), more });
         }
         drop(untold);
@@ -95,7 +95,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         let refused = match found {
             Ok((ended, left)) => match self.clients.waits().check(peer.uid, left.len()) {
                 Ok(()) => {
-                    // Answered after the journal: a client that hears of an end may rely on it.
+                    // Answered after the journal: a client that receives an end may rely on the
+                    // end.
                     if !arrays.is_empty() {
                         self.answer(replies.clone(), Reply::Forgotten { arrays });
                     }
@@ -134,7 +135,7 @@ impl Waits {
         Ok(())
     }
 
-    /// Tells the clients that wait for a job that it has ended.
+    /// Sends the end of a job to the clients that wait for it.
     pub(super) fn end(&self, job: JobId, view: Option<&JobView>) {
         let of_job: Vec<(JobId, u64)> = {
             let by_job = self.by_job.borrow();

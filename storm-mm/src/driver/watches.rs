@@ -11,10 +11,10 @@ use storm_rm::poll::Backoff;
 use storm_rm::termination::{StartNews, WatchedJobs, detect_started, detect_termination};
 use storm_rm::{JobId, JobIncarnation};
 
-/// First pause between two looks at jobs that are ending; it doubles.
+/// First pause between two checks of jobs that are ending; the pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
-/// Longest pause: a job may hold its elements this long after its end. A question in vain costs
-/// little, since only one node is asked.
+/// Longest pause: a job may hold its elements this long after its end. A check in vain costs
+/// little, since only one node is polled.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Runs of jobs whose flags are watched.
@@ -47,7 +47,7 @@ impl Watched {
         self.jobs.borrow_mut().forget_all(these);
     }
 
-    /// Nodes died: they are not asked any more.
+    /// Nodes died: they are not polled any more.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         self.jobs.borrow_mut().nodes_died(dead);
         self.bell.ring();
@@ -62,13 +62,13 @@ impl Watched {
         self.jobs.borrow().clone()
     }
 
-    /// Waits for a further run; returns at once if one came since the last return.
+    /// Waits for a further run; returns at once if a run was added since the last return.
     async fn news(&self) {
         self.bell.heard().await;
     }
 }
 
-/// Finds the jobs, among those whose announcers have begun, whose ranks all execute. One task asks
+/// Finds the jobs, among those whose announcers have begun, whose ranks all execute. One task polls
 /// for all jobs: a thousand tasks with one job each would take the network from the heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let (runtime, starting) = (shared.primitives.runtime().clone(), shared.runs.starting());
@@ -84,15 +84,15 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
         let asked = starting.now();
         match detect_started(&shared.primitives, &shared.plan, &asked, round).await {
             Ok(news) => {
-                // For a death, the membership tells as well: the job ends, waits for the node, or
-                // goes on without it.
+                // The membership reports a death as well: the job ends, waits for the node, or
+                // continues without it.
                 let started = news.into_iter().filter(|(_, _, news)| *news == StartNews::Started);
                 for (job, incarnation, _) in started {
                     starting.forget(job, incarnation);
                     shared.drive(|core, now| core.started(now, job, incarnation));
                 }
             }
-            // A node that does not answer is handled elsewhere: its job ends or goes on.
+            // A node that does not answer is handled elsewhere: its job ends or continues.
             Err(PrimitiveError::TimedOut { .. }) => {}
             Err(error) => {
                 shared.fail(error);
@@ -101,7 +101,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
         }
         let pause = backoff.after(runtime.now() - since);
         if runtime.timeout(pause, starting.news()).await.is_some() {
-            // A job that was launched meanwhile is looked at soon.
+            // A job that was launched meanwhile is checked soon.
             backoff = begin();
         }
     }
@@ -150,7 +150,7 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
                 return;
             }
         }
-        // A job that begins to end meanwhile is looked at soon.
+        // A job that begins to end meanwhile is checked soon.
         let news = runtime.timeout(pause, terminating.news()).await;
         pause = if news.is_some() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }

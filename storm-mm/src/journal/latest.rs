@@ -1,5 +1,5 @@
-//! The number of the journal's next entry, kept in a file beside the journal and written after each
-//! commit.
+//! The number of the journal's next entry, kept in a file in the journal's directory and written
+//! after each commit.
 //!
 //! A store whose header is damaged silently takes an older state of itself for the latest. This
 //! file reveals the loss. It is not synced, for a second sync would double the time of a commit.

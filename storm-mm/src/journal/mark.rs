@@ -9,9 +9,10 @@ use storm_rm::{ArraySpec, JobId, JobIncarnation};
 /// The facts about an entry that decide how long it stays.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mark {
-    /// Of an entry of a job.
+    /// The facts about an entry of a job.
     Job(JobMark),
-    /// Of an entry of the cluster, which replaces the previous one of its subject.
+    /// The subject of an entry of the cluster. The entry replaces the previous entry of this
+    /// subject.
     Cluster(OfCluster),
 }
 

@@ -50,6 +50,6 @@ pub trait Journal {
     /// Appends entries, all or none; they are durable when the future completes.
     ///
     /// # Errors
-    /// A [`JournalError`]: the manager must not go on as if the entries were durable.
+    /// A [`JournalError`]: the manager must not continue as if the entries were durable.
     fn append(&self, entries: Vec<Entry>) -> impl Future<Output = Result<(), JournalError>>;
 }

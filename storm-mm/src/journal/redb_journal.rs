@@ -40,7 +40,7 @@ const CHECKSUM_BYTES: usize = 8;
 /// GiB.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// The file is compacted at the start if it exceeds twice its entries by more than this.
+/// The file is compacted at the start if it exceeds twice its entries by more than this number.
 const MAX_SLACK_BYTES: u64 = 4 << 20;
 
 /// Groups that may wait for the writer; beyond it, the manager waits.
@@ -239,8 +239,8 @@ fn tidy(database: &Database, retention: &mut Retention) -> Result<BTreeSet<u64>,
 }
 
 /// The store, which logs when it undoes the latest transaction. After a crash it undoes a
-/// half-written transaction that was never acknowledged. Damage of the file looks the same to the
-/// store, but then the undone transaction may have been acknowledged.
+/// half-written transaction that was never acknowledged. The store cannot distinguish damage of the
+/// file from a crash, but then the undone transaction may have been acknowledged.
 fn store(path: &Path) -> redb::Builder {
     /// The progress that redb's repair reports once it has found the transaction not whole, and
     /// only then.
@@ -260,7 +260,7 @@ fn store(path: &Path) -> redb::Builder {
     store
 }
 
-/// Tells errors of the store that mean damage from others.
+/// Distinguishes errors of the store that mean damage from other errors.
 fn store_error(error: redb::Error) -> JournalError {
     match error {
         redb::Error::Corrupted(what) => JournalError::Damaged { what },
@@ -381,7 +381,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Takes all groups that wait and writes them in one transaction, until all senders are gone.
+    /// Takes all groups that wait and writes them in one transaction, until all senders are
+    /// dropped.
     fn write_groups(&mut self, waiting: &crossbeam_channel::Receiver<Group>) {
         while let Ok(first) = waiting.recv() {
             let mut groups = vec![first];

@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All entries, and the kept ones.
+/// All entries, and the kept entries.
 struct Journal {
     retained: usize,
     all: Vec<Entry>,

@@ -4,9 +4,9 @@
 //! - entries that a later one of the same job or kind has replaced;
 //! - the environments of ended jobs, which are most of their size.
 //!
-//! The numbers of jobs and of runs continue where the journal ends. So the job with the highest
-//! number and the job with the latest run stay, however long ago they ended. A manager that begins
-//! on the journal remembers the same jobs, whatever else stays.
+//! The numbers of jobs and of runs continue where the journal ends. Therefore the job with the
+//! highest number and the job with the latest run stay, however long ago they ended. A manager that
+//! begins on the journal remembers the same jobs, whatever else stays.
 
 use super::mark::{JobMark, Mark, OfCluster, OfJob};
 use crate::history::History;
@@ -19,8 +19,8 @@ const SLACK: u64 = 256;
 /// Environments of ended jobs that are left out together, for the same reason.
 const ENVIRONMENT_SLACK_BYTES: usize = 1 << 20;
 
-/// A job, or an array. The jobs of an array are kept and removed together: the array's first entry
-/// makes all of them, and a job whose end was removed would run again.
+/// A job, or an array. The jobs of an array are kept and removed together, since the array's first
+/// entry makes all of them. A job whose end was removed would run again.
 #[derive(Debug, Default)]
 struct Unit {
     entries: Vec<u64>,
@@ -29,7 +29,7 @@ struct Unit {
     array: u64,
     /// The number of its jobs that have ended.
     ended: u64,
-    /// The number of these that the history has forgotten.
+    /// The number of ended jobs that the history has forgotten.
     forgotten: u64,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct Retention {
     units: BTreeMap<JobId, Unit>,
     /// Units with no remembered job, by their last entries.
     forgotten: BTreeMap<u64, JobId>,
-    /// How many jobs they are.
+    /// The number of jobs in these units.
     forgotten_jobs: u64,
-    /// How many of these have come since the last removal.
+    /// The number of jobs that were added to these units since the last removal.
     due_jobs: u64,
     /// The latest entry of each kind of the cluster's entries.
     of_cluster: BTreeMap<OfCluster, u64>,
@@ -206,8 +206,8 @@ impl Retention {
     }
 
     /// Takes the next unit with no remembered job. Usage that jobs were charged since the last
-    /// `UsageNoted` entry is in the jobs' own entries alone. Such jobs stay, up to the number of
-    /// remembered jobs.
+    /// `UsageNoted` entry is in the jobs' own entries alone. Jobs with such usage stay, up to the
+    /// number of remembered jobs.
     fn take_forgotten(&mut self) -> Option<(u64, JobId)> {
         let noted = self.of_cluster.get(&OfCluster::Usage).copied().unwrap_or(u64::MAX);
         let (&last, &id) = self.forgotten.first_key_value()?;
@@ -269,7 +269,7 @@ mod tests {
         (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
         let mut unneeded = retention.take_unneeded();
         unneeded.sort_unstable();
-        // Jobs 2 and 3 go: 5 and 9 are remembered, 1 has the latest run, 4 goes on.
+        // Jobs 2 and 3 are removed: 5 and 9 are remembered, 1 has the latest run, 4 continues.
         assert_eq!(unneeded, [1, 2, 4, 5]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
         assert_eq!(retention.next_sequence(), entries.len() as u64);
@@ -304,9 +304,9 @@ mod tests {
             unneeded.sort_unstable();
             taken.push(unneeded);
         }
-        // No entry of the array goes while one of its jobs goes on or is remembered: the job would
-        // run again. Then 6 pushes out the last of its jobs. Job 5 goes too: it ended earlier, and
-        // no longer has the highest number.
+        // No entry of the array is removed while one of its jobs runs or is remembered: the job
+        // would run again. Then 6 pushes out the last of the array's jobs. Job 5 is removed too: it
+        // ended earlier, and no longer has the highest number.
         let nothing = Vec::new();
         let mut expected = vec![nothing; 9];
         expected[6] = vec![0, 1, 2, 3, 6];
@@ -325,8 +325,7 @@ mod tests {
         entry(job, JobEventKind::Submitted { spec, partition, service })
     }
 
-    /// The array counted as due for removal for ever: each transaction looked through all ended
-    /// jobs.
+    /// The array counted as due for removal for ever: each transaction searched all ended jobs.
     #[test]
     fn a_long_array_that_stays_as_the_last_one_is_not_due_for_ever() {
         let mut retention = Retention::new(1);

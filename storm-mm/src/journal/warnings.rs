@@ -1,4 +1,4 @@
-//! A journal that has lost events must say so in the log.
+//! A journal that has lost events must report the loss in the log.
 
 use super::{Entry, Journal, RedbJournal};
 use crate::api::JobState;
@@ -11,7 +11,7 @@ use storm_rm::JobId;
 
 /// The part of the file where redb keeps its two latest transactions, and which of them counts.
 const HEADER_BYTES: usize = 320;
-/// Bits that say which transaction counts, and whether the store was closed.
+/// Bits that give the transaction that counts, and whether the store was closed.
 const GOD_BYTE_BITS: std::ops::Range<usize> = 72..80;
 const ENTRIES: u64 = 5;
 /// The warning that the file with the latest number causes.

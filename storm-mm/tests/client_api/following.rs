@@ -109,7 +109,7 @@ fn a_client_that_never_reads_is_dropped() {
         raw.hello().await;
         raw.send("{\"id\":1,\"request\":\"attach\",\"job\":7}\n").await;
         let call = served.call().await;
-        // Far beyond the overflow and the socket's buffers, the end must still come.
+        // Far beyond the overflow and the socket's buffers, the end must still arrive.
         let taken = (0..=u8::MAX)
             .cycle()
             .take(4_000)

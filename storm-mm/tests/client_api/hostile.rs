@@ -77,7 +77,7 @@ fn a_line_without_end_is_cut_off() {
         raw.hello().await;
         let block = vec![b'x'; MAX_REQUEST_LINE_BYTES / 4 + 1];
         for _ in 0..4 {
-            // The server may hang up as soon as it has seen enough.
+            // The server may close the connection as soon as it refuses the client.
             let _ = raw.write.write_all(&block).await;
         }
         assert_eq!(raw.refusal().await.code, ErrorCode::LineTooLong);

@@ -1,5 +1,5 @@
 //! The client API's server and client against each other, and the server against clients that are
-//! wrong, slow, hostile or gone.
+//! wrong, slow, hostile or disconnected.
 
 mod following;
 mod hostile;

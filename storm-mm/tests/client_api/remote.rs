@@ -1,5 +1,5 @@
-//! Clients of other hosts are served like local ones once they have proved who they are. All other
-//! connections are no burden.
+//! Clients of other hosts are served like local ones once they have proved their identity. All
+//! other connections are no burden.
 
 use crate::served::{Served, job, on_runtime, submitted};
 use crate::uploads::submission;
@@ -14,7 +14,7 @@ use storm_session::{ClientKey, ClusterKey, RemoteUser, SealedStream, Trust, conn
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The users that the manager's host knows.
+/// The users in the user database of the manager's host.
 const USERS: [(&str, Owner); 2] =
     [("alice", Owner { uid: 4001, gid: 41 }), ("bob", Owner { uid: 4002, gid: 42 })];
 
@@ -150,7 +150,7 @@ fn a_line_without_end_is_cut_off_on_a_session_too() {
             write.write_all(b"{\"storm_api\":1}\n").await.expect("it reads");
             let block = vec![b'x'; MAX_REQUEST_LINE_BYTES / 4 + 1];
             for _ in 0..4 {
-                // The server may hang up as soon as it has seen enough.
+                // The server may close the connection as soon as it refuses the client.
                 let _ = write.write_all(&block).await;
             }
             let _ = write.flush().await;

@@ -16,7 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Nothing in these tests takes this long, so what does hangs.
+/// Nothing in these tests takes this long, so a longer step counts as a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test on a runtime like the manager's.
@@ -78,7 +78,7 @@ impl Served {
         let calls = self.calls.clone();
         tokio::spawn(async move {
             while let Ok(call) = calls.recv().await {
-                // Some tests are about a client that is gone.
+                // Some tests are about a disconnected client.
                 let _ = call.replies.send(answer(&call.request));
             }
         });

@@ -1,4 +1,4 @@
-//! Files come through the socket, once, and match their hashes.
+//! Files arrive through the socket, once, and match their hashes.
 
 use crate::served::{Served, job, on_runtime, submitted};
 use std::fs::{self, File};
@@ -93,7 +93,7 @@ fn a_short_request_goes_with_the_hello_of_the_client() {
     });
 }
 
-/// Our user id, as the kernel tells the server.
+/// Our user id, as the kernel reports it to the server.
 pub(crate) fn our_uid() -> u32 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").map(|found| found.uid()).expect("/proc is mounted")

@@ -49,7 +49,7 @@ fn a_waiter_for_jobs_hears_of_each_end_in_order() {
             let spec = job(1, &["p", "compute-ms", "50"]);
             let needs = Needs { array, ..Needs::default() };
             let array = cluster.client.submit(JobSpec { needs, ..spec }).await;
-            // Another user waits: a user that sees the jobs may know when they are over.
+            // Another user waits: a user that sees the jobs may also wait for their ends.
             let asked = ManagerRequest::Wait { jobs: vec![array, early, early] };
             let waits = cluster.admin().send(asked).await;
             let (mut heard, mut more) = (Vec::new(), true);

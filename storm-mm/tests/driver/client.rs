@@ -16,7 +16,7 @@ pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: fals
 /// An administrator.
 pub(crate) const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 
-/// Asks the manager.
+/// Sends the manager a request.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) calls: async_channel::Sender<Call>,
@@ -206,7 +206,7 @@ impl Following {
         }
     }
 
-    /// All that a rank wrote to standard output.
+    /// Everything that a rank wrote to standard output.
     pub(crate) fn stdout(&self, rank: u32) -> Vec<u8> {
         let of_rank = self.output.iter().filter(|(r, s, _)| (r.0, *s) == (rank, Stream::Stdout));
         of_rank.flat_map(|(_, _, data)| data.clone()).collect()

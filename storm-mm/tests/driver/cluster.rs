@@ -26,9 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node keeps its jobs without a manager.
 const MANAGER_LOST: Duration = Duration::from_secs(60);
-/// How long a node keeps jobs that asked to be queued again.
+/// How long a node keeps jobs that are to be queued again.
 pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
-/// How long such jobs go on at most while their Node Manager stands still.
+/// The longest time for which jobs that are to be queued again continue while their Node Manager
+/// stands still.
 pub(crate) const NODE_LEASE: Duration = Duration::from_secs(5);
 /// Pause between two attempts to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
@@ -85,7 +86,7 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Rc<RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>>,
     pub(crate) nm_exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
     pub(crate) mm_end: Rc<RefCell<Option<Result<(), DriverError>>>>,
-    /// Nodes that find no way back to a manager.
+    /// Nodes that cannot rejoin a manager.
     pub(crate) shut_out: Rc<RefCell<NodeSet>>,
     /// Every start of a part of a job on a node.
     pub(crate) launches: Rc<RefCell<Vec<(NodeId, JobKey)>>>,
@@ -162,12 +163,12 @@ impl Cluster {
         task.detach();
     }
 
-    /// Kills the manager; the nodes live.
+    /// Kills the manager; the nodes continue.
     pub(crate) fn kill_manager(&self) {
         self.network.kill(NodeId::MM);
     }
 
-    /// Starts the next manager, which knows `entries`; its client.
+    /// Starts the next manager on `entries`; returns its client.
     pub(crate) fn start_manager(
         &self,
         journal: impl Journal + 'static,
@@ -199,7 +200,7 @@ impl Cluster {
         self.simulation.random_below(bound)
     }
 
-    /// Starts the node manager of the present life of a node.
+    /// Starts the node manager of the present incarnation of a node.
     fn start_node(&self, node: NodeId) {
         let primitives = self.network.node(node);
         let runtime = primitives.runtime().clone();
@@ -265,7 +266,7 @@ impl Cluster {
         self.simulation.runtime().sleep(duration).await;
     }
 
-    /// Waits until the manager knows a node to be in a state.
+    /// Waits until a node is in a state, as the manager sees it.
     pub(crate) async fn until_node(&self, node: NodeId, state: NodeState) {
         while self.client.nodes().await[node.index() - 1].state != state {
             self.pause(Duration::from_millis(1)).await;

@@ -150,8 +150,8 @@ fn a_node_that_comes_and_goes_keeps_working_heartbeats() {
     });
 }
 
-/// The writer of heartbeats waited for a node to release entries that only its former life had been
-/// sent: the other nodes heard nothing any more.
+/// The writer of heartbeats waited for a node to release entries that only its former incarnation
+/// had been sent. The other nodes received nothing any more.
 #[test]
 fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
     for_seeds(40, |seed| {
@@ -180,7 +180,7 @@ fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
 }
 
 /// A node that stood still before its first probe did not take the probe. Until it counted as dead,
-/// no node was told anything, and a cancelled job of another node ran on.
+/// no node received anything, and a cancelled job of another node ran on.
 #[test]
 fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
     const DETECTION: Duration = Duration::from_secs(10);
@@ -209,9 +209,9 @@ fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
     });
 }
 
-/// The manager asked all nodes and waited for a slow one; another node died meanwhile and came
-/// back. The answer, that it was dead, was then taken to be about its new life, which does not join
-/// again: the node stayed down for ever.
+/// The manager polled all nodes and waited for a slow node; another node died meanwhile and
+/// rejoined. The answer that this node was dead was then applied to its new incarnation. This
+/// incarnation does not join again, so the node stayed down for ever.
 #[test]
 fn a_node_that_is_back_before_its_death_is_told_is_not_lost_again() {
     const SLOW: Duration = Duration::from_secs(1);

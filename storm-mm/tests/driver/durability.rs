@@ -1,5 +1,5 @@
-//! Promises are durable: nothing but strobes goes out before its journal entries, and without its
-//! journal the manager stops.
+//! Promises are durable: nothing but strobes is sent before its journal entries are durable, and
+//! without its journal the manager stops.
 
 use crate::client::job;
 use crate::cluster::{Cluster, Shape};
@@ -112,8 +112,8 @@ fn a_manager_whose_journal_breaks_stops_and_acknowledges_nothing() {
     });
 }
 
-/// The manager told the nodes to leave, as if the cluster had been shut down. All jobs ended, and
-/// no node waited for the manager that came when the disk had room again.
+/// The manager ordered the nodes to leave, as if the cluster had been shut down. All jobs ended,
+/// and no node waited for the manager that started when the disk had room again.
 #[test]
 fn jobs_outlive_a_manager_whose_journal_breaks() {
     for_seeds(10, |seed| {

@@ -1,5 +1,5 @@
-//! A manager that begins with an edited configuration. Nodes and partitions come, go, change places
-//! and sizes; jobs on nodes that stay are not touched.
+//! A manager that begins with an edited configuration. Nodes and partitions are added, removed,
+//! moved and resized; jobs on nodes that stay are not touched.
 
 use crate::client::{Client, job};
 use crate::cluster::{Cluster, Shape, core_config};
@@ -12,7 +12,7 @@ use storm_primitives::NodeId;
 use storm_primitives::sim::Simulation;
 use storm_rm::{JobId, JobSpec};
 
-/// Longer than the nodes need to come back.
+/// Longer than the nodes need to rejoin.
 const BACK: Duration = Duration::from_millis(300);
 /// How long the managers of these tests wait for nodes.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -40,7 +40,8 @@ pub(crate) async fn edit(
     client
 }
 
-/// Makes a partition of each of these names, with these nodes, instead of the one with all nodes.
+/// Makes a partition of each of these names, with these nodes, instead of the partition with all
+/// nodes.
 fn divide(config: &mut CoreConfig, nodes: &[(&str, u32)], partitions: &[(&str, &[&str])]) {
     let former = config.partitions[0].clone();
     config.nodes = nodes.iter().map(|(name, pes)| NodeConfig::new(*name, *pes)).collect();
@@ -70,7 +71,8 @@ async fn assert_untouched(client: &Client, job: JobId, nodes: &str) {
     assert_eq!(client.show(job).await.runs, 1);
 }
 
-/// A node's id was its position: the manager looked for jobs on other nodes, and they were lost.
+/// A node's id was its position: the manager searched for jobs on the wrong nodes, and the jobs
+/// were lost.
 #[test]
 fn nodes_that_are_inserted_or_change_places_keep_their_jobs() {
     for_seeds(20, |seed| {

@@ -121,7 +121,7 @@ fn a_cluster_with_jobs_in_every_phase_shuts_down_and_leaves_nothing() {
     });
 }
 
-/// Such keys did not fit into an item of the queue, and the job ended.
+/// Keys of this size did not fit into an item of the queue, and the job ended.
 #[test]
 fn keys_that_are_longer_than_an_item_of_a_nodes_queue_go_in_parts() {
     for_seeds(3, |seed| {

@@ -1,5 +1,5 @@
 //! The manager is killed at 1,000 random points of workloads of 200 jobs. No acknowledged job is
-//! lost, none runs twice, and running jobs go on.
+//! lost, none runs twice, and running jobs continue.
 
 use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;

@@ -1,4 +1,4 @@
-//! Node Managers that stand still, with jobs that asked to be queued again. The keeper ends those
+//! Node Managers that stand still, with jobs that are to be queued again. The keeper ends those
 //! jobs in time, whatever happens to the Node Manager and the manager.
 
 use crate::client::job;

@@ -1,5 +1,5 @@
-//! Nodes that die and return at once while the journal is slow: no life hears messages for an
-//! earlier one.
+//! Nodes that die and return at once while the journal is slow: no incarnation receives messages
+//! for an earlier incarnation.
 
 use crate::client::{input, job, shipped};
 use crate::cluster::{Cluster, Shape};
@@ -13,7 +13,7 @@ use storm_primitives::sim::{NodeFault, Simulation};
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{InputSpec, JobSpec};
 
-/// Longer than it takes to notice that a node is silent, and for the node to come back.
+/// Longer than it takes to notice that a node is silent, and for the node to rejoin.
 const BACK: Duration = Duration::from_secs(5);
 
 fn start(seed: u64, shape: Shape) -> (Cluster, Disk) {
@@ -34,7 +34,8 @@ async fn dies_and_returns(cluster: &Cluster, node: NodeId, dies: bool) {
     }
 }
 
-/// A launch that waited for the journal reached the node's next life, and the job was never ended.
+/// A launch that waited for the journal reached the node's next incarnation, and the job was never
+/// ended.
 #[test]
 fn a_launch_that_waits_for_the_journal_is_not_for_the_next_life_of_a_node() {
     for_seeds(24, |seed| {
@@ -59,7 +60,7 @@ fn a_launch_that_waits_for_the_journal_is_not_for_the_next_life_of_a_node() {
             cluster.pause(BACK).await;
             assert!(cluster.hosts_are_idle(), "{:?}", cluster.launches.borrow());
             let trace = cluster.simulation.trace().to_text();
-            // The next life of the node does not have the program any more.
+            // The next incarnation of the node does not have the program any more.
             assert!(!trace.contains("refuse 1.1"), "the launch reached the next life");
         });
     });
@@ -142,7 +143,7 @@ fn input_for_a_job_that_goes_on_comes_after_the_answer_to_the_joins_of_its_nodes
     });
 }
 
-/// A node that came back did not know that the client of a job is behind.
+/// A node that rejoined was not notified that the client of a job was behind.
 #[test]
 fn a_node_that_comes_back_later_holds_the_output_that_the_others_hold() {
     for_seeds(4, |seed| {

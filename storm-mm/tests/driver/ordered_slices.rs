@@ -46,7 +46,7 @@ fn two_jobs_take_turns_and_nodes_begin_the_same_slices() {
                 let log = &exits[&NodeId(node)].switches;
                 log.records().filter(|record| record.resumed > 0).map(|r| r.strobe.number).collect()
             };
-            // The nodes have begun the same slices, except where a job came or went.
+            // The nodes have begun the same slices, except where a job was added or removed.
             assert!(strobes(1).symmetric_difference(&strobes(2)).count() < 10);
         });
     });

@@ -28,7 +28,7 @@ fn first_come_first_served_starts_jobs_in_order() {
             for one in &all {
                 starts.push(cluster.client.show(one.job).await.view.started.expect("it ran"));
             }
-            // The fourth job fits beside the second, and must not pass the third.
+            // The fourth job fits next to the second, and must not pass the third.
             assert!(starts.is_sorted(), "{starts:?}");
         });
     });

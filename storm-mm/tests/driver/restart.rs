@@ -1,4 +1,4 @@
-//! A manager that is killed: the next one, on the same journal, knows every acknowledged job, and
+//! A manager that is killed: the next manager, on the same journal, has every acknowledged job, and
 //! finds the running jobs again.
 
 use crate::client::{End, input, job};
@@ -238,7 +238,7 @@ fn a_node_that_was_cut_off_is_told_to_end_what_is_lost() {
     });
 }
 
-/// Longest time until a lost node knows that it is lost.
+/// Longest time until a lost node detects that it is lost.
 const NOTICED: Duration = Duration::from_secs(5);
 
 #[test]
@@ -349,7 +349,7 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
     const LIMIT: Duration = Duration::from_millis(1600);
     /// Before the restarts, each at most 50 ms without a manager.
     const RESTARTS: u32 = 3;
-    /// Longest time by which the client hears of a start later than the job starts.
+    /// Longest time from the start of a job until the client receives this event.
     const NEWS: Duration = Duration::from_millis(5);
     for_seeds(10, |seed| {
         let shape = if seed % 2 == 0 { Shape::gang(2, 1) } else { Shape::fcfs(2, 1) };
@@ -370,7 +370,7 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
             let took = cluster.simulation.now() - began;
             assert_eq!(end.state, JobState::Timeout, "{end:?}");
             assert!(took + NEWS >= LIMIT, "{took:?}");
-            // For each restart: the time that the journal had not heard of, and the time without a
+            // For each restart: the time that the journal does not cover, and the time without a
             // manager.
             let lost = (LIMIT / 16 + Duration::from_millis(300)) * RESTARTS;
             assert!(took < LIMIT + lost, "{took:?}");

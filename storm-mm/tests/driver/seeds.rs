@@ -1,4 +1,4 @@
-//! Runs a scenario for several seeds, and says how to repeat a failed seed.
+//! Runs a scenario for several seeds, and prints how to repeat a failed seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -85,7 +85,7 @@ fn a_slice_that_ends_with_bytes_on_the_way_ends_the_jobs_and_not_the_manager() {
         cluster.clone().run(async move {
             let mut long = cluster.client.run(job(6, &["p", "compute-ms", "60000"])).await;
             long.until(JobState::Running).await;
-            // A defect: node 2 never says that nothing is on the way.
+            // A defect: node 2 never reports that nothing is on the way.
             let (node, plan) = (cluster.network.node(NodeId(2)), cluster.plan.bcs);
             let runtime = node.runtime().clone();
             let lying = runtime.spawn(async move {
@@ -98,7 +98,7 @@ fn a_slice_that_ends_with_bytes_on_the_way_ends_the_jobs_and_not_the_manager() {
             let end = long.end().await;
             assert_eq!(end.state, JobState::Failed, "{end:?}");
             assert!(end.reason.is_some_and(|reason| reason.starts_with(stopped)));
-            // After that nothing can be relied on, even for a new job.
+            // After the defect nothing can be relied on, even for a new job.
             let end = cluster.client.run(job(2, &["p", "compute-ms", "60000"])).await.end().await;
             assert_eq!(end.state, JobState::Failed, "{end:?}");
             assert!(end.reason.is_some_and(|reason| reason.starts_with(stopped)));

@@ -1,5 +1,5 @@
-//! A workload of many jobs whose manager is killed again and again. Whatever happens, no
-//! acknowledged job is lost, and none runs twice.
+//! A workload of many jobs whose manager is killed again and again. With any faults, no
+//! acknowledged job is lost, and no job runs twice.
 
 use crate::client::{Client, job, shipped};
 use crate::cluster::Cluster;
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Longest time that a commit takes on either side of the instant that counts.
 const COMMIT: Duration = Duration::from_micros(400);
 
-/// A journal whose commits take time: a kill may come before or after the instant that counts.
+/// A journal whose commits take time: a kill may happen before or after the instant that counts.
 #[derive(Clone)]
 pub(crate) struct SlowJournal {
     simulation: Simulation,
@@ -125,7 +125,7 @@ fn spec(cluster: &Cluster, index: u64) -> JobSpec {
     JobSpec { requeue: index.is_multiple_of(5), ..spec }
 }
 
-/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged ones.
+/// Submits `jobs` jobs while the manager is killed again and again; returns the acknowledged jobs.
 pub(crate) async fn submit_all(
     cluster: &Cluster,
     client: &CurrentClient,
@@ -162,7 +162,7 @@ pub(crate) async fn kill_again_and_again(
     kills
 }
 
-/// Waits until the journal says that every job has ended.
+/// Waits until every job has ended according to the journal.
 pub(crate) async fn all_ended(cluster: &Cluster, journal: &SlowJournal) {
     let ended = |record: &JobRecord| matches!(record.phase, Phase::Ended(_));
     while !journal.records().values().all(ended) {

@@ -27,12 +27,12 @@ pub struct Agent<P> {
 type Pending = Pin<Box<dyn Future<Output = OpResult>>>;
 
 impl<P: Primitives> Agent<P> {
-    /// The agent of the node that `primitives` speaks for.
+    /// The agent of the node that `primitives` belongs to.
     pub fn new(primitives: P) -> Agent<P> {
         Agent { primitives }
     }
 
-    /// Executes `request` as a task of its own and hands the response to `answer`. A request that
+    /// Executes `request` as a task of its own and passes the response to `answer`. A request that
     /// waits does not hold up the others.
     pub fn spawn(&self, request: Request, answer: impl FnOnce(Response) + 'static) {
         let this = self.clone();

@@ -1,5 +1,5 @@
-//! Checks that an operation happened on all survivors of its set or on none,
-//! and that its status says which (paper, section 2.4.1, point 2).
+//! Checks that an operation happened on all survivors of its set or on none, and that its status
+//! agrees (paper, section 2.4.1, point 2).
 
 use super::Failure;
 use super::failure::differs;
@@ -13,7 +13,7 @@ pub(crate) enum InitiatorStatus {
     Success,
     /// The operation did not happen, for this reason.
     Failure(PrimitiveError),
-    /// The initiator died, or the answer does not say.
+    /// The initiator died, or the answer leaves it open.
     Nothing,
 }
 

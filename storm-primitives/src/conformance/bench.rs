@@ -1,4 +1,4 @@
-//! Runs one case in the way that the list of cases says, and gives the verdict.
+//! Runs one case in the way that the list of cases gives, and returns the verdict.
 
 use super::{Capabilities, Failure, Trial};
 use futures_util::future::{FutureExt, LocalBoxFuture};
@@ -25,7 +25,7 @@ pub enum Verdict {
 /// A case as a factory runs it.
 pub(crate) type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
 
-/// Runs the cases: a factory, whose type the cases need not know, and a seed.
+/// Runs the cases: a factory, whose type is hidden from the cases, and a seed.
 pub(crate) struct Bench<'a> {
     pub(crate) run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
     pub(crate) capabilities: Capabilities,
@@ -36,8 +36,7 @@ pub(crate) struct Bench<'a> {
 pub(crate) enum Death {
     /// The victim died during the operation.
     Happened,
-    /// The operation was over before the victim's step came: no later step
-    /// will tell more.
+    /// The operation was over before the victim's step: a later step cannot show more.
     TooLate,
 }
 

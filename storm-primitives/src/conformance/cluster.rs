@@ -25,7 +25,7 @@ pub trait Factory {
     /// `body` is called, all nodes have joined.
     ///
     /// # Errors
-    /// [`RunError`] if the cluster does not start, or cannot go on before `body` has ended.
+    /// [`RunError`] if the cluster does not start, or fails before `body` has ended.
     fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(Self::Cluster) -> Fut,
@@ -33,10 +33,10 @@ pub trait Factory {
         R: 'static;
 }
 
-/// The cluster that a case wants.
+/// The cluster that a case needs.
 #[derive(Clone, Debug)]
 pub struct ClusterSpec {
-    /// Number of compute nodes; the management node comes on top.
+    /// Number of compute nodes; the management node is not counted.
     pub compute_nodes: u32,
     /// The seed of all randomness in the backend or its adapter.
     pub seed: u64,
@@ -67,7 +67,8 @@ pub struct Capabilities {
 
 /// A running cluster. Dropping it stops it.
 pub trait Cluster: 'static {
-    /// The clock and executor of the suite. They belong to no node and outlive all nodes.
+    /// The clock and executor of the suite. Clock and executor belong to no node and outlive all
+    /// nodes.
     type Runtime: Runtime;
 
     /// The clock and executor of the suite.
@@ -82,16 +83,16 @@ pub trait Cluster: 'static {
     -> impl Future<Output = Result<Reply, NodeGone>>;
 
     /// Kills `node` at once (for a process: SIGKILL). When the call returns, the node does nothing
-    /// any more; the others need not know yet.
+    /// any more; the others need not be notified yet.
     fn kill(&self, node: NodeId) -> impl Future<Output = ()>;
 
     /// Whether `node` was killed, by [`kill`](Self::kill) or by
     /// [`arm_kill`](Self::arm_kill).
     fn is_killed(&self, node: NodeId) -> bool;
 
-    /// Makes `node` die by itself just before its `step`-th network step from
-    /// now, counted from 0. A step is the smallest thing that the backend can
-    /// tell apart: a message taken from or handed to the network.
+    /// Makes `node` die by itself just before its `step`-th network step from now, counted from 0.
+    /// A step is the smallest thing that the backend can distinguish: a message taken from or
+    /// passed to the network.
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::arm_kill`].
@@ -134,6 +135,6 @@ pub struct NodeGone;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("this cluster cannot {ability}")]
 pub struct Unsupported {
-    /// The ability that was asked for.
+    /// The requested ability.
     pub ability: &'static str,
 }

@@ -50,24 +50,24 @@ pub enum Command {
         /// The reads to make as soon as the signal is there.
         then: Vec<Read>,
     },
-    /// Takes `signals` signals of an event one by one. After each signal it takes a consistent
-    /// snapshot of some words that only grow.
+    /// Takes `signals` signals of an event, one after the other. After each signal it takes a
+    /// consistent snapshot of some words that only grow.
     Sample {
         /// The event to test.
         event: EventId,
         /// The number of signals to take.
         signals: u32,
-        /// The words to look at after each.
+        /// The words to read after each signal.
         words: Vec<GlobalAddr>,
     },
-    /// Waits until this node's view of the membership says so.
+    /// Waits until this node's view of the membership shows a state of a node.
     AwaitMember {
         /// The node waited for.
         node: NodeId,
         /// The state that the view must show.
         presence: Presence,
     },
-    /// Asks for this node's view of the membership.
+    /// Requests this node's view of the membership.
     Membership,
 }
 
@@ -111,7 +111,7 @@ pub enum Status {
     Event(EventId),
     /// No event.
     Ignore,
-    /// A fresh event that is dropped at once: the caller goes away.
+    /// A fresh event that is dropped at once, as if the caller were dropped.
     Abandon,
 }
 

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// The first delay before the kill, if no step can be armed. Each delay is a third longer than the
-/// one before, so a few dozen steps cover small transfers and slow large ones.
+/// previous delay, so a few dozen steps cover small transfers and slow large ones.
 const FIRST_DELAY: Duration = Duration::from_micros(10);
 
 /// One operation on a set, and how to see on a node whether it happened.
@@ -82,13 +82,14 @@ impl Trial {
         };
         let mut death = death;
         if !self.cluster().is_killed(victim) && matches!(status, InitiatorStatus::Failure(_)) {
-            // On another machine the cluster may know of a death before the suite does: a packet
-            // with the news was lost. Ask the victim: it answers, or is seen to be gone.
+            // On another machine the cluster may notice a death before the suite does: a packet
+            // with the report was lost. Send the victim a command: it answers, or turns out to be
+            // dead.
             let _ = self.try_call(victim, Command::Membership).await?;
         }
         if !self.cluster().is_killed(victim) {
             match self.check_too_late(doomed, &status, victim, step).await {
-                // A remote agent may hear of the death of its node late. The kill is certain
+                // A remote agent may receive the death of its node late. The kill is certain
                 // nevertheless.
                 Err(_) if self.cluster().is_killed(victim) => death = Death::Happened,
                 checked => return checked.map(|()| Death::TooLate),
@@ -108,7 +109,7 @@ impl Trial {
         Ok(death)
     }
 
-    /// The armed death was too late; it must not happen while we look.
+    /// The armed death was too late; it must not happen during the check.
     async fn check_too_late(
         &self,
         doomed: &Doomed,
@@ -161,8 +162,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Checks that the survivors are a whole cluster: every survivor knows the dead, operations
-    /// that name a dead node fail and name it, and all others succeed.
+    /// Checks that the survivors are a whole cluster. Every survivor has noticed the deaths.
+    /// Operations on a dead node fail and name it; all others succeed.
     pub(crate) async fn works_without(&self, dead: &NodeSet) -> Result<(), Failure> {
         let survivors = self.survivors();
         let var = self.plan().word(63);
@@ -191,7 +192,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Every node of `set` has `value` at `addr`. Other nodes are not asked, because they may hang.
+    /// Every node of `set` has `value` at `addr`. Other nodes are not read, because they may hang.
     pub(crate) async fn expect_held(
         &self,
         addr: GlobalAddr,

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a case does not hold on a backend.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// The backend did not do what the contract says.
+    /// The backend broke the contract.
     #[error("{what}: expected {expected}, saw {seen}")]
     Differs {
         /// The checked thing.
@@ -22,17 +22,17 @@ pub enum Failure {
     /// A command that must end did not.
     #[error("{node} did not answer within {limit:?} of the cluster's clock: {command:?}")]
     NoAnswer {
-        /// The node asked.
+        /// The node that was sent the command.
         node: NodeId,
         /// The command that the node was sent.
         command: Box<Command>,
         /// How long the suite waited.
         limit: Duration,
     },
-    /// A node is gone that the suite has not killed.
+    /// A node has died that the suite has not killed.
     #[error("{node} was gone when asked: {command:?}")]
     NodeGone {
-        /// The node asked.
+        /// The node that was sent the command.
         node: NodeId,
         /// The command that the node was sent.
         command: Box<Command>,
@@ -40,7 +40,7 @@ pub enum Failure {
     /// The agent's answer does not fit its command. The adapter is at fault, not the backend.
     #[error("{node} gave an answer of the wrong kind: {reply:?}")]
     WrongKind {
-        /// The node asked.
+        /// The node that was sent the command.
         node: NodeId,
         /// The answer.
         reply: Box<Reply>,

@@ -1,9 +1,9 @@
 //! Checks that one total order explains the observations of concurrent operations (paper, section
 //! 2.4.1: sequential consistency).
 //!
-//! The check is a brute-force search over all orders that keep each node's own order. It abandons
-//! an order that contradicts an answer, and a situation that it has already met. It is meant for
-//! histories of a few dozen operations.
+//! The check is a brute-force search over all orders that keep each node's own order. The search
+//! abandons an order that contradicts an answer, and a situation that it has already met. The check
+//! is meant for histories of a few dozen operations.
 
 use crate::{NodeId, NodeSet, Relation};
 use std::collections::{BTreeMap, HashSet};

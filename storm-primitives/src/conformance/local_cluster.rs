@@ -12,8 +12,8 @@ use std::task::{Poll, Waker};
 
 /// The faults that a backend can inject into its in-process nodes, for a [`LocalCluster`].
 pub trait NodeControl<P>: 'static {
-    /// Stops `node` at once. Nothing more leaves it, except what it has already handed to the
-    /// network, and nothing is delivered to it.
+    /// Stops `node` at once. Nothing more leaves it, except messages that it has already passed to
+    /// the network, and nothing is delivered to it.
     fn kill(&self, node: NodeId);
 
     /// See [`Cluster::arm_kill`]; calls `died` when it has happened.

@@ -19,7 +19,7 @@ impl Pattern {
 
     /// The bytes. A shorter pattern of the same seed is a prefix of a longer one.
     pub fn bytes(&self) -> Vec<u8> {
-        // A pattern is only asked for if it fits memory, so `usize` holds its length.
+        // A pattern is only requested if it fits memory, so `usize` holds its length.
         let len = usize::try_from(self.len).unwrap_or(usize::MAX);
         let mut out = vec![0; len];
         for (index, chunk) in out.chunks_mut(8).enumerate() {

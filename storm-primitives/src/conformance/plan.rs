@@ -1,5 +1,5 @@
-//! The global memory of the suite: its layout, the same for every case, so that
-//! a node in another process knows it without being told.
+//! The global memory of the suite: its layout, the same for every case. A node in another process
+//! can thus use it without receiving it.
 
 use crate::{EventId, EventRange, GlobalAddr, Layout, Region, Var, VarArray};
 

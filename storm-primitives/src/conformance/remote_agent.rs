@@ -10,8 +10,9 @@ use std::task::{Poll, Waker};
 
 /// An agent at the far end of a stream. Clones share the stream.
 ///
-/// The owner of the stream sends the bytes of [`request`](Self::request), passes the bytes it reads
-/// to [`received`](Self::received), and reports the end of the stream by [`closed`](Self::closed).
+/// The owner of the stream sends the bytes of [`request`](Self::request) and passes the bytes it
+/// reads to [`received`](Self::received). It reports the end of the stream by
+/// [`closed`](Self::closed).
 #[derive(Clone, Default)]
 pub struct RemoteAgent {
     inner: Rc<RefCell<Inner>>,
@@ -52,7 +53,7 @@ impl RemoteAgent {
     /// The reply to the request `id`.
     ///
     /// # Errors
-    /// [`NodeGone`] if the stream ended before the reply came.
+    /// [`NodeGone`] if the stream ended before the reply arrived.
     pub async fn reply(&self, id: u64) -> Result<Reply, NodeGone> {
         std::future::poll_fn(|cx| {
             let mut inner = self.inner.borrow_mut();
@@ -89,7 +90,7 @@ impl RemoteAgent {
         Ok(())
     }
 
-    /// Tells all waiting callers that the node is gone, because its stream has ended.
+    /// Fails all waiting calls with [`NodeGone`], because the stream has ended.
     pub fn closed(&self) {
         let wakers: Vec<Waker> = {
             let mut inner = self.inner.borrow_mut();

@@ -90,7 +90,7 @@ impl Trial {
         }
     }
 
-    /// Has `node` issue `ops` and wait for those that say so.
+    /// Makes `node` issue `ops` and wait for those that are marked so.
     pub(crate) async fn issue(
         &self,
         node: NodeId,
@@ -224,7 +224,7 @@ impl Trial {
         }
     }
 
-    /// The nodes that `node` believes to be alive.
+    /// The nodes that are alive in the view of `node`.
     pub(crate) async fn members(
         &self,
         node: NodeId,
@@ -276,8 +276,7 @@ impl Trial {
         Ok(())
     }
 
-    /// An operation of `node` that comes after all it issued before, on every
-    /// survivor.
+    /// An operation of `node` that is ordered after all it issued before, on every survivor.
     pub(crate) async fn fence(&self, node: NodeId) -> Result<(), Failure> {
         let dest = self.survivors();
         let op = put(&dest, self.plan.bulk(0), Payload::empty());

@@ -16,7 +16,7 @@ const LENGTH_BYTES: usize = 4;
 /// A command on its way to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the sender; comes back with the reply.
+    /// Chosen by the sender; returned with the reply.
     pub id: u64,
     /// The command.
     pub command: Command,
@@ -72,12 +72,12 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Adds bytes in the order in which they came.
+    /// Adds bytes in the order in which they arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, or `None` until more bytes have come.
+    /// The next whole message, or `None` until more bytes have arrived.
     ///
     /// # Errors
     /// [`WireError`] if the bytes are not from [`encode`]; the stream is then useless.

@@ -1,5 +1,5 @@
 //! Faults on demand: operations that fail without effect, operations that are late, and nodes that
-//! one node believes to be dead.
+//! are dead in one node's view only.
 //!
 //! An injected failure keeps the contract of all or nothing: no node sees any effect of the
 //! operation. Only the reason in its status is untrue.
@@ -48,8 +48,8 @@ impl<P: Primitives> FaultInjector<P> {
         self.state.borrow().issued
     }
 
-    /// Has this node believe that `node` is dead: it leaves the membership, and
-    /// operations that name it fail.
+    /// Makes `node` dead in this node's view: it leaves the membership, and operations that name it
+    /// fail.
     pub fn hide(&self, node: NodeId) {
         self.state.borrow_mut().hidden.insert(node);
         self.refresh_view();

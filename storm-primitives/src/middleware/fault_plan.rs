@@ -11,8 +11,8 @@ use std::time::Duration;
 pub enum Fault {
     /// The operation is not issued, and its status is this error.
     Fail(PrimitiveError),
-    /// The operation is not issued, and its status says that some node of its set did not answer in
-    /// time.
+    /// The operation is not issued, and its status reports that some node of its set did not answer
+    /// in time.
     TimeOut,
     /// The operation is issued after this time; the node's later operations wait behind it.
     Late(Duration),
@@ -59,7 +59,7 @@ impl FaultPlan {
         self
     }
 
-    /// The fault of operation `number`. To be asked once for each, in order.
+    /// The fault of operation `number`. Call it once for each operation, in order.
     pub(super) fn next(&mut self, number: u64) -> Option<Fault> {
         // Drawn for every operation, so that a script does not shift the rest.
         let random = self.random.as_mut().map(RandomFaults::draw);

@@ -94,7 +94,7 @@ impl<P: Primitives> Lane<P> {
                 *due
             };
             self.inner.runtime().sleep_until(due).await;
-            // The first may have left early meanwhile, for want of room.
+            // The first may have left early meanwhile, for lack of room.
             let next = {
                 let mut state = self.state.borrow_mut();
                 let is_due = state.waiting.front().is_some_and(|(first, _)| *first <= due);

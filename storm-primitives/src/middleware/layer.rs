@@ -39,8 +39,8 @@ pub trait Layer: Clone + 'static {
         self.inner().compare_and_write(caw)
     }
 
-    /// The answer of [`Primitives::precedes_own_stores`]. A layer that hands over operations at
-    /// once may pass on the inner handle's answer. Other layers must answer false.
+    /// The answer of [`Primitives::precedes_own_stores`]. A layer that passes on operations at once
+    /// may pass on the inner handle's answer. Other layers must answer false.
     fn on_precedes(&self) -> bool {
         false
     }

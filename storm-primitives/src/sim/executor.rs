@@ -56,7 +56,7 @@ pub struct Simulation {
 pub struct Effort {
     /// Times that a task was polled.
     pub polls: u64,
-    /// Network events: groups of equal messages count as one.
+    /// Network events: a group of equal messages counts as one event.
     pub calls: u64,
 }
 
@@ -191,14 +191,14 @@ impl Core {
         drop(task);
     }
 
-    /// Drops every task of a node's life.
+    /// Drops every task of a node's incarnation.
     pub(super) fn kill_group(&self, group: Group) {
         let dead = self.tasks.borrow_mut().remove_group(group);
         self.frozen.borrow_mut().remove(&group);
         drop(dead);
     }
 
-    /// Stops polling every task of a node's life, or goes on.
+    /// Stops polling every task of a node's incarnation, or resumes polling.
     pub(super) fn set_frozen(&self, group: Group, frozen: bool) {
         if frozen {
             self.frozen.borrow_mut().insert(group);
@@ -268,7 +268,7 @@ impl Core {
         }
     }
 
-    /// Goes to the next instant with due timers and fires all of them.
+    /// Advances to the next instant with due timers and fires all of them.
     fn advance_clock(&self) -> bool {
         let mut due = self.due.take();
         let earliest = self.timers.borrow_mut().take_earliest(&mut due);

@@ -37,7 +37,7 @@ pub trait Fabric {
     /// The time from the last answer to the outcome at the initiator.
     fn outcome(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
 
-    /// The times from a change of the membership until each of `nodes` knows it.
+    /// The times from a change of the membership until each of `nodes` has received it.
     fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Arrivals;
 
     /// The delay from a signal on `node` until a waiter can run: the time of the node's

@@ -1,10 +1,9 @@
 //! A deterministic machine in one thread: an executor with a virtual clock and
 //! an in-memory network that implements the primitives.
 //!
-//! One seed fixes everything: which ready task runs next, how long each message
-//! takes, and therefore the whole trace. Tests of algorithms and daemons run
-//! here from the first day, so that none can come to depend on a socket, a
-//! runtime or the wall clock.
+//! One seed fixes everything: which ready task runs next, how long each message takes, and
+//! therefore the whole trace. Tests of algorithms and daemons run here, so that no algorithm or
+//! daemon can depend on a socket, a runtime or the wall clock.
 //!
 //! This module does not model a particular network. [`NetworkConfig`] draws random delays within
 //! bounds; the timing of a real QsNet is another [`Fabric`], in another crate.

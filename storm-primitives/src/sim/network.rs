@@ -1,5 +1,5 @@
-//! The in-memory network: a sequencer that gives every operation its place in the total order, and
-//! links that deliver to each node in that order, at the times of a [`Fabric`].
+//! The in-memory network: a sequencer and links. The sequencer gives every operation its place in
+//! the total order. The links deliver to each node in that order, at the times of a [`Fabric`].
 //!
 //! Nodes can be killed, frozen, slowed, cut off and brought back, also at the n-th step that they
 //! take part in. A test can thus try every point of an operation. Messages that reach many nodes at
@@ -80,7 +80,7 @@ impl SimNetwork {
         SimNetwork { network }
     }
 
-    /// The primitives as the present life of `node` sees them.
+    /// The primitives as the present incarnation of `node` sees them.
     ///
     /// # Panics
     /// If there is no such node.
@@ -101,8 +101,8 @@ impl SimNetwork {
         self.network.kill(node);
     }
 
-    /// Kills a node and tells the management node that its process has ended: the node's host is up
-    /// and closes its links.
+    /// Kills a node and reports to the management node that the node's process has ended: the
+    /// node's host is up and closes its links.
     pub fn end_process(&self, node: NodeId) {
         self.network.report_end(node, End::OfProcess);
         self.network.kill(node);
@@ -120,7 +120,7 @@ impl SimNetwork {
         self.network.freeze(node);
     }
 
-    /// Lets a frozen node go on.
+    /// Lets a frozen node continue.
     pub fn thaw(&self, node: NodeId) {
         self.network.thaw(node);
     }
@@ -164,14 +164,15 @@ impl SimNetwork {
         self.node(NodeId::MM)
     }
 
-    /// Makes a node leave. Its tasks go on, and it can [join again](Self::join_again). The
-    /// management node learns that its process has ended, unless the node's link is cut.
+    /// Makes a node leave. Its tasks continue, and it can [join again](Self::join_again). The
+    /// management node is notified that the node's process has ended, unless the node's link is
+    /// cut.
     pub fn leave(&self, node: NodeId) {
         self.network.leave(node, End::OfProcess);
     }
 
     /// Makes a node leave as if its host had closed the link with unread bytes. The management node
-    /// learns that the link was closed, but not that the process ended.
+    /// is notified that the link was closed, but not that the process ended.
     pub fn reset(&self, node: NodeId) {
         self.network.leave(node, End::OfLink);
     }
@@ -185,7 +186,7 @@ impl SimNetwork {
     }
 
     /// Makes a living node that was cut off, or lost its management node, join as a new incarnation
-    /// with fresh memory. Its tasks go on, unlike those of a dead node that is [brought
+    /// with fresh memory. Its tasks continue, unlike those of a dead node that is [brought
     /// back](Self::rejoin). `None` while the node cannot join.
     pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
         self.network.join_again(node).then(|| self.node(node))

@@ -10,7 +10,7 @@ use crate::{
 use std::future::Future;
 use std::rc::Rc;
 
-/// The primitives as one life of one simulated node sees them.
+/// The primitives as one incarnation of one simulated node sees them.
 #[derive(Clone)]
 pub struct SimPrimitives {
     pub(super) network: Rc<Network>,

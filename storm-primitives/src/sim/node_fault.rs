@@ -12,7 +12,7 @@ pub enum NodeFault {
     Kill,
     /// The node stops as by SIGSTOP, and is cut off when its silence is noticed.
     Freeze,
-    /// A frozen node goes on.
+    /// A frozen node continues.
     Thaw,
     /// Everything to and from it takes this much longer.
     Delay(Duration),
@@ -29,7 +29,7 @@ pub enum NodeFault {
         /// Time until a lost message is sent again.
         resend: Duration,
     },
-    /// The node's link is cut, and the node goes on alone. It is cut off when its silence is
+    /// The node's link is cut, and the node continues alone. It is cut off when its silence is
     /// noticed.
     Cut,
     /// The node's link works normally again: ends `Delay`, `Lossy` and `Cut`.

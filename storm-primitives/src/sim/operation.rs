@@ -1,5 +1,5 @@
-//! One primitive on its way through the simulated network: its request to the nodes, the
-//! answers that it waits for, and the operations that it must not overtake.
+//! One primitive on its way through the simulated network: its request to the nodes, the awaited
+//! answers, and the operations that it must not overtake.
 
 use crate::answer_slot::{Answer, AnswerSlot};
 use crate::sim::fabric::{Operation, OperationKind};

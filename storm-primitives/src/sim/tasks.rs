@@ -1,4 +1,4 @@
-//! The tasks of a simulation, and the ready ones among them.
+//! The tasks of a simulation, and the ready tasks among them.
 //!
 //! A task is found by its place in a table. A place is reused under a new generation, so that a
 //! waker that outlives its task wakes no other task. Waking a task, choosing a random ready task

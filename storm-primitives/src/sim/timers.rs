@@ -14,9 +14,9 @@ const MIN_STALE_TO_SWEEP: usize = 1024;
 
 /// The action of a timer.
 pub(super) enum Due {
-    /// A task may go on.
+    /// A task may continue.
     Wake(Waker),
-    /// Call this at once, even if the node that set the timer is gone.
+    /// Call this at once, even if the node that set the timer is dead.
     Call(Box<dyn FnOnce()>),
 }
 

@@ -44,7 +44,7 @@ impl Trace {
         }
     }
 
-    /// Records nothing from now on, or goes on recording.
+    /// Records nothing from now on, or resumes recording.
     pub fn silence(&self, silent: bool) {
         self.silent.set(silent);
     }

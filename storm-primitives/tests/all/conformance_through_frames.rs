@@ -1,4 +1,4 @@
-//! The suite says the same when it reaches its nodes through frames of bytes.
+//! The suite gives the same results when it reaches its nodes through frames of bytes.
 
 use crate::wire_cluster::WireFactory;
 

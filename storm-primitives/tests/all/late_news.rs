@@ -1,5 +1,5 @@
-//! The cluster may know of a death before the suite does, because the suite's news travels in
-//! another packet. The suite must not count the early knowledge as wrong blame.
+//! The cluster may notice a death before the suite does, because the report to the suite travels in
+//! another packet. The suite must not count the early notice as wrong blame.
 
 use crate::wire_cluster::LateNewsFactory;
 use storm_primitives::conformance::suite::{Verdict, run_case};

@@ -114,7 +114,7 @@ fn a_link_that_is_mended_in_time_loses_nothing() {
     ]);
     let (victim, word) = (world.network.node(VICTIM), world.word);
     world.pass(Duration::from_nanos(1));
-    // Messages wait in both directions, and the node itself goes on.
+    // Messages wait in both directions, and the node itself continues.
     let own = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
         victim.compare_and_write(one.then_write(word, 7)).await
@@ -137,7 +137,7 @@ fn a_link_that_stays_cut_ends_that_life_of_its_node() {
     assert!(time >= DETECTION, "{time:?}");
     let (_, status) = world.transfer();
     assert_eq!(status, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
-    // The node learns that it is alone, and its operations under way fail.
+    // The node detects that it is alone, and its operations under way fail.
     let (victim, word) = (world.network.node(VICTIM), world.word);
     let alone = world.simulation.run(async move {
         let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);

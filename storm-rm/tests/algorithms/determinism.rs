@@ -1,5 +1,5 @@
-//! One seed fixes everything: a long mixed scenario has the same trace twice,
-//! byte for byte, and another one for another seed.
+//! One seed fixes everything: a long mixed scenario has the same trace twice, byte for byte, and
+//! another trace for another seed.
 
 use crate::cluster::{Cluster, small_plan};
 use crate::file::{Disks, Sender, content, start_receivers};

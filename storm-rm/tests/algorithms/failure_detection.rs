@@ -1,5 +1,5 @@
-//! Failure detection (paper, section 2.4.3): exactly those at fault are named,
-//! and not too many questions are asked for it.
+//! Failure detection (paper, section 2.4.3): exactly those at fault are named, with not too many
+//! questions.
 
 use crate::anonymous::Anonymous;
 use crate::cluster::{Cluster, small_plan};

@@ -40,7 +40,8 @@ fn every_size_arrives_whole_on_every_node() {
     });
 }
 
-/// A node that is behind takes together what has come, and leaves the master half of the slots.
+/// A node that is behind takes all arrived chunks together, and leaves the master half of the
+/// slots.
 #[test]
 fn chunks_that_came_together_are_written_together() {
     for_seeds(20, |seed| {
@@ -171,8 +172,8 @@ fn never_more_chunks_under_way_than_slots_or_than_fill_a_tree() {
     });
 }
 
-/// Double buffering (paper, Algorithm 6): on a network where sending a chunk
-/// takes as long as reading one, chunks arrive while the next is being read.
+/// Double buffering (paper, Algorithm 6): chunks arrive while the next chunk is being read. On this
+/// network, sending a chunk takes as long as reading one.
 #[test]
 fn chunks_travel_while_the_next_is_read() {
     const HOP: Duration = Duration::from_micros(100);

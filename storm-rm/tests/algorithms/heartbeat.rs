@@ -23,7 +23,7 @@ fn heartbeat(number: u64, set: &NodeSet) -> Heartbeat {
     Heartbeat { number, issued_ns: number * 1000, commands: vec![(set.clone(), command)] }
 }
 
-/// Every compute node notes the numbers it hears, some time after each.
+/// Every compute node notes the numbers it receives, some time after each.
 fn listen(cluster: &Cluster, plan: &GlobalPlan) -> Heard {
     let heard = Heard::default();
     for node in cluster.compute().iter() {

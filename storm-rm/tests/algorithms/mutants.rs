@@ -13,7 +13,7 @@ use storm_primitives::{
 
 const SEEDS: u64 = 50;
 
-/// Algorithms 1 to 3 to the letter, apart from what the constants say.
+/// Algorithms 1 to 3 to the letter, apart from the differences that the constants select.
 #[derive(Clone)]
 struct PaperQueue<const INVERTED: bool, const NO_WAIT: bool, const EARLY: bool> {
     slots: Region,

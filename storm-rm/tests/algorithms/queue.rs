@@ -205,7 +205,7 @@ fn a_dead_reader_does_not_fill_the_queue() {
     });
 }
 
-/// Node 1 dies, the master is told, and it comes back: its next life.
+/// Node 1 dies, the master is notified, and node 1 rejoins: its next incarnation.
 async fn die_and_return(
     world: &Cluster,
     mm: &SimPrimitives,
@@ -299,7 +299,7 @@ fn a_slot_that_lies_about_its_length_is_refused() {
         cluster.run(async move {
             let mut writer = Writer::new(mm.clone(), &queue);
             writer.enqueue(&all, item(3).into()).await.expect("there is space");
-            // The slots come first in this layout: sequence number, length.
+            // The slots are first in this layout: sequence number, length.
             let lie = Xfer::new(all, GlobalAddr(8), len.to_ne_bytes().to_vec());
             assert_eq!(mm.xfer_and_wait(lie).await, Ok(()));
             let refused = Reader::new(node, &queue).dequeue().await.expect_err("it lies");

@@ -88,8 +88,8 @@ pub(crate) fn third_enqueue_waits<K: QueueKind>(seed: u64) -> Result<(), Violati
     cluster.run_for(LIMIT, scenario).unwrap_or(Err(Violation::Stuck))
 }
 
-/// Erratum 2: readers that take their time with each item. Until an item is
-/// released, its bytes lie in the node's memory as they came.
+/// Erratum 2: readers that take their time with each item. Until an item is released, its bytes lie
+/// in the node's memory as they arrived.
 pub(crate) fn slots_hold_still<K: QueueKind>(seed: u64) -> Result<(), Violation> {
     const ITEMS: u8 = 24;
     let mut builder = storm_primitives::Layout::builder();

@@ -1,4 +1,4 @@
-//! Runs a property for many seeds and says how to repeat the one that failed.
+//! Runs a property for many seeds and prints how to repeat a failed seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,5 +1,5 @@
-//! Algorithms 8 and 9 (erratum 3): a job has ended when all its ranks have, not
-//! before; reused slots, dead announcers and errors in between do not matter.
+//! Algorithms 8 and 9 (erratum 3): a job has ended when all its ranks have, not before. Reused
+//! slots, dead announcers and errors in between do not matter.
 
 use crate::anonymous::Anonymous;
 use crate::cluster::{Cluster, small_plan, spawn_on};
@@ -89,7 +89,7 @@ fn the_announcer_and_a_node_with_a_failure_report_at_once_the_others_later() {
 /// The ranks that still run, by node, as nobody in the algorithm can see.
 type Running = Rc<RefCell<Vec<(NodeId, u32)>>>;
 
-/// A node whose ranks end one by one; it sends the urgent reports to the master.
+/// A node whose ranks end one after the other; it sends the urgent reports to the master.
 fn start_node(
     cluster: &Cluster,
     plan: &GlobalPlan,
@@ -126,8 +126,8 @@ fn start_node(
     .detach();
 }
 
-/// Runs a job to its end; `doomed` dies somewhere on the way. The master learns
-/// of the first end by a report, or of a death from the network.
+/// Runs a job to its end; `doomed` dies somewhere on the way. The master receives the first end by
+/// a report, or a death from the network.
 fn job_ends_when_all_ranks_have(seed: u64, doomed: Option<(NodeId, u64)>) {
     const NODES: u32 = 5;
     let plan = small_plan(NODES);
@@ -229,9 +229,9 @@ fn a_job_whose_nodes_are_all_dead_has_ended() {
     });
 }
 
-/// Job 1 is given up while some of its flags are set (its node died and it went
-/// back to the queue), and job 2 runs in its slot as `second`. Whether job 2 is
-/// taken for ended, or for started, before it is.
+/// Job 1 is given up while some of its flags are set: its node died and it returned to the queue.
+/// Job 2 runs in its slot as `second`. Returns whether job 2 is taken for ended, or for started,
+/// before it is.
 fn stale_flag_is_seen(seed: u64, second: JobIncarnation) -> bool {
     let plan = small_plan(4);
     let cluster = Cluster::new(seed, 4, &plan.layout);
@@ -267,8 +267,8 @@ fn erratum_3_a_flag_of_an_earlier_run_in_the_slot_is_not_seen() {
     for_seeds(50, |seed| assert!(!stale_flag_is_seen(seed, JobIncarnation(2))));
 }
 
-/// A plain TRUE (the paper's), or runs counted per job, cannot tell the jobs
-/// apart: the check above must notice.
+/// A plain TRUE (the paper's), or runs counted per job, cannot distinguish the jobs: the check
+/// above must notice.
 #[test]
 fn erratum_3_runs_that_share_a_number_are_caught() {
     for_seeds(50, |seed| assert!(stale_flag_is_seen(seed, JobIncarnation(1))));
@@ -319,8 +319,8 @@ fn started_waits_for_every_node_of_this_run() {
     });
 }
 
-/// A regression: the flags of job 1 are reset by the question that found it over,
-/// so an error in the question for job 2 must not lose it.
+/// A regression: the question that found job 1 over resets its flags. An error in the question for
+/// job 2 must therefore not lose the end of job 1.
 #[test]
 fn an_error_with_one_job_does_not_lose_another_that_ended() {
     let plan = small_plan(2);
@@ -343,8 +343,8 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
     });
 }
 
-/// A regression: after a node did not answer, the jobs behind that node's job were asked about
-/// again only when the node was known to be dead.
+/// A regression: a node did not answer. The jobs behind that node's job were not polled again until
+/// the node was known to be dead.
 #[test]
 fn a_job_whose_node_does_not_answer_holds_up_no_other() {
     let plan = small_plan(2);

@@ -1,5 +1,5 @@
-//! Opens the network that the options of a daemon select. The daemons' crates do not know which
-//! network it is.
+//! Opens the network that the options of a daemon select. The daemons' crates do not depend on this
+//! choice.
 
 use super::DaemonError;
 use crate::cli::{Backend, BackendOptions, RdmaMulticast};

@@ -22,12 +22,12 @@ pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     // open descriptor.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    // SAFETY: the descriptor is open, and nothing in this process owns it: the parent made it and
+    // SAFETY: the descriptor is open, and nothing in this process owns it. The parent made it and
     // named it on the command line, which is read once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Completes when the other end of the pipe is closed by all its holders. If a byte comes first,
+/// Completes when the other end of the pipe is closed by all its holders. If a byte arrives first,
 /// the holder has released us, and the future never completes.
 pub(super) async fn cut(lifeline: OwnedFd) -> io::Result<()> {
     let mut receiver = pipe::Receiver::from_owned_fd(lifeline)?;

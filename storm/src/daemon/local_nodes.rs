@@ -88,7 +88,7 @@ impl LocalNodes {
     pub(super) async fn leave(mut self) {
         let all = async {
             for child in &mut self.children {
-                // If waiting fails, the process is gone.
+                // If waiting fails, the process has ended.
                 let _ = child.wait().await;
             }
         };

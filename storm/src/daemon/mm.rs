@@ -40,7 +40,7 @@ const WAITING_CALLS: usize = 1024;
 /// Largest reply to a request of our own, in bytes.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
-/// Runs a Machine Manager until it is told to end. On SIGTERM and SIGINT, the manager of a
+/// Runs a Machine Manager until it is ordered to end. On SIGTERM and SIGINT, the manager of a
 /// configured cluster leaves the jobs running; the manager of a local cluster ends the cluster.
 pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     start_log();
@@ -88,7 +88,7 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     outcome
 }
 
-/// Tells the process that waits for the start that it has failed.
+/// Reports to the process that waits for the start that it has failed.
 fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
     if let Some(ready) = ready {
         let causes: Vec<String> =
@@ -165,7 +165,7 @@ async fn serve(
     Ok(ended?)
 }
 
-/// Users that the host does not know now, each sent once the host knows it.
+/// Users that are unknown to the host now, each sent once the host's user database has it.
 fn learn_users(settings: &Settings) -> async_channel::Receiver<(String, u32)> {
     let unknown = settings.plan.service.unknown_users.iter().map(|user| user.name.clone());
     let names: BTreeSet<String> = unknown.collect();
@@ -176,7 +176,7 @@ fn learn_users(settings: &Settings) -> async_channel::Receiver<(String, u32)> {
 
 /// Serves the clients of a configured cluster until a shutdown, a request to end this manager, or a
 /// failure. Clients are answered at the end only on a shutdown. Otherwise the jobs continue, and no
-/// client may hear that its job got no answer.
+/// client may receive an error that its job got no answer.
 async fn serve_until_end(
     driver: impl Future<Output = Result<(), DriverError>>,
     serving: impl Future<Output = ()>,
@@ -274,8 +274,8 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
         .map_err(|source| DaemonError::Path { path, source })
 }
 
-/// Every local user may connect, as the kernel tells who it is. Replaces a socket that a dead
-/// manager left.
+/// Every local user may connect, since the kernel identifies the user. Replaces a socket that a
+/// dead manager left.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
     make_way(socket)?;
@@ -319,8 +319,8 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
     }
 }
 
-/// Logs settings that a partition's policy has no use for. They stay in the configuration for
-/// another policy, but the administrator may have meant another policy now.
+/// Logs settings that a partition's policy has no use for. The settings stay in the configuration
+/// for another policy, but the administrator may have meant another policy now.
 fn announce_idle_settings(settings: &Settings) {
     let defaults = PolicyParams::default();
     for PlannedPartition { name, sched, params, .. } in &settings.plan.partitions {
@@ -366,9 +366,9 @@ async fn all_up(
     primitives: &TcpPrimitives,
     nodes: u32,
 ) -> Result<(), DaemonError> {
-    /// Pause between two looks; the nodes take about as long.
+    /// Pause between two checks; the nodes take about as long.
     const POLL: std::time::Duration = std::time::Duration::from_millis(2);
-    /// Most looks: 20 s in total.
+    /// Most checks: 20 s in total.
     const POLLS: u32 = 10_000;
     let mut up = 0;
     for _ in 0..POLLS {

@@ -1,5 +1,5 @@
-//! The mains of the two daemons. They read the configuration, open the resources, and hand over to
-//! the daemons' crates.
+//! The mains of the two daemons. The mains read the configuration, open the resources, and call the
+//! daemons' crates.
 
 mod backend;
 mod descriptor;
@@ -210,7 +210,7 @@ fn journal_hint(error: &JournalError) -> &'static str {
     }
 }
 
-/// Whether nobody answered a node that wants to join.
+/// Whether nobody answered the join request of a node.
 fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(nm::JoinFailed::Unreached { .. }))
 }

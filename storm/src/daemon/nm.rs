@@ -34,12 +34,12 @@ use tokio::task::spawn_local;
 /// Marks a Node Manager that had joined before: it waits for its manager's return without a
 /// time limit in practice.
 const REJOIN: &str = "STORM_NM_REJOIN";
-/// Shorter periods cost more than they bring (Nagar et al., SPAA 1999).
+/// Shorter periods cost more than they gain (Nagar et al., SPAA 1999).
 const SHORTEST_BOOST_PERIOD: Duration = Duration::from_millis(1);
-/// How long a node waits for a manager that it has known.
+/// How long a node waits for a manager that it had joined.
 const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Runs a Node Manager until it is told to end.
+/// Runs a Node Manager until it is ordered to end.
 pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     start_log();
     allow_large_files();
@@ -78,7 +78,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         // The node was in the cluster, so whatever refuses it now may be temporary.
         node.persist = joins_again;
         node.cluster.clone_from(&cluster);
-        // Read anew in each life, as the key may have been replaced.
+        // Read anew in each incarnation, since the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
         tell_keys(relay.as_ref(), node.trust.as_ref());
         node.await_key = joins_again;
@@ -88,8 +88,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         joins_again = true;
         node.fabric = open_network(&options.network, listen.ip(), &network_variables)?;
         node.follows = node.fabric.is_some() && backend::may_follow(&options.network);
-        // From now on `ends` hears signals. The flag has those that came before, between two lives
-        // of this node.
+        // From now on `ends` receives signals. The flag has earlier signals, which arrived between
+        // two incarnations of this node.
         let ends = Ends::hear()?;
         let joined = match asked_to_end.load(Ordering::Relaxed) {
             true => Err(asked_before()),
@@ -101,7 +101,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         Ok::<_, JoinFailed>(Life { primitives, plan: Some(plan) })
     };
     let exit = serve::<TcpPrimitives, _, _>(keeper, config, plan, join);
-    // The directory is empty then, and the next life makes a new one.
+    // The directory is empty then, and the next incarnation makes a new one.
     drop(relay);
     drop(work_dir);
     let asked_to_end = asked_to_end.load(Ordering::Relaxed);
@@ -111,7 +111,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     }
 }
 
-/// Tells the node's relay its keys, which may have been replaced.
+/// Sends the node's relay the keys of the node, which may have been replaced.
 fn tell_keys(relay: Option<&Relay>, trust: Option<&Trust>) {
     if let (Some(relay), Some(trust)) = (relay, trust) {
         relay.tell(News::Trust(trust.clone()));
@@ -144,7 +144,7 @@ fn live_config(
     config
 }
 
-/// Asks the kernel to end this process with its parent. Returns whether the parent is still there.
+/// Makes the kernel end this process with its parent. Returns whether the parent is still there.
 fn lives_with(parent: i32) -> bool {
     let asked = set_pdeathsig(Signal::SIGTERM);
     // The parent may have ended before the call.
@@ -160,14 +160,15 @@ fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
     if once {
         // A cluster for a single job needs a single place for it per node at the start.
         config.pads = 1;
-        // The owner ends with the manager, and nobody wants the job any more.
+        // The owner ends with the manager, and nobody needs the job any more.
         config.nm.manager_lost = Duration::ZERO;
         config.nm.lease = LOCAL_LEASE;
         config.nm.node_return = Duration::ZERO;
     }
 }
 
-/// Starts ranks under PMIx. Without it, jobs under PMIx end with a message that says so.
+/// Starts ranks under PMIx. Without a PMIx starter, jobs under PMIx end with a message that gives
+/// this reason.
 fn pmix_starter(heartbeat_bytes: &Arc<AtomicU32>) -> Option<PmixStarter> {
     let program = std::env::current_exe().ok()?;
     Some(PmixStarter { program, heartbeat_bytes: heartbeat_bytes.clone() })
@@ -184,7 +185,7 @@ fn adopt(present: &Rc<RefCell<GlobalPlan>>) -> Adopt {
     })
 }
 
-/// The result of the process. If `ends` is true, there is no further life.
+/// The result of the process. If `ends` is true, there is no further incarnation.
 fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     match reason {
         ExitReason::Shutdown | ExitReason::AskedToEnd => Ok(()),
@@ -197,7 +198,7 @@ fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     }
 }
 
-/// Sets `asked` as soon as a signal asks this Node Manager to end, even while it is busy. SIGINT
+/// Sets `asked` as soon as a signal orders this Node Manager to end, even while it is busy. SIGINT
 /// sets `ends_jobs` as well.
 fn watch_for_end(asked: &Arc<AtomicBool>, ends_jobs: &Arc<AtomicBool>) -> Result<(), DaemonError> {
     let flags = [(Signal::SIGINT, ends_jobs), (Signal::SIGTERM, asked), (Signal::SIGINT, asked)];
@@ -208,14 +209,14 @@ fn watch_for_end(asked: &Arc<AtomicBool>, ends_jobs: &Arc<AtomicBool>) -> Result
     Ok(())
 }
 
-/// The signals that ask a Node Manager to end.
+/// The signals that order a Node Manager to end.
 struct Ends {
     term: tokio::signal::unix::Signal,
     int: tokio::signal::unix::Signal,
 }
 
 impl Ends {
-    /// Hears the signals from now on.
+    /// Receives the signals from now on.
     fn hear() -> io::Result<Ends> {
         let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         Ok(Ends { term: term?, int: int? })
@@ -233,13 +234,13 @@ impl Ends {
 /// Variables for ranks, by name.
 type Variables = Mutex<Vec<(&'static str, String)>>;
 
-/// Tells ranks the RDMA device of this node's network; `None` is TCP.
+/// Gives ranks the RDMA device of this node's network in their environment; `None` is TCP.
 fn tell_ranks(variables: &Variables, device: Option<String>) {
     let told = device.map(|device| (storm_nm::RDMA_DEVICE_VARIABLE, device));
     *variables.lock().unwrap_or_else(PoisonError::into_inner) = told.into_iter().collect();
 }
 
-/// Opens the network, and tells ranks about it.
+/// Opens the network, and announces it to ranks.
 fn open_network(
     network: &BackendOptions,
     address: IpAddr,
@@ -250,7 +251,7 @@ fn open_network(
     Ok(opened.map(|opened| opened.fabric))
 }
 
-/// Joins, and leaves when a signal asks for it.
+/// Joins, and leaves on a signal to end.
 async fn join_cluster(
     network: &BackendOptions,
     config: NodeConfig,
@@ -317,7 +318,7 @@ fn is_of_this_host(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
-/// The error if a signal came between two lives.
+/// The error if a signal arrived between two incarnations.
 fn asked_before() -> JoinError {
     tracing::info!("asked to end by a signal");
     interrupted()
@@ -327,8 +328,8 @@ fn interrupted() -> JoinError {
     JoinError::Io(io::ErrorKind::Interrupted.into())
 }
 
-/// Starts this process anew after the manager is gone, with fresh memory and a fresh keeper. The
-/// new process waits for the manager's return. Returns only if the start fails.
+/// Starts this process anew after the loss of the manager, with fresh memory and a fresh keeper.
+/// The new process waits for the manager's return. Returns only if the start fails.
 fn start_again() -> DaemonError {
     tracing::warn!("cut off from the cluster; joining again");
     storm_pl::DescriptorLimit::restore();

@@ -1,4 +1,4 @@
-//! Users on other hosts: where they connect, and who they are on this host.
+//! Users on other hosts: where they connect, and their accounts on this host.
 //!
 //! `storm_session` has proved their identity before.
 
@@ -12,7 +12,8 @@ use storm_rm::Owner;
 use storm_session::{RemoteUser, UserName, Via};
 use tokio::net::TcpListener;
 
-/// What the client API's server needs to admit them; `None` if the configuration has none.
+/// The settings with which the client API's server admits users on other hosts. `None` if the
+/// configuration has none.
 pub(super) fn remote_clients(
     settings: &Settings,
 ) -> Result<Option<(TcpListener, RemoteClients)>, DaemonError> {
@@ -27,7 +28,7 @@ pub(super) fn remote_clients(
     Ok(Some((listener, RemoteClients::new(trust, admit))))
 }
 
-/// The local account of the user. May ask a name service.
+/// The local account of the user. May send a request to a name service.
 fn admit(user: &RemoteUser, revoked: &Revoked) -> Result<Owner, ApiError> {
     let name = &user.name;
     let refuse = |message| Err(ApiError::new(ErrorCode::NotPermitted, message));
@@ -50,7 +51,7 @@ fn admit(user: &RemoteUser, revoked: &Revoked) -> Result<Owner, ApiError> {
         {
             is_revoked()
         }
-        // Every root of a login host could be it.
+        // Every root of a login host could be this user.
         Ok(Some(found)) if found.uid.is_root() && matches!(user.via, Via::Door(_)) => {
             refuse(format!("a login host cannot speak for root, and {name} is root"))
                 .map_err(|error| error.hint("an administrator uses a key (`storm key client`)"))

@@ -29,14 +29,15 @@ const PLANNED_NODES: u32 = 1024;
 /// A local Node Manager that is silent for this long is stopped. A dead one is noticed at once.
 /// The time is long because all of them share the machine with their jobs.
 const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
-/// Less than `LOCAL_NODE_HUNG` by the time of a kill: jobs that are queued again at once after a
+/// Less than `LOCAL_NODE_HUNG` by the time of a kill. Jobs that are queued again at once after a
 /// node's death must have ended on it before.
 pub(super) const LOCAL_LEASE: Duration = Duration::from_secs(8);
 
-/// A node that hears nothing of its manager for this long knows that it is cut off: ten of the
+/// A node that receives nothing from its manager for this long counts itself as cut off: ten of the
 /// manager's keepalives.
 pub(super) const ROOT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The latest time at which a lost node notices that it is lost: it looks eight times in that time.
+/// The latest time at which a lost node notices that it is lost: it checks eight times in that
+/// time.
 const NODE_NOTICES: Duration = ROOT_TIMEOUT.saturating_add(Duration::from_millis(1250));
 /// How long killing ranks then takes on an overloaded host.
 const NODE_KILLS: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ pub(super) struct LocalCluster {
     pub(super) nodes: u32,
     pub(super) pes: u32,
     pub(super) runtime_dir: PathBuf,
-    /// The cluster's own key, which lives as long as the cluster.
+    /// The cluster's own key, which exists as long as the cluster.
     pub(super) key: ClusterKey,
 }
 

@@ -15,14 +15,14 @@ const START_PATIENCE: Duration = Duration::from_secs(3);
 /// How long the manager's thread waits for the name of a uid that is new to it. A local database
 /// answers within a millisecond.
 const NAME_PATIENCE: Duration = Duration::from_millis(200);
-/// A name that is older is asked for again, in the background.
+/// An older name is requested again, in the background.
 const NAME_IS_FRESH: Duration = Duration::from_secs(60);
 /// Most uids whose names are remembered.
 const NAMES_MAX: usize = 1 << 16;
 /// Pause between the start and the next question for unknown names. Each later pause is twice as
 /// long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause, and so the delay after a directory server has come back.
+/// The longest pause, and thus the delay after a directory server has returned.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 fn uid_of(name: &str) -> Option<u32> {
@@ -35,7 +35,7 @@ fn uid_of(name: &str) -> Option<u32> {
     }
 }
 
-/// Asks for the uids of these users. Users without an answer in time are unknown.
+/// Requests the uids of these users. Users without an answer in time are unknown.
 pub(super) fn look_up(names: Vec<String>) -> KnownUsers {
     if names.is_empty() {
         return KnownUsers::default();
@@ -57,7 +57,7 @@ pub(super) fn look_up(names: Vec<String>) -> KnownUsers {
     answers.filter_map(|(name, uid)| Some((name, uid?))).collect()
 }
 
-/// Asks again for users that the host did not know, until it knows all of them.
+/// Repeats the requests for users that were unknown to the host, until all of them are found.
 pub(super) async fn ask_again(mut names: Vec<String>, known: async_channel::Sender<(String, u32)>) {
     let mut pause = FIRST_PAUSE;
     while !names.is_empty() {
@@ -87,14 +87,14 @@ pub(super) struct UserNames {
     known: RefCell<HashMap<u32, Known>>,
 }
 
-/// The answer for a uid, and when it was last asked for.
+/// The answer for a uid, and the time of the last request for it.
 struct Known {
     name: Option<String>,
     asked: Instant,
 }
 
 impl UserNames {
-    /// Asks the host's user database, on a thread of its own.
+    /// Queries the host's user database, on a thread of its own.
     pub(super) fn of_host() -> UserNames {
         UserNames::by(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name))
     }
@@ -103,7 +103,7 @@ impl UserNames {
         let (asks, asked) = mpsc::channel::<u32>();
         let (answer, answers) = mpsc::channel();
         let asking = std::thread::Builder::new().name("names".to_owned()).spawn(move || {
-            // The thread ends when the asking side is dropped.
+            // The thread ends when the requesting side is dropped.
             while let Ok(uid) = asked.recv() {
                 if answer.send((uid, ask(uid))).is_err() {
                     return;
@@ -116,7 +116,7 @@ impl UserNames {
         UserNames { asks, answers, known: RefCell::default() }
     }
 
-    /// The name of a user; `None` if there is none, or no answer came in time.
+    /// The name of a user; `None` if there is none, or no answer arrived in time.
     pub(super) fn name(&self, uid: u32) -> Option<String> {
         let mut known = self.known.borrow_mut();
         while let Ok((uid, name)) = self.answers.try_recv() {
@@ -126,7 +126,7 @@ impl UserNames {
         if let Some(found) = known.get_mut(&uid) {
             if now.saturating_duration_since(found.asked) >= NAME_IS_FRESH {
                 found.asked = now;
-                // If the thread is gone, the known names remain.
+                // If the thread has ended, the known names remain.
                 let _ = self.asks.send(uid);
             }
             return found.name.clone();
@@ -177,7 +177,7 @@ mod tests {
         assert!((0..1_000).all(|_| names.name(7).is_none()));
         assert!(began.elapsed() < NAME_PATIENCE, "nobody waits again");
         drop(open);
-        // Asked after 7, so the answer for 7 comes before the answer for 8.
+        // Requested after 7, so the answer for 7 precedes the answer for 8.
         assert_eq!(names.name(8).as_deref(), Some("user8"));
         assert_eq!(names.name(7).as_deref(), Some("user7"));
     }

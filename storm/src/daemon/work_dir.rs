@@ -1,5 +1,5 @@
-//! The Node Manager's own directory for its jobs' files, inside the directory that it is told.
-//! Other files there, and the outer directory's mode, are left alone ([decision
+//! The Node Manager's own directory for its jobs' files, inside the directory that its options
+//! name. Other files there, and the outer directory's mode, are left alone ([decision
 //! 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
 
 use super::DaemonError;
@@ -29,8 +29,8 @@ pub(super) struct WorkDir {
 
 impl WorkDir {
     /// Makes the directory of the Node Manager of this name in `above`, which need not exist. Takes
-    /// over the directory of a former life, unless the keeper of another cluster lives in it. Call
-    /// it before the keeper is started.
+    /// over the directory of a former incarnation, unless the keeper of another cluster uses it.
+    /// Call it before the keeper is started.
     pub(super) fn make(above: &Path, name: &str, cluster: &str) -> Result<WorkDir, DaemonError> {
         let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
         let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of a connection's first request.
 const FIRST_ID: u64 = 1;
-/// The longest request that is sent before the manager's hello has come. A Unix socket takes a
+/// The longest request that is sent before the manager's hello has arrived. A Unix socket takes a
 /// request of this length whole, so the write cannot block on a peer that never reads.
 const MAX_EARLY_BYTES: usize = 64 << 10;
 
@@ -50,10 +50,11 @@ pub enum ClientError {
         #[source]
         source: ClientSessionError,
     },
-    /// The manager was asked and did not answer in time. It may still carry out the request.
+    /// The manager received the request and did not answer in time. The manager may still carry out
+    /// the request.
     #[error("the manager received the request and does not answer")]
     Unanswered,
-    /// The manager speaks another version of the protocol.
+    /// The manager uses another version of the protocol.
     #[error("the manager speaks version {0} of the protocol, this program version {API_VERSION}")]
     Version(u32),
     /// The manager refused.
@@ -62,7 +63,7 @@ pub enum ClientError {
     /// The connection failed.
     #[error("the connection to the manager failed")]
     Connection(#[source] io::Error),
-    /// The manager went away.
+    /// The manager closed the connection.
     #[error("the manager closed the connection")]
     Closed,
     /// The manager's line is not valid in the protocol.
@@ -80,7 +81,7 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// The manager wants a file that the submission does not have.
+    /// The manager requests a file that the submission does not have.
     #[error("the manager asks for {0}, which this job does not have")]
     NoSuchFile(ContentHash),
 }
@@ -104,10 +105,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, and checks that client and manager speak the same version.
+    /// Connects, and checks that client and manager use the same version.
     ///
     /// # Errors
-    /// Nobody listens at `path`, or the manager speaks another version.
+    /// Nobody listens at `path`, or the manager uses another version.
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
@@ -115,8 +116,9 @@ impl Client {
         client.unless_refused().await
     }
 
-    /// Connects as [`connect`](Self::connect) does and submits a job at once. The request goes with
-    /// our hello, so the manager wakes only once. Returns the same as [`submit`](Self::submit).
+    /// Connects as [`connect`](Self::connect) does and submits a job at once. The request is sent
+    /// with our hello, so the manager wakes only once. Returns the same as
+    /// [`submit`](Self::submit).
     ///
     /// # Errors
     /// Those of `connect` and of `submit`.
@@ -214,7 +216,7 @@ impl Client {
     pub async fn call(&mut self, request: ManagerRequest) -> Result<Reply, ClientError> {
         match self.requests.send(request).await {
             Ok(id) => self.answer(id).await,
-            // The manager may have said why before it hung up.
+            // The manager may have sent the reason before it closed the connection.
             Err(error @ ClientError::Connection(_)) => match self.replies.next().await {
                 Ok(Some(ReplyLine { reply: Reply::Error { error }, .. })) => Err(error.into()),
                 _ => Err(error),

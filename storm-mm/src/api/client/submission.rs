@@ -16,7 +16,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub struct Submission {
     /// The job.
     pub spec: JobSpec,
-    /// Whether to follow the job: its events come after the answer.
+    /// Whether to follow the job: its events follow the answer.
     pub attach: bool,
     /// The account that is charged, and the job's urgency.
     pub service: Service,
@@ -71,7 +71,7 @@ impl Client {
         if let Reply::NeedFiles { hashes } = reply {
             match self.upload(&hashes, &mut files, &mut progress).await {
                 Ok(()) => {}
-                // The manager says why before it closes the connection.
+                // The manager sends the reason before it closes the connection.
                 Err(ClientError::Connection(error)) => {
                     return Err(match self.replies.reply_to(id).await {
                         Err(refused @ ClientError::Refused(_)) => refused,

@@ -278,7 +278,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
     }
 }
 
-/// Refuses a line, if the client can still be told.
+/// Refuses a line, if the client can still receive the error.
 fn refuse_line(replies: &ReplyStream, error: LineError) -> LineError {
     if let LineError::TooLong { .. } = error {
         let refusal = ApiError::new(ErrorCode::LineTooLong, error.to_string());

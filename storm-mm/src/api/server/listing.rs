@@ -1,5 +1,5 @@
-//! Listings of jobs. The server asks the core for one part after the other, each when the client
-//! has read the part before. A client that does not read costs the manager one part.
+//! Listings of jobs. The server requests one part after the other from the core, each when the
+//! client has read the part before. A client that does not read costs the manager one part.
 
 use super::connection::Connection;
 use crate::api::{
@@ -15,7 +15,7 @@ impl Connection {
     pub(super) async fn list(&self, replies: &ReplyStream, id: u64, mut request: ManagerRequest) {
         let sink = replies.sink(id, false);
         begin(&mut request);
-        // `false`: the client is gone.
+        // `false`: the client has disconnected.
         while poll_fn(|context| replies.outgoing.poll_taken(context)).await {
             let part = reply_channel(self.limits.outgoing_bytes);
             let call =
@@ -25,7 +25,7 @@ impl Connection {
                 let _ = sink.refuse(error);
                 return;
             }
-            // If the core has no answer, it has said so itself.
+            // If the core has no answer, the core has sent the error itself.
             let Some(line) = part.next().await else { return };
             let reply = match line.reply {
                 Reply::Jobs { jobs, more } => {
@@ -42,7 +42,7 @@ impl Connection {
     }
 }
 
-/// Has the request ask for the first part.
+/// Makes the request for the first part.
 fn begin(request: &mut ManagerRequest) {
     match request {
         ManagerRequest::Jobs(filter) => filter.part = Some(part_behind(None)),
@@ -51,7 +51,7 @@ fn begin(request: &mut ManagerRequest) {
     }
 }
 
-/// Has the request ask for the part after `listed`; `false` when there is none.
+/// Makes the request for the part after `listed`; `false` when there is none.
 fn go_on(request: &mut ManagerRequest, listed: &[JobView]) -> bool {
     let Some(last) = listed.last() else { return false };
     match request {

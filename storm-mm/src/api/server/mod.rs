@@ -38,7 +38,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const SEND_BUFFER_BYTES: usize = 32 << 10;
 
 /// Descriptors that only trusted users get, so that the clients of others cannot shut out an
-/// administrator who wants to end them.
+/// administrator who ends them.
 const TRUSTED_DESCRIPTORS: u64 = 8;
 /// The part of a low limit that is kept for trusted users.
 const TRUSTED_PART: u64 = 4;
@@ -53,16 +53,15 @@ pub struct ServerLimits {
     /// Users that no limit on clients holds: the cluster's administrator gets in however many
     /// clients are connected.
     pub trusted: Vec<u32>,
-    /// A client of this host is refused if its descriptor has this number or a higher one, and a
-    /// client of a user who is not [`trusted`](Self::trusted) up to 8 numbers earlier. The
-    /// kernel gives the lowest free descriptor, and the manager needs the rest for its nodes and
-    /// files.
+    /// A client of this host is refused if its descriptor has this number or a higher number. For a
+    /// user who is not [`trusted`](Self::trusted), the bound is up to 8 numbers lower. The kernel
+    /// gives the lowest free descriptor, and the manager needs the rest for its nodes and files.
     pub descriptors: u64,
     /// Bytes of replies kept for a client that does not read. A client with four times as much is
     /// dropped.
     pub outgoing_bytes: usize,
-    /// A client that reads nothing of its answers for this long is dropped, unless it follows a job
-    /// or waits for one.
+    /// A client that reads nothing of its answers for this long is dropped, unless it follows or
+    /// waits for a job.
     pub read_timeout: Duration,
     /// Requests of one client that may wait for their answers. Further requests are not read
     /// meanwhile.
@@ -122,8 +121,8 @@ impl Server {
     /// Stores files in `spool` and sends requests to `calls`. The bound of `calls` limits how many
     /// requests may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        // Without randomness the job's number has to do, which a job of another cluster may have as
-        // well.
+        // Without randomness only the job's number remains, which a job of another cluster may have
+        // as well.
         let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
         let long_lines = LongLines::default();
         Server { spool, limits, calls, long_lines, remote: None, mpi_space }
@@ -268,7 +267,7 @@ pub fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
     match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
         (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
-        // JSON has a form for every value in them, so this cannot happen.
+        // JSON has a form for every value in them, so encoding cannot fail.
         _ => Vec::new(),
     }
 }

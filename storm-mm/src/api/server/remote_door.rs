@@ -1,5 +1,6 @@
 //! The entrance for clients of other hosts. A connection must prove within a short time to hold a
-//! user's key. Until then it costs little, and only a limited number is attended to at once.
+//! user's key. Until then it costs little, and only a limited number of connections is served at
+//! once.
 
 use super::refusal_line;
 use crate::api::halves::{ReadHalf, WriteHalf, remote_halves};
@@ -22,8 +23,8 @@ use tokio::time::{sleep, timeout};
 /// Bytes that are read from a client that was turned away: room for a hello and a request.
 const DISCARDED_BYTES: u64 = 2 * MAX_REQUEST_LINE_BYTES as u64;
 
-/// Finds the user's account on this host, or says why the user's key does not count. The function
-/// may block.
+/// Finds the user's account on this host, or gives the reason why the user's key does not count.
+/// The function may block.
 pub type AdmitUser = dyn Fn(&RemoteUser) -> Result<Owner, ApiError> + Send + Sync;
 
 /// Serves users on other hosts, who show a client key.
@@ -33,15 +34,15 @@ pub struct RemoteClients {
     pub trust: Trust,
     /// Finds the users' accounts.
     pub admit: Arc<AdmitUser>,
-    /// Largest number of connections that have not proved yet who they are. Beyond it, the oldest
-    /// of them is dropped: a real client needs only a few round trips.
+    /// Largest number of connections without a proof of identity yet. Beyond this number, the
+    /// oldest of these connections is dropped: a real client needs only a few round trips.
     pub strangers: usize,
     /// Longest time for the proof.
     pub proof_timeout: Duration,
 }
 
 impl RemoteClients {
-    /// Limits that let in hundreds of clients at once, even from the other end of the world.
+    /// Limits that let in hundreds of clients at once, even over connections with long round trips.
     pub fn new(trust: Trust, admit: Arc<AdmitUser>) -> RemoteClients {
         RemoteClients { trust, admit, strangers: 256, proof_timeout: Duration::from_secs(5) }
     }
@@ -58,7 +59,7 @@ impl fmt::Debug for RemoteClients {
     }
 }
 
-/// A client that has proved who it is.
+/// A client that has proved its identity.
 pub(super) struct Arrival {
     pub(super) peer: Peer,
     pub(super) from: SocketAddr,
@@ -90,7 +91,7 @@ impl Stranger {
         }
     }
 
-    /// Whether the connection ended without a word, as that of a port scanner does.
+    /// Whether the connection ended without data, as that of a port scanner does.
     fn said_nothing(&self) -> bool {
         matches!(self, Stranger::Session(ClientSessionError::Io(_) | ClientSessionError::Closed))
     }
@@ -102,7 +103,7 @@ type Greeted = (u64, Outcome);
 enum Outcome {
     Known(RemoteUser, Result<Owner, ApiError>, Box<SealedStream>),
     Refused(Stranger),
-    /// The client was told why it is not served.
+    /// The client was sent the reason why it is not served.
     TurnedAway,
 }
 
@@ -111,7 +112,7 @@ pub(super) struct RemoteDoor {
     listener: TcpListener,
     remote: RemoteClients,
     greetings: JoinSet<Greeted>,
-    /// Connections that are being greeted, in the order in which they came.
+    /// Connections that are being greeted, in the order in which they arrived.
     strangers: BTreeMap<u64, (SocketAddr, AbortHandle)>,
     number: u64,
     refusals: RefusalLog,
@@ -131,7 +132,7 @@ impl RemoteDoor {
         }
     }
 
-    /// The next client that has proved who it is. Cancelling the call loses no client.
+    /// The next client that has proved its identity. Cancelling the call loses no client.
     pub(super) async fn next(&mut self) -> Arrival {
         loop {
             tokio::select! {
@@ -151,7 +152,7 @@ impl RemoteDoor {
         }
     }
 
-    /// Tells a client why it is not served.
+    /// Sends a client the reason why it is not served.
     pub(super) fn turn_away(&mut self, arrival: Arrival, error: ApiError) {
         let Arrival { from, read, mut write, .. } = arrival;
         let patience = self.remote.proof_timeout;
@@ -176,7 +177,7 @@ impl RemoteDoor {
             let proof = async {
                 let (user, stream) = accept_client(tcp, &trust).await?;
                 let asked = user.clone();
-                // The name service may take long, so it is asked only after the proof.
+                // The name service may take long, so the request to the service follows the proof.
                 let admitted = tokio::task::spawn_blocking(move || admit(&asked)).await;
                 Ok((user, admitted, stream))
             };
@@ -193,7 +194,8 @@ impl RemoteDoor {
         });
     }
 
-    /// Attends to a connection, in place of the oldest stranger if there are too many.
+    /// Greets a connection, in place of the oldest connection without a proof if there are too
+    /// many.
     fn attend<F>(&mut self, from: SocketAddr, attention: impl FnOnce(u64) -> F)
     where
         F: Future<Output = Greeted> + Send + 'static,
@@ -212,8 +214,8 @@ impl RemoteDoor {
     fn greeted(&mut self, greeted: Result<Greeted, JoinError>) -> Option<Arrival> {
         let (number, outcome) = match greeted {
             Ok(greeted) => greeted,
-            // The greeting was aborted, and its entry removed already; or it panicked, and its
-            // entry goes now.
+            // If the greeting was aborted, its entry is removed already. If it panicked, its entry
+            // is removed now.
             Err(error) => {
                 self.strangers.retain(|_, (_, greeting)| greeting.id() != error.id());
                 return None;
@@ -251,7 +253,7 @@ impl RemoteDoor {
             }
             Err(error) => {
                 self.refused(from, &Stranger::Unwanted { user, error: error.clone() });
-                // The client has no account, and is only told why.
+                // The client has no account, and is only sent the reason.
                 let nobody = peer(Owner { uid: u32::MAX, gid: u32::MAX });
                 self.turn_away(Arrival { peer: nobody, from, read, write }, error);
                 None

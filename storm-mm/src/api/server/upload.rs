@@ -1,4 +1,4 @@
-//! Receiving the files of a job before the core hears of the job.
+//! Receiving the files of a job before the core receives the job.
 
 use super::connection::Connection;
 use super::long_lines::SHORT_BYTES;
@@ -36,7 +36,7 @@ pub(super) enum UploadError {
 }
 
 impl UploadError {
-    /// Whether the next byte begins a line, so that the client can go on.
+    /// Whether the next byte begins a line, so that the client can continue.
     pub(super) fn is_in_step(&self) -> bool {
         match self {
             UploadError::Size { .. } | UploadError::NotTaken(_) => true,
@@ -84,7 +84,7 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
 }
 
 impl Connection {
-    /// Asks the client for the missing files and stores them.
+    /// Requests the missing files from the client and stores them.
     pub(super) async fn receive_files(
         &self,
         spec: &JobSpec,

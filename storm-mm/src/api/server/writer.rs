@@ -17,11 +17,11 @@ const BATCH_BYTES: usize = 64 << 10;
 /// A client must take each piece of this size within its time.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Writes until no further reply will come.
+/// Writes until there are no further replies.
 ///
 /// # Errors
-/// The client is gone, or was dropped because it does not read: it has taken nothing for
-/// `patience`, or is owed far too much.
+/// The client has disconnected, or was dropped because it does not read. A dropped client has taken
+/// nothing for `patience`, or is owed far too much.
 pub(super) async fn write_replies(
     replies: &ReplyStream,
     mut to: WriteHalf,
@@ -67,8 +67,8 @@ async fn write_piece(
                 return Err(io::ErrorKind::TimedOut.into());
             }
             () = sleep(patience) => {
-                // A client that follows a job may pause: its output is held back for as long as it
-                // likes.
+                // A client that follows a job may pause: its output is held back until it reads
+                // again.
                 if !outgoing.is_following() {
                     outgoing.end(Life::TooSlow);
                     return Err(io::ErrorKind::TimedOut.into());
@@ -78,7 +78,7 @@ async fn write_piece(
     }
 }
 
-/// Appends the line, or several lines if the reply is too large for one.
+/// Appends the line, or several lines if the reply is too large for one line.
 fn encode(line: ReplyLine, to: &mut Vec<u8>) -> io::Result<()> {
     let ReplyLine { id, reply } = line;
     match reply {

@@ -13,8 +13,8 @@ use thiserror::Error;
 /// Prefix of the name of an unfinished file.
 const UNFINISHED: &str = "incoming-";
 
-/// Bytes of the file system that stay free, because the journal beside the contents must be
-/// written. A small file system keeps a [part](RESERVED_PART) of itself free instead.
+/// Bytes of the file system that stay free, because the journal is in the same file system and must
+/// be written. A small file system keeps a [part](RESERVED_PART) of itself free instead.
 const RESERVED_BYTES: u64 = 64 << 20;
 /// The divisor for that part.
 const RESERVED_PART: u64 = 16;
@@ -68,9 +68,9 @@ pub(crate) struct Incoming {
     hash: ContentHash,
     hasher: blake3::Hasher,
     summing: Summing,
-    /// Bytes that are still to come.
+    /// Bytes that are still to arrive.
     missing_bytes: u64,
-    /// Bytes that came since the last check of the free space.
+    /// Bytes that arrived since the last check of the free space.
     unlooked_bytes: usize,
     /// The spool's sums, where that of this file is entered.
     sums: Sums,
@@ -111,14 +111,14 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// Fails if there is no room for the bytes that are still to come.
+    /// Fails if there is no room for the bytes that are still to arrive.
     fn look_for_room(&self) -> Result<(), SpoolError> {
         let found = fstatvfs(&self.file).map_err(|errno| SpoolError::Storage(errno.into()))?;
         let bytes = |blocks| u64::saturating_mul(blocks, found.f_frsize);
         let reserved = RESERVED_BYTES.min(bytes(found.f_blocks) / RESERVED_PART);
         let left_bytes = bytes(found.f_bavail).saturating_sub(reserved);
         let size_bytes = self.missing_bytes;
-        // Some file systems do not say how large they are.
+        // Some file systems do not report their size.
         if size_bytes <= left_bytes || found.f_blocks == 0 {
             return Ok(());
         }

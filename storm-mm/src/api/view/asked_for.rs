@@ -1,4 +1,4 @@
-//! The resources that a job asks for, in words.
+//! The resources that a job requests, in words.
 
 use storm_rm::{Memory, Resources};
 use storm_sched::MemorySize;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use storm_rm::JobId;
 
-/// The ended jobs of an array that are no longer remembered one by one, while others of it are.
+/// The ended jobs of an array that are no longer remembered individually, while other jobs of the
+/// array are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgottenJobs {
     /// The array.

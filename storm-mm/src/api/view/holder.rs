@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId};
 
 /// A job on the machine that holds processing elements which another job waits for. Its owner and
-/// program are left out here: a listing of jobs shows them to those that may know.
+/// program are left out here: a listing of jobs shows them to users that may see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The job.
     pub job: JobId,
-    /// The job's place in its array, if it belongs to one.
+    /// The job's place in its array, if it belongs to an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
     /// Whether its user is that of the waiting job.

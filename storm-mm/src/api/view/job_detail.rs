@@ -57,7 +57,7 @@ pub struct SpecSummary {
     pub shipped: bool,
     /// The argument vector.
     pub argv: Vec<OsBytes>,
-    /// What runs in the job's place.
+    /// The first step, which runs in the job's place.
     #[serde(default)]
     pub first: FirstStep,
     /// Working directory.
@@ -75,11 +75,11 @@ pub struct SpecSummary {
     /// Shipped files that have a set-user-ID or set-group-ID bit, which their copies lose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_set_id: Vec<OsBytes>,
-    /// Where the output goes.
+    /// Where the output is written.
     pub output: OutputSpec,
     /// The ranks' input.
     pub input: InputSpec,
-    /// Whether it goes back to the queue when a node dies.
+    /// Whether it returns to the queue when a node dies.
     pub requeue: bool,
     /// The needs in addition to processing elements.
     #[serde(default)]
@@ -117,7 +117,7 @@ impl From<&JobSpec> for SpecSummary {
     }
 }
 
-/// The names of the shipped files that lose their set-user-ID or set-group-ID bit: a node gives
+/// The names of the shipped files that lose their set-user-ID or set-group-ID bit. A node grants
 /// nobody the rights of a file's owner for a file that a user sent.
 pub fn without_set_id(spec: &JobSpec) -> impl Iterator<Item = &OsBytes> {
     let program = match &spec.program {

@@ -25,7 +25,7 @@ pub struct JobView {
     pub state: JobState,
     /// Number of ranks.
     pub procs: u32,
-    /// The resources that it asks of its nodes in addition to processing elements.
+    /// The resources that it requests from its nodes in addition to processing elements.
     #[serde(default)]
     pub resources: Resources,
     /// Number of nodes; 0 until it is placed.
@@ -49,7 +49,7 @@ pub struct JobView {
     pub time_limit_s: Option<u64>,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
-    /// While it waits: when it should start at the latest, where its policy can know it.
+    /// While it waits: when it should start at the latest, where its policy can compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Timestamp>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
@@ -68,7 +68,7 @@ impl JobView {
     }
 }
 
-/// A user by number and, where the host knows it, name.
+/// A user by number and, where the host's user database has it, name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserView {
     /// User id.

@@ -1,4 +1,4 @@
-//! Where the time of a launch went (paper, section 4.4.1).
+//! The parts of the time of a launch (paper, section 4.4.1).
 
 use serde::{Deserialize, Serialize};
 

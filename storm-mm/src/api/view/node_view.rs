@@ -31,7 +31,7 @@ pub struct NodeView {
     /// Memory that jobs may have in bytes, where that is counted.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// Memory that its jobs asked for, in bytes.
+    /// Memory that its jobs requested, in bytes.
     #[serde(default)]
     pub memory_held_bytes: u64,
     /// Jobs that have ranks on it.

@@ -40,7 +40,7 @@ pub struct PartitionView {
     /// such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_us: Option<u64>,
-    /// The number of the last of these slices that ended with no message on the way: at its end the
+    /// The number of the last of these slices that ended with no message on the way. At its end the
     /// nodes' memories alone were the state of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<u64>,

@@ -1,4 +1,4 @@
-//! A reservation in a listing, and the request for one.
+//! A reservation in a listing, and the request for a reservation.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::UserView;
 use serde::{Deserialize, Serialize};
 
-/// One line of `storm shares`; an account comes before its members.
+/// One line of `storm shares`; an account precedes its members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareView {
     /// The account.

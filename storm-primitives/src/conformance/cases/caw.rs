@@ -114,7 +114,7 @@ pub(crate) async fn finds_one_dissenter(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nodes outside the set are not asked.
+/// Nodes outside the set are not compared.
 pub(crate) async fn asks_only_its_set(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(1));
     let set = nodes(&[2, 3, 7, 11]);

@@ -1,5 +1,5 @@
 //! Nodes that are dead, or die during operations: errors name exactly the dead, and the other nodes
-//! go on (paper, section 2.4.3).
+//! continue (paper, section 2.4.3).
 
 use super::Trial;
 use crate::conformance::atomicity::{Held, InitiatorStatus, all_or_nothing, is_true_blame};
@@ -20,7 +20,7 @@ async fn kill_and_tell(t: &Trial, victims: &NodeSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The error names the dead node, and all survivors learn of the death.
+/// The error names the dead node, and all survivors are notified of the death.
 pub(crate) async fn of_one_is_known_to_all(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[3]);
     kill_and_tell(&t, &dead).await?;
@@ -85,7 +85,7 @@ pub(crate) async fn outside_the_set_is_no_matter(t: Trial) -> Result<(), Failure
 }
 
 /// A node dies under many transfers in flight. Each transfer by itself is all or nothing, and its
-/// status says which.
+/// status agrees with its effect.
 pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     const EACH: u32 = 20;
     let victim = NodeId(2);
@@ -117,7 +117,7 @@ pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
 }
 
 /// An initiator issues operations without waiting and then dies. None of its operations is half
-/// done, and none is done after one that is missing.
+/// done, and no operation is done after a missing operation.
 pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);
@@ -150,7 +150,7 @@ pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     t.works_without(&NodeSet::single(victim)).await
 }
 
-/// The values that the survivors hold of a word that goes from 0 to 1.
+/// The values that the survivors hold of a word that changes from 0 to 1.
 async fn words_held(t: &Trial, addr: crate::GlobalAddr) -> Result<BTreeMap<NodeId, Held>, Failure> {
     let held = |word| match word {
         0 => Held::Old,
@@ -177,7 +177,7 @@ pub(crate) async fn of_a_lock_holder(t: Trial) -> Result<(), Failure> {
     t.expect_word(lock.addr(), &t.survivors(), 1, 0).await
 }
 
-/// Without the management node there is no cluster: every node learns of its death.
+/// Without the management node there is no cluster: every node is notified of its death.
 pub(crate) async fn of_the_management_node(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let op = put(&t.compute(), var.addr(), Payload::word(1));

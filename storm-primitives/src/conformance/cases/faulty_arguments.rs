@@ -1,5 +1,5 @@
-//! Arguments at fault: an error that says which, no effect anywhere, and the
-//! operations around it undisturbed.
+//! Arguments at fault: an error that names the fault, no effect anywhere, and the operations around
+//! it undisturbed.
 
 use super::Trial;
 use crate::conformance::failure::expect;

@@ -1,5 +1,5 @@
-//! Nodes that hang: within the backend's limit they count as dead, and when
-//! they wake up they find themselves outside.
+//! Nodes that hang: within the backend's limit they count as dead, and when they resume they are
+//! outside the cluster.
 
 use super::Trial;
 use crate::conformance::atomicity::{InitiatorStatus, all_or_nothing, is_true_blame};
@@ -75,7 +75,7 @@ pub(crate) async fn of_an_outsider(t: Trial) -> Result<(), Failure> {
 }
 
 /// A frozen node that the cluster declared dead wakes up outside the cluster. Its operations fail,
-/// and the operations of other nodes go on without it.
+/// and the operations of other nodes continue without it.
 pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     let (victim, var) = (NodeId(2), t.plan().word(9));
     let others = t.all().difference(&NodeSet::single(victim));
@@ -111,7 +111,7 @@ pub(crate) async fn of_an_initiator(t: Trial) -> Result<(), Failure> {
     let (results, held) = futures_util::join!(issue, freeze);
     let status = match results?.as_deref() {
         Ok([OpResult::Xfer(Ok(()))]) => InitiatorStatus::Success,
-        // Cut off, it cannot know.
+        // The node is cut off and cannot find out whether the operation happened.
         Ok(_) | Err(_) => InitiatorStatus::Nothing,
     };
     all_or_nothing(&status, &held?)?;

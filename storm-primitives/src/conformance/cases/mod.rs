@@ -176,7 +176,7 @@ macro_rules! table {
     };
 }
 
-/// Starts one case in the way the list says.
+/// Starts one case in the way that the list gives.
 macro_rules! start {
     ($bench:ident, $case:path, $nodes:literal) => {
         $bench.once($nodes, $case)

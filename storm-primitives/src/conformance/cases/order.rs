@@ -53,7 +53,7 @@ pub(crate) async fn caw_sees_own_xfer(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A transfer behind a question of the same node comes after its write.
+/// A transfer behind a question of the same node is ordered after the question's write.
 pub(crate) async fn xfer_overwrites_own_caw(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(3);
     for round in 1..=10u64 {
@@ -125,8 +125,8 @@ pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node that acts on a message acts after it, as seen by all nodes. n1 writes to n3 and then
-/// signals n2; n2 writes to n3. A node that sees n2's write also sees n1's.
+/// A node that acts on a message acts after the message, as seen by all nodes. In the case, n1
+/// writes to n3 and then signals n2; n2 writes to n3. A node that sees n2's write also sees n1's.
 pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (told, done) = (t.plan().event(0), t.plan().event(1));

@@ -1,4 +1,4 @@
-//! A node comes back as a new incarnation, with nothing of its former life.
+//! A node rejoins as a new incarnation, with nothing of its former one.
 
 use super::Trial;
 use crate::conformance::failure::{differs, expect};
@@ -21,7 +21,7 @@ async fn reborn(t: &Trial, node: NodeId) -> Result<Incarnation, Failure> {
     Ok(before)
 }
 
-/// All nodes learn of each new incarnation.
+/// All nodes are notified of each new incarnation.
 pub(crate) async fn is_a_new_incarnation(t: Trial) -> Result<(), Failure> {
     let node = NodeId(2);
     for _ in 0..3 {
@@ -77,8 +77,8 @@ pub(crate) async fn takes_part_again(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A rejoined node gets no transfer that its former life issued, and is in no set because of its
-/// former life.
+/// A rejoined node gets no transfer that its former incarnation issued, and is in no set because of
+/// its former incarnation.
 pub(crate) async fn owes_nothing(t: Trial) -> Result<(), Failure> {
     use crate::conformance::{Op, Pace, Status};
     let (node, var) = (NodeId(3), t.plan().word(0));

@@ -1,5 +1,5 @@
-//! TEST-EVENT: one test takes one signal, and a signal comes after its data
-//! (paper, Algorithms 10 and 11).
+//! TEST-EVENT: one test takes one signal, and a signal follows its data (paper, Algorithms 10 and
+//! 11).
 
 use super::Trial;
 use crate::conformance::failure::expect;
@@ -16,7 +16,7 @@ fn silent(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op
     Op::Xfer { dest, addr, data, remote_event, status: Status::Ignore }
 }
 
-/// A node that waits for the remote event finds the whole block when the signal comes.
+/// A node that waits for the remote event finds the whole block when the signal arrives.
 pub(crate) async fn come_after_the_data(t: Trial) -> Result<(), Failure> {
     let event = t.plan().event(0);
     let (addr, dest) = (t.plan().bulk(3), t.compute());

@@ -34,7 +34,7 @@ pub(crate) async fn reaches_all_nodes(t: Trial) -> Result<(), Failure> {
     reaches(&t, &[t.all(), t.compute()], &[0, 1, 6]).await
 }
 
-/// Sets with holes: nodes in between get nothing, also if data passes them.
+/// Sets with holes: nodes in between receive nothing, even if data passes them.
 pub(crate) async fn reaches_a_set_with_holes(t: Trial) -> Result<(), Failure> {
     let sets = [
         nodes(&[1, 3, 5, 7]),
@@ -105,7 +105,7 @@ pub(crate) async fn needs_no_event(t: Trial) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The operation keeps its place when the caller goes away.
+/// The operation keeps its place when the caller is dropped.
 pub(crate) async fn outlives_its_caller(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let op = Op::Xfer {

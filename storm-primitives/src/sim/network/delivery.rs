@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// A life of a node.
+/// An incarnation of a node.
 type Life = (NodeId, u64);
 
 /// The answer of one node to one operation.
@@ -163,7 +163,7 @@ impl Network {
         }
     }
 
-    /// The arrival times of the answers to one operation. They arrive together, except the answers
+    /// The arrival times of the answers to one operation. The answers arrive together, except those
     /// of nodes with a bad link.
     fn answer_times(
         &self,

@@ -49,8 +49,8 @@ impl Network {
         self.work_off_inbox(node);
     }
 
-    /// Delivers a message over the link of `node`: once the link is whole, or never if that life of
-    /// the node is over.
+    /// Delivers a message over the link of `node`: once the link is whole, or never if that
+    /// incarnation of the node is over.
     pub(super) fn over_link(
         self: &Rc<Self>,
         node: NodeId,

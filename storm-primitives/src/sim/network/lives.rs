@@ -1,4 +1,4 @@
-//! Lives of nodes: deaths, freezes and rejoins, and how the other nodes learn of them.
+//! Incarnations of nodes: deaths, freezes and rejoins, and how the other nodes are notified.
 
 use super::delivery::{by_instant, times_of};
 use super::state::{Network, Node, Seat, State};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Network {
-    /// Counts a step of a node's life. False if the node is dead, or dies at this step.
+    /// Counts a step of a node's incarnation. False if the node is dead, or dies at this step.
     pub(super) fn step(self: &Rc<Self>, node: NodeId, life: u64) -> bool {
         let dies = {
             let mut state = self.state.borrow_mut();
@@ -35,14 +35,14 @@ impl Network {
         !dies
     }
 
-    /// Whether the node lives and the sequencer still accepts messages from it.
+    /// Whether the node is alive and the sequencer still accepts messages from it.
     pub(super) fn is_connected(&self, node: NodeId, life: u64) -> bool {
         let state = self.state.borrow();
         let mm = &state.nodes[NodeId::MM.index()];
         state.nodes[node.index()].up && self.is_known_in(&state, node, life) && mm.up
     }
 
-    /// Whether the sequencer still accepts the answers of this life.
+    /// Whether the sequencer still accepts the answers of this incarnation.
     pub(super) fn is_known(&self, node: NodeId, life: u64) -> bool {
         self.is_known_in(&self.state.borrow(), node, life)
     }
@@ -69,20 +69,21 @@ impl Network {
         self.at(noticed, move |network| network.declare_dead(node, life));
     }
 
-    /// Ends the present life of a node before its next one. Operations that wait for the old
-    /// life fail, however soon the new life begins.
+    /// Ends the present incarnation of a node before the next one. Operations that wait for the old
+    /// incarnation fail, however soon the new incarnation begins.
     pub(super) fn end_life(self: &Rc<Self>, node: NodeId) {
         let life = self.state.borrow().nodes[node.index()].life;
         self.core.kill_group(self.group_of(node));
         self.declare_dead(node, life);
     }
 
-    /// The tasks of a node: they live on when it joins again without having died.
+    /// The tasks of a node: they continue when it joins again without having died.
     fn group_of(&self, node: NodeId) -> Group {
         self.state.borrow().nodes[node.index()].group
     }
 
-    /// Tells the management node how a node's present life ended, unless the node's link is cut.
+    /// Reports to the management node how a node's present incarnation ended, unless the node's
+    /// link is cut.
     pub(super) fn report_end(&self, node: NodeId, end: End) {
         let state = self.state.borrow();
         let ending = &state.nodes[node.index()];
@@ -94,7 +95,7 @@ impl Network {
         }
     }
 
-    /// Ends the present life of a node whose tasks go on.
+    /// Ends the present incarnation of a node whose tasks continue.
     pub(super) fn leave(self: &Rc<Self>, node: NodeId, end: End) {
         self.report_end(node, end);
         let life = self.state.borrow().nodes[node.index()].life;
@@ -104,7 +105,7 @@ impl Network {
     /// Renumbers the compute nodes while none of them is in the cluster.
     pub(super) fn renumber(&self, numbers: &[NodeId]) {
         let state = &mut *self.state.borrow_mut();
-        // Messages on their way are addressed to lives that no node has any more.
+        // Messages on their way are addressed to incarnations that no node has any more.
         let next_life = 1 + state.nodes.iter().map(|node| node.life).max().unwrap_or_default();
         let former: Vec<Node> = state.nodes.drain(1..).collect();
         assert_eq!(former.len(), numbers.len(), "each compute node has a number");
@@ -137,7 +138,7 @@ impl Network {
     }
 
     /// A node that was cut off, or lost its management node, joins again with fresh memory. Its
-    /// tasks go on. Returns false while there is no management node.
+    /// tasks continue. Returns false while there is no management node.
     pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
         let (life, group) = {
             let state = self.state.borrow();
@@ -182,7 +183,7 @@ impl Network {
         self.work_off_inbox(node);
     }
 
-    /// Makes the sequencer ignore a node, and tells the other nodes of its death.
+    /// Makes the sequencer ignore a node, and reports its death to the other nodes.
     fn declare_dead(self: &Rc<Self>, node: NodeId, life: u64) {
         let ops: Vec<OpId> = {
             let state = &mut *self.state.borrow_mut();
@@ -258,13 +259,13 @@ impl Network {
         self.join_as(node, Group { node, life });
     }
 
-    /// Begins the next life of a node, with the tasks of `group`.
+    /// Begins the next incarnation of a node, with the tasks of `group`.
     fn join_as(self: &Rc<Self>, node: NodeId, group: Group) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();
             let entry = &mut state.nodes[node.index()];
             let life = entry.life + 1;
-            // The machine behind a new life is as slow as before; its link is whole.
+            // The machine behind a new incarnation is as slow as before; its link is whole.
             let link = Link { slow_percent: entry.link.slow_percent, ..Link::SOUND };
             *entry = Node { life, group, up: true, known_dead: false, link, ..Node::absent() };
             (life, Membership::new())
@@ -288,8 +289,8 @@ impl Network {
         }
     }
 
-    /// Announces a join. The new node knows the whole membership at once, the others hear of the
-    /// join later.
+    /// Announces a join. The new node has the whole membership at once, the others receive the join
+    /// later.
     pub(super) fn announce_join(self: &Rc<Self>, node: NodeId) {
         let life = {
             let state = self.state.borrow();
@@ -303,10 +304,10 @@ impl Network {
         self.announce_change(Change::Joined(node, Incarnation(life)));
     }
 
-    /// Applies a change of membership on every node, at the time when that node learns of it.
+    /// Applies a change of membership on every node, at the time when that node receives it.
     fn announce_change(self: &Rc<Self>, change: Change) {
         let now = self.core.now();
-        // The sequencer learns first.
+        // The sequencer is the first to receive it.
         self.at(now, move |network| network.change_membership(NodeId::MM, change));
         let groups = {
             let state = self.state.borrow();
@@ -352,12 +353,12 @@ impl Network {
     }
 }
 
-/// How a life of a node ended, as far as the closing of its link shows.
+/// How an incarnation of a node ended, as far as the closing of its link shows.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     /// With its process.
     OfProcess,
-    /// The process may go on.
+    /// The process may continue.
     OfLink,
 }
 
@@ -368,7 +369,7 @@ enum Change {
     Lost(NodeId),
 }
 
-/// The nodes that `is_there`, with their lives.
+/// The nodes that `is_there`, with their incarnations.
 fn roster_of(state: &State, is_there: impl Fn(&Node) -> bool) -> Rc<Roster> {
     let nodes = state.nodes.iter().enumerate().filter(|(_, node)| is_there(node));
     let lives = nodes.map(|(index, node)| (NodeId(index as u32), Incarnation(node.life)));

@@ -48,7 +48,7 @@ impl Network {
         Ok(())
     }
 
-    /// Tells an operation's issuer that the operation was never placed in the order.
+    /// Reports to an operation's issuer that the operation was never placed in the order.
     pub(super) fn refuse(&self, initiator: NodeId, life: u64, request: &Request) {
         let seat = self.state.borrow().nodes[initiator.index()].seat.clone();
         if let Some(seat) = seat.filter(|seat| seat.life == life) {

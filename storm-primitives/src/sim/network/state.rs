@@ -29,7 +29,7 @@ pub(super) struct State {
 /// The action to take when a message has crossed a link.
 pub(super) type Held = Box<dyn FnOnce(&Rc<Network>)>;
 
-/// What one life of a node has of its own.
+/// The state that belongs to one incarnation of a node.
 #[derive(Clone)]
 pub(in crate::sim) struct Seat {
     pub(in crate::sim) runtime: SimRuntime,
@@ -43,11 +43,11 @@ pub(in crate::sim) struct Seat {
 /// One node as the network sees it.
 pub(super) struct Node {
     pub(super) life: u64,
-    /// Its tasks: they outlive a life that ends without the node's death.
+    /// Its tasks: they outlive an incarnation that ends without the node's death.
     pub(super) group: Group,
     pub(super) up: bool,
     pub(super) frozen: bool,
-    /// The sequencer knows that it is dead.
+    /// The sequencer has recorded that it is dead.
     pub(super) known_dead: bool,
     pub(super) seat: Option<Seat>,
     /// When its last operation reaches the sequencer, so that order is kept.
@@ -69,7 +69,7 @@ impl Network {
         Random::new(&self.core)
     }
 
-    /// Runs `action` at a time, even if the node that asked is gone by then.
+    /// Runs `action` at a time, even if the node that requested it is dead by then.
     pub(super) fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
         let network = self.clone();
         self.core.call_at(when, move || action(&network));

@@ -52,15 +52,15 @@ pub(crate) enum Bug {
     /// An operation on a set with dead nodes takes effect on the living ones, and reports a
     /// success.
     IgnoresTheDead,
-    /// Only the first node of the set is asked.
+    /// Only the first node of the set is compared.
     AsksOne,
-    /// The issuing node is asked, not the set.
+    /// The issuing node is compared, not the set.
     AsksItself,
     /// Comparison and write are two operations.
     WritesLater,
     /// COMPARE-AND-WRITE writes although its comparison failed.
     WritesAnyway,
-    /// The write goes to all nodes alive, not to the set.
+    /// The write reaches all nodes alive, not the set.
     WritesEverywhere,
     /// Large values count as negative.
     ComparesSigned,
@@ -70,7 +70,7 @@ pub(crate) enum Bug {
     NobodyIsFalse,
     /// A test takes two signals.
     TakesTwo,
-    /// No node learns of deaths.
+    /// No node is notified of deaths.
     NeverTellsDeaths,
     /// A node keeps its membership from before the management node's death.
     SurvivesTheMm,

@@ -39,7 +39,7 @@ struct Stream {
     remote: RemoteAgent,
     agent: Agent<SimPrimitives>,
     incoming: RefCell<Decoder>,
-    /// The process has ended, and the suite knows it.
+    /// The process has ended, and the suite has noticed the end.
     is_dead: Cell<bool>,
     is_killed: Cell<bool>,
     /// The waker of the task that waits for the first message.
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Ends the process before anybody learns of its end.
+    /// Ends the process before its end is noticed.
     fn die(&self) {
         self.is_dead.set(true);
         let watcher = self.watcher.borrow_mut().take();

@@ -35,9 +35,10 @@ pub(super) struct Bounds {
     pub(super) clients: usize,
     /// Clients of one user.
     pub(super) clients_per_user: usize,
-    /// Clients that have sent nothing yet. Beyond it the oldest of them gives way.
+    /// Clients that have sent nothing yet. Beyond this number, the oldest of these clients gives
+    /// way.
     pub(super) silent: usize,
-    /// Such clients of one user.
+    /// Clients of one user that have sent nothing yet.
     pub(super) silent_per_user: usize,
     /// Places beyond `clients` for users who are `trusted`.
     pub(super) trusted_places: usize,

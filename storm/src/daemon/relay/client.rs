@@ -1,7 +1,7 @@
 //! One client of a relay: its first bytes, its session with the Machine Manager, and the bytes of
 //! both until one of them ends.
 //!
-//! Nothing here looks into the bytes. An idle client holds no memory for them.
+//! Nothing here reads the contents of the bytes. An idle client holds no memory for them.
 
 use super::bounds::Bounds;
 use super::places::Place;
@@ -50,7 +50,7 @@ pub(super) async fn serve<R, C, S>(
     }
 }
 
-/// Tells a client why it is not served.
+/// Sends a client the reason why it is not served.
 async fn refuse<R: Runtime, C: AsyncWrite + Unpin>(
     runtime: &R,
     mut client: C,
@@ -88,7 +88,7 @@ where
         loop {
             if let Err(error) = send(&mut to_manager, &piece).await {
                 tracing::debug!(%error, "the session takes no more requests");
-                // The manager may have said why before it hung up.
+                // The manager may have sent the reason before it closed the connection.
                 return pending::<io::Result<()>>().await;
             }
             piece = Vec::new();

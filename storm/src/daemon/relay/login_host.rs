@@ -1,7 +1,7 @@
 //! `storm relay`: the daemon of a login host, which lets its users in without keys of their own.
 //!
-//! It holds a door key. The manager takes its word for every user but root, and for nobody as an
-//! administrator.
+//! It holds a door key. The manager accepts it as proof for every user but root, and for nobody as
+//! an administrator.
 
 use super::upstream::{Keys, ManagerDoor, Upstream};
 use super::{Relay, bind_system_socket};
@@ -16,7 +16,7 @@ use storm_pl::DescriptorLimit;
 use storm_session::DoorKey;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs the relay of a login host until it is told to end.
+/// Runs the relay of a login host until it is ordered to end.
 pub(crate) fn run_relay(options: RelayOptions) -> Result<(), DaemonError> {
     start_log();
     let key: DoorKey = key_file::read(&options.key)?;
@@ -35,7 +35,7 @@ pub(crate) fn run_relay(options: RelayOptions) -> Result<(), DaemonError> {
     let runtime =
         runtime.map_err(|source| DaemonError::System { what: "the event loop", source })?;
     let ended = runtime.block_on(async {
-        // Heard before anybody is let in.
+        // Signals are received before anybody is let in.
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let relay = Relay::start(vec![bound], upstream, false)?;

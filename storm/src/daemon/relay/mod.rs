@@ -1,12 +1,12 @@
-//! The relay of a node, or of a login host: it lets the users of this host speak to the Machine
+//! The relay of a node, or of a login host. It connects the users of this host to the Machine
 //! Manager of another host, each as themselves ([decision
 //! 0151](../../../../docs/decisions/0151-the-door.md)).
 //!
 //! The relay listens on a Unix socket and takes the peer's user from the kernel. It opens a session
-//! to the manager as that user and copies bytes both ways; it reads none of them.
+//! to the manager as that user and copies bytes both ways; it interprets no bytes.
 //!
 //! It has a thread of its own without real-time priority, so that no upload delays a switch. The
-//! Node Manager's thread tells it news through a channel, and never waits for it.
+//! Node Manager's thread sends it updates through a channel, and never waits for it.
 
 mod bounds;
 mod client;
@@ -52,12 +52,13 @@ use upstream::{Keys, ManagerDoor, Upstream};
 const SOCKET_NAME: &str = "mm.sock";
 /// Pause before accepting again when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Bytes of answers that the kernel buffers for a client; the kernel doubles the number. As at the
-/// Machine Manager.
+/// Bytes of answers that the kernel buffers for a client; the kernel doubles the number. The
+/// Machine Manager has the same value.
 const SEND_BUFFER_BYTES: usize = 32 << 10;
-/// Threads that ask the name service. Each user is asked for once at a time.
+/// Threads that query the name service. There is one query at a time for each user.
 const NAME_THREADS: usize = 4;
-/// The uid that the kernel tells of users who have none here, unless the host says otherwise.
+/// The uid that the kernel reports for users who have none here, unless the host is configured
+/// otherwise.
 const OVERFLOW_UID: u32 = 65534;
 /// Stack of the relay's thread.
 const STACK_BYTES: usize = 1 << 20;
@@ -146,8 +147,9 @@ impl Relay {
         Ok(Relay { news, end: Some(end), thread, files })
     }
 
-    /// The relay for the jobs of this node, which reaches the manager at `manager`. If
-    /// `is_given`, the command line says where the manager listens, and the manager is not heard.
+    /// The relay for the jobs of this node, which reaches the manager at `manager`. If `is_given`,
+    /// the command line names the address where the manager listens, and the manager's own
+    /// announcement is ignored.
     pub(super) fn for_jobs(&self, manager: SocketAddr, is_given: bool) -> RelayOfNode {
         let news = self.news.clone();
         let hear = move |clients| {
@@ -156,7 +158,7 @@ impl Relay {
             }
             let door = ManagerDoor::told(clients, manager);
             let is_open = matches!(door, ManagerDoor::At(_));
-            // A relay that has ended needs no news.
+            // A relay that has ended needs no updates.
             news.send(News::Door(door)).is_ok() && is_open
         };
         // The first is in the node's own directory.
@@ -164,9 +166,9 @@ impl Relay {
         RelayOfNode { socket, hear: Arc::new(hear) }
     }
 
-    /// Tells the relay news. Never waits.
+    /// Sends the relay an update. Never waits.
     pub(super) fn tell(&self, news: News) {
-        // A relay that has ended needs no news.
+        // A relay that has ended needs no updates.
         let _ = self.news.send(news);
     }
 }
@@ -320,7 +322,7 @@ impl Front {
     }
 }
 
-/// Asks the host's user database, away from this thread.
+/// Queries the host's user database, away from this thread.
 fn ask_host(uid: u32) -> Asking {
     let asking = tokio::task::spawn_blocking(move || User::from_uid(Uid::from_raw(uid)));
     Box::pin(async move {
@@ -329,8 +331,8 @@ fn ask_host(uid: u32) -> Asking {
     })
 }
 
-/// Tells a client why it is not served. It must cost nothing, so bytes that the socket does not
-/// take are lost.
+/// Sends a client the reason why it is not served. It must cost nothing, so bytes that the socket
+/// does not take are lost.
 fn turn_away(stream: &UnixStream, error: ApiError) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(stream.as_raw_fd(), &refusal_line(error), flags);

@@ -1,5 +1,5 @@
-//! The names of users for a relay. A name service may take arbitrarily long, so it is asked away
-//! from the relay's thread, once at a time for each user.
+//! The names of users for a relay. A name service may take arbitrarily long, so it is queried away
+//! from the relay's thread. There is one query at a time for each user.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,12 +11,12 @@ use storm_primitives::{Instant, Runtime};
 use storm_session::UserName;
 use tokio::sync::watch;
 
-/// A name that is older is asked for again, and not used: the uid may be another user's by now.
+/// An older name is requested again, and not used: the uid may be another user's by now.
 const NAME_IS_FRESH: Duration = Duration::from_secs(60);
 /// Most users whose names are remembered.
 const NAMES_MAX: usize = 4096;
 
-/// An answer that has not come yet.
+/// An answer that has not arrived yet.
 pub(super) type Asking = Pin<Box<dyn Future<Output = io::Result<Option<UserName>>>>>;
 
 /// The names of users by number.
@@ -26,7 +26,7 @@ pub(super) struct Names<R> {
     known: RefCell<HashMap<u32, Known>>,
 }
 
-/// What is known of a uid.
+/// The known facts about a uid.
 struct Known {
     asked: Instant,
     answer: watch::Receiver<Option<Answer>>,
@@ -37,7 +37,7 @@ enum Answer {
     Name(UserName),
     /// No user has this number, or the name cannot be one of a cluster's user.
     NoName,
-    /// The name service failed. The next client asks again.
+    /// The name service failed. The next client causes another query.
     Failed,
 }
 
@@ -57,7 +57,7 @@ impl<R: Runtime> Names<R> {
         }
     }
 
-    /// Asks, unless the answer is known and fresh or on its way.
+    /// Sends a query, unless the answer is known and fresh or on its way.
     fn answer(&self, uid: u32) -> watch::Receiver<Option<Answer>> {
         let now = self.runtime.now();
         let mut known = self.known.borrow_mut();
@@ -70,7 +70,7 @@ impl<R: Runtime> Names<R> {
             known.retain(|_, known| known.is_awaited());
         }
         if known.len() >= NAMES_MAX {
-            // The name service has answered none of them.
+            // All these users still wait for the name service.
             return watch::channel(Some(Answer::Failed)).1;
         }
         let (tell, answer) = watch::channel(None);
@@ -95,7 +95,7 @@ impl<R: Runtime> Names<R> {
 
 impl Known {
     fn is_awaited(&self) -> bool {
-        // An asking task that was dropped answers no more.
+        // A querying task that was dropped answers no more.
         self.answer.borrow().is_none() && self.answer.has_changed().is_ok()
     }
 

@@ -56,7 +56,7 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// As many places as `bounds` has.
+    /// The places that `bounds` allows.
     pub(super) fn new(bounds: Bounds) -> Places {
         let (users, silent) = (HashMap::new(), BTreeMap::new());
         Places(Rc::new(RefCell::new(Taken { bounds, next: 0, all: 0, users, silent })))

@@ -31,7 +31,7 @@ pub(in crate::daemon) enum ManagerDoor {
     At(Vec<String>),
 }
 
-/// The key by which a relay speaks for users.
+/// The key by which a relay vouches for users.
 #[derive(Clone, Debug)]
 pub(super) enum Keys {
     /// A node's.
@@ -41,7 +41,8 @@ pub(super) enum Keys {
 }
 
 impl ManagerDoor {
-    /// Where this node finds what the manager tells, if it reaches the manager at `manager`.
+    /// The door that the manager announces in `clients`, as this node reaches it. The node reaches
+    /// the manager itself at `manager`.
     pub(super) fn told(clients: Option<ClientsAddress>, manager: SocketAddr) -> ManagerDoor {
         let Some(ClientsAddress { host, port }) = clients else { return ManagerDoor::Closed };
         let mut address = manager;
@@ -57,7 +58,7 @@ impl ManagerDoor {
     }
 }
 
-/// News for a relay.
+/// An update for a relay.
 #[derive(Debug)]
 pub(in crate::daemon) enum News {
     /// The node's keys, read anew.
@@ -66,7 +67,7 @@ pub(in crate::daemon) enum News {
     Door(ManagerDoor),
 }
 
-/// What a relay knows of the manager.
+/// The keys of a relay, and its view of the manager.
 #[derive(Debug)]
 pub(super) struct Upstream {
     present: RefCell<(Keys, ManagerDoor)>,
