@@ -20,12 +20,12 @@ pub struct NmConfig {
     /// How long to wait for the end of all processes before leaving. A process that is alive after
     /// it hangs in the kernel, and nothing would end it.
     pub leave_timeout: Duration,
-    /// How long jobs are kept and the way back is looked for without a Machine Manager; zero: not
-    /// at all. The default is longer than a restart or the repair of a switch, and shorter than an
+    /// How long the node keeps its jobs and tries to rejoin without a Machine Manager. Zero: not at
+    /// all. The default is longer than a restart or the repair of a switch, and shorter than an
     /// operator sleeps.
     pub manager_lost: Duration,
-    /// How long jobs that asked to be queued again are kept without a Machine Manager. The manager
-    /// runs them elsewhere soon after. The default is longer than a restart of the manager.
+    /// How long jobs that requested requeueing are kept without a Machine Manager. The manager runs
+    /// them elsewhere soon after. The default is longer than a restart of the manager.
     pub requeue_fence: Duration,
     /// Most time for which these jobs continue after the last renewal by this node manager, if it
     /// is stopped or gets no processor. Then the keeper ends them. The default is longer than the

@@ -56,8 +56,8 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// The variables that name a job's own cluster: the manager's socket and the host of that socket,
-/// or the address of a manager on another host and the file of the user's key.
+/// The variables that name a job's own cluster. A manager on this host has a socket and the host of
+/// that socket. A manager on another host has an address and the file of the user's key.
 pub const CLUSTER_VARIABLES: [&str; 4] =
     [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
 const SOCKET_VARIABLE: &str = "STORM_SOCKET";
@@ -176,9 +176,9 @@ pub fn boosted_waiting() -> Vec<(&'static str, String)> {
 /// The variables of a rank, in addition to those of the job. They replace the submitter's variables
 /// of the same names, except for how to wait.
 ///
-/// Libraries are told to yield if the ranks on the host exceed its `cores`, or if other jobs run on
-/// them at the same time. Our own library gets `waiting`. The submitter's own settings for waiting
-/// take precedence.
+/// Libraries are configured to yield if the ranks on the host exceed its `cores`, or if other jobs
+/// run on them at the same time. Our own library gets `waiting`. The submitter's own settings for
+/// waiting take precedence.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,
@@ -261,7 +261,7 @@ fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// The resources that the job asked for, in the units of Slurm's variables of these names: memory
+/// The resources that the job requested, in the units of Slurm's variables of these names: memory
 /// in MiB, rounded up.
 fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, OsString)> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);

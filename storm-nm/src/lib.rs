@@ -13,9 +13,10 @@
 //!
 //! # The strobe's path
 //!
-//! From a heartbeat's arrival to the last freeze and resume there is no await: a strobe never waits
-//! for a file, an output stream or another job's launch. For slices that the node begins by its own
-//! clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their times.
+//! From a heartbeat's arrival to the last freeze and resume there is no await. Therefore a strobe
+//! never waits for a file, an output stream or another job's launch. For slices that the node
+//! begins by its own clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their
+//! times.
 //!
 //! This crate does not decide where and when jobs run: the Machine Manager does. It names no
 //! network backend, and touches no process: storm-pl does.

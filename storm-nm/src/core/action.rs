@@ -85,14 +85,14 @@ pub enum Action {
         /// Whether the input ends here.
         eof: bool,
     },
-    /// The Machine Manager asks how much of the job's input these ranks have taken.
+    /// The Machine Manager requests how much of the job's input these ranks have taken.
     TellInput {
         /// The job.
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
     },
-    /// The rank is gone: discard its waiting and future input.
+    /// The rank has ended: discard its waiting and future input.
     DropInput {
         /// The job.
         job: JobKey,

@@ -1,5 +1,5 @@
-//! The active row of each partition, as far as this node knows it: strobes name it, and so do
-//! launches and the answer to a join, for a node that got no strobe. This type knows no jobs.
+//! The active row of each partition, as far as this node knows it. Strobes name the row. For a node
+//! that got no strobe, launches and the answer to a join also name it. This type knows no jobs.
 
 use std::collections::BTreeMap;
 use storm_rm::message::Strobe;

@@ -1,12 +1,12 @@
 //! The cache of shipped files: `cache/<uid>/<hash>`.
 //!
 //! A name appears there only by a rename after the content was checked, and only the daemon can
-//! reach the directory. So its content can be used after a crash of the daemon. After a crash of
-//! the machine the cache starts empty, since nothing is forced to disk.
+//! reach the directory. Its content can therefore be used after a crash of the daemon. After a
+//! crash of the machine the cache starts empty, since nothing is forced to disk.
 //!
-//! Content is kept from a job's announcement until the job has its own link to it; the job does not
-//! need the cache's link any more. The least recently used of the other content makes room when the
-//! cache reaches its limit, or when its file system is full.
+//! Content is kept from a job's announcement until the job has its own link to the content. From
+//! then on the job does not need the cache's link. The least recently used of the other content
+//! makes room when the cache reaches its limit, or when its file system is full.
 
 use super::cache_sink::{CacheSink, Check};
 use super::job_directory;
@@ -23,9 +23,9 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// How long content is kept for a job that does not come for it: the job was cancelled, or its
-/// manager is gone. A job that is launched later than this after its file came may find the file
-/// evicted. It then fails.
+/// How long content is kept for a job that does not claim it: the job was cancelled, or its manager
+/// is gone. A job that is launched later than this after its file arrived may find the file
+/// evicted. The job then fails.
 const CLAIMED: Duration = Duration::from_secs(600);
 /// The most that a cache takes by default: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;
@@ -183,9 +183,9 @@ impl Cache {
         sum: Option<ContentSum>,
     ) -> Result<CacheSink, CacheError> {
         let (root, available) = (self.inner.root.clone(), self.inner.available);
-        // Bytes that are written while the file system is asked count as not written.
+        // Bytes that are written while the file system is queried count as not written.
         let before = self.inner.unwritten.get();
-        // If the file system does not say, the write will fail instead.
+        // If the file system does not report its space, the write will fail instead.
         let free = spawn_blocking(move || available(&root).unwrap_or(u64::MAX)).await;
         let others = before.max(self.inner.unwritten.get());
         let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX), others)?;
@@ -306,7 +306,7 @@ impl Reservation {
 
     /// Notes that `bytes` of the file are being written: the file system counts them from now on.
     pub(super) fn writes(&self, bytes: u64) {
-        // A sender may send more than it announced. Such a file is refused at the end.
+        // A sender may send more than it announced. A file of this kind is refused at the end.
         let counted = bytes.min(self.unwritten.get());
         self.unwritten.set(self.unwritten.get() - counted);
         let all = &self.cache.inner.unwritten;

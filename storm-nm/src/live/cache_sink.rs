@@ -77,7 +77,7 @@ impl Check {
     }
 }
 
-/// A file of the cache while its content comes. If it is dropped before it is finished, it leaves
+/// A file of the cache while its content arrives. If it is dropped before it is finished, it leaves
 /// nothing.
 #[derive(Debug)]
 pub struct CacheSink {
@@ -196,7 +196,7 @@ impl ChunkSink for CacheSink {
 impl Drop for CacheSink {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // A write under way goes to the unlinked file and is lost with it.
+            // A write under way reaches the unlinked file and is lost with the file.
             let _ = fs::remove_file(temporary);
         }
     }
