@@ -64,7 +64,7 @@ pub(crate) fn bounded(mut reason: String) -> String {
 mod tests {
     use super::*;
 
-    /// Regression: a job was killed for "more than the 0 MiB" that it asked for.
+    /// Regression: a job was killed for "more than the 0 MiB" that it requested.
     #[test]
     fn an_amount_is_never_rounded_to_nothing() {
         let amounts = [1 << 10, 1536 << 10, 1_500, 3 << 30, 0].map(amount);

@@ -306,7 +306,8 @@ impl Reservation {
 
     /// Notes that `bytes` of the file are being written: the file system counts them from now on.
     pub(super) fn writes(&self, bytes: u64) {
-        // A sender may send more than it announced. A file of this kind is refused at the end.
+        // A sender may send more than it announced. A file with more bytes than announced is
+        // refused at the end.
         let counted = bytes.min(self.unwritten.get());
         self.unwritten.set(self.unwritten.get() - counted);
         let all = &self.cache.inner.unwritten;

@@ -16,7 +16,7 @@ use storm_rm::message::ClientsAddress;
 /// Begins the names of keepers' doors. The cluster follows.
 const DOOR_PREFIX: &str = "keeper-";
 
-/// Finds another cluster's keeper that lives in this directory of a node, and returns its cluster.
+/// Finds a keeper of another cluster that uses this directory of a node, and returns its cluster.
 /// The directory must not be cleared while the keeper's jobs wait there for their next node
 /// manager.
 ///
@@ -55,9 +55,9 @@ pub struct LiveConfig {
     pub pes: u16,
     /// The address under which ranks of other nodes reach this node.
     pub address: String,
-    /// The node manager's own directory for the cache and the jobs' directories. It is created if
-    /// need be, gets the mode that it needs, and loses what a former life left there. Users must be
-    /// able to pass through its parents.
+    /// The node manager's own directory for the cache and the jobs' directories. The directory is
+    /// created if need be, gets the mode that it needs, and loses what a former life left there.
+    /// Users must be able to pass through its parents.
     pub dir: PathBuf,
     /// Most bytes of cached content. Running jobs keep their content beyond it. `None`: half of the
     /// space that the file system of `dir` has left, at the start or later, and at most 2 GiB.
@@ -86,8 +86,8 @@ pub struct LiveConfig {
     pub boost_period: Duration,
     /// The rules by which flexible coscheduling judges ranks.
     pub class_rules: ClassRules,
-    /// Set before the link is closed to ask the node manager alone to end. It then does not try to
-    /// join the cluster again.
+    /// Set before the link is closed to request the end of the node manager alone. It then does not
+    /// try to join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
     /// Set if the node manager must end its jobs too, even if they could go on without it.
     pub ends_jobs: Arc<AtomicBool>,
@@ -109,8 +109,8 @@ pub struct LiveConfig {
 pub struct RelayOfNode {
     /// The path of the socket.
     pub socket: PathBuf,
-    /// Hears where the manager lets in users of other hosts. Returns whether users reach the
-    /// manager by the socket. Must not wait: the strobe thread calls it.
+    /// Receives the address where the manager admits users of other hosts. Returns whether users
+    /// reach the manager by the socket. Must not wait: the strobe thread calls it.
     pub hear: Arc<Hear>,
 }
 
@@ -153,8 +153,8 @@ impl LiveConfig {
         }
     }
 
-    /// How the keeper goes on without this node manager. The cluster is a part of the door's name:
-    /// the keeper of another cluster keeps other jobs.
+    /// How the keeper continues without this node manager. The cluster is a part of the door's
+    /// name: the keeper of another cluster keeps other jobs.
     fn survival(&self) -> Option<Survival> {
         let bound = self.nm.node_return;
         let door = self.dir.join(format!("{DOOR_PREFIX}{}", self.cluster));

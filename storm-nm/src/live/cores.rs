@@ -104,7 +104,8 @@ impl Cores {
     }
 }
 
-/// The processors of a processor's core, itself among them; empty if the kernel does not tell.
+/// The processors of a processor's core, itself among them; empty if the kernel does not report
+/// them.
 fn siblings(cpu: u16) -> Vec<u16> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_list(&fs::read_to_string(path).unwrap_or_default())

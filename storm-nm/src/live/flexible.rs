@@ -6,9 +6,9 @@
 //! scheduling. In other jobs, ranks that go first (CS, and F in their slot) are ordinary processes.
 //! The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those sleep.
 //!
-//! A thread looks, at the edges of slots, at what each rank has done, and then changes the ranks
-//! accordingly. No other thread waits for it. The thread that ends a slot only stops and resumes
-//! jobs. So a job runs out of its slot only once its ranks are behind others.
+//! At the edges of slots, a thread checks what each rank has done, and then changes the ranks
+//! accordingly. No other thread waits for this thread. The thread that ends a slot only stops and
+//! resumes jobs. A job therefore runs out of its slot only once its ranks are behind others.
 
 mod chores;
 #[cfg(test)]
@@ -33,7 +33,7 @@ use storm_pl::boost::{self, Process};
 use storm_rm::{ProcessClass, Rank, RankClass, RowSet};
 use tokio::sync::mpsc;
 
-/// Keeps slots, from the first job that asks for it.
+/// Keeps slots, from the first job that requests it.
 #[derive(Debug)]
 pub(super) struct Flexible {
     shared: Arc<Shared>,
@@ -71,11 +71,11 @@ struct State {
 #[derive(Debug)]
 struct Former {
     job: Job,
-    /// Whether the job goes on. Its ranks are then told to wait in their own way.
+    /// Whether the job continues. Its ranks are then ordered to wait in their own way.
     goes_on: bool,
 }
 
-/// An edge of a slot that the thread has not looked at yet.
+/// An edge of a slot that the thread has not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Edge {
     at: Duration,
@@ -117,14 +117,14 @@ struct Job {
     /// Whether no other job could run while its ranks do not. Its ranks then stay ordinary
     /// processes: to put them behind the rest of the host would help no job.
     alone: bool,
-    /// How often its ranks were looked at.
+    /// How often its ranks were checked.
     looks: u32,
     frozen: bool,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
-    /// The way of waiting that each rank was told.
+    /// The way of waiting that each rank was ordered to use.
     ways: BTreeMap<Rank, Way>,
-    /// Ranks that were put behind others or told how to wait, or are about to be.
+    /// Ranks that were put behind others or got a way of waiting, or are about to.
     touched: BTreeSet<Rank>,
 }
 
@@ -397,7 +397,7 @@ impl State {
 
 impl Job {
     /// Begins or ends the job's slot. Returns whether the job must be stopped (true) or resumed
-    /// (false), if either. All jobs are stopped before any is resumed.
+    /// (false), if either. Every job to stop is stopped before any is resumed.
     ///
     /// The end of a slot may resume a job, since late slices count as one and a slot may end twice.
     /// The job was stopped at the first end, because one rank was not behind others. If this rank

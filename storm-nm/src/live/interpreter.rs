@@ -47,7 +47,7 @@ fn interpreter_in(file: &File) -> Option<PathBuf> {
 fn loader<'a, E: FileHeader<Endian = Endianness>, R: ReadRef<'a>>(data: R) -> Option<&'a [u8]> {
     let header = E::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    // The file itself says how many headers to read. The kernel executes no program with more.
+    // The file itself states how many headers to read. The kernel executes no program with more.
     if header.e_phnum(endian) > SEGMENTS_MAX {
         return None;
     }

@@ -37,7 +37,7 @@ pub(super) enum DirectoryError {
 pub(super) fn make(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryError> {
     let made = fill(path, owner, files);
     if made.is_err() {
-        // The user must hear of the first failure, so this one is ignored.
+        // The user must get the first failure, so this second failure is ignored.
         let _ = remove(path);
     }
     made

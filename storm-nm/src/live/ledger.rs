@@ -3,9 +3,9 @@
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
 //! The file is written as things happen, since a node manager that is killed has no time to write
-//! it. The next node manager can tell from the file whether a step was taken:
+//! it. The file shows the next node manager whether a step was taken:
 //!
-//! - Output leaves a rank's pipe for a file by one call (splice(2)), so the file's length says how
+//! - Output leaves a rank's pipe for a file by one call (splice(2)), so the file's length shows how
 //!   much has left.
 //! - A PMI request stays in its socket until it is in the ledger, and in the ledger until it is
 //!   answered.
@@ -68,7 +68,7 @@ const QUESTIONS: [&str; 6] = [
     "cmd=get_appnum",
     "cmd=get_my_kvsname",
     "cmd=get_universe_size",
-    // Its answer, memory, comes from the node manager of the day.
+    // The answer to this request, memory, is made by the present node manager.
     "cmd=storm_segment ",
 ];
 
@@ -113,13 +113,13 @@ impl Entry {
 /// How far the launch of a job's ranks has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaunchProgress {
-    /// No rank has been told to start.
+    /// No rank has been ordered to start.
     Nobody,
-    /// Some ranks may have been told.
+    /// Some ranks may have been ordered to start.
     Some,
-    /// All ranks have been told.
+    /// Every rank has been ordered to start.
     All,
-    /// The keeper could not be told of all ranks.
+    /// The keeper could not be given all ranks.
     Unkept,
 }
 
@@ -193,8 +193,9 @@ impl Ledger {
         Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
     }
 
-    /// Notes the first run of a job that the node can have heard of. The next node manager takes
-    /// every later run that it does not find for one that this node never heard of.
+    /// Notes the first run of a job for which the node can have received a command. If the next
+    /// node manager does not find a later run, it concludes that this node never received the
+    /// launch of that run.
     pub(super) fn set_first_run(&self, first: JobIncarnation) -> io::Result<()> {
         self.file.write_all_at(&first.0.to_le_bytes(), FIRST_RUN_AT)
     }

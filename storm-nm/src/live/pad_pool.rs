@@ -16,7 +16,8 @@ const PAD_TIMEOUT: Duration = Duration::from_secs(10);
 const FILL_ATTEMPTS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 /// How long after a job its pad's processes are made again. A process on this host that waits for
-/// the job's end goes first: with 64 nodes on two processors it waited 57 ms for them.
+/// the job's end runs first. Without this delay, with 64 nodes on two processors, it waited 57 ms
+/// for the new processes.
 const AFTER_A_JOB: Duration = Duration::from_millis(10);
 /// Pads that may be lost while a job waits before the job is refused.
 const LOSSES_MAX: u32 = 2;
@@ -136,8 +137,8 @@ impl PadPool {
         Ok(())
     }
 
-    /// Cleans the pad of a job that is over here. The job may go on elsewhere, and its other nodes
-    /// may still launch it. So the processes of the pad are made only when the job is over
+    /// Cleans the pad of a job that is over here. The job may continue elsewhere, and its other
+    /// nodes may still launch it. The pad's processes are therefore made only when the job is over
     /// everywhere ([`PadPool::fill_soon`]) or another job needs them.
     pub(super) fn vacate(&self, pad: PadId) -> io::Result<()> {
         if self.waiting.get() > 0 {
@@ -248,8 +249,8 @@ impl PadPool {
         }
     }
 
-    /// Notes that the pad is gone for good. A job that waits for a pad gets `why` if no other
-    /// comes.
+    /// Notes that the pad is gone for good. A job that waits for a pad gets `why` if no other pad
+    /// becomes free.
     pub(super) fn lost_because(&self, pad: PadId, why: &str) {
         why.clone_into(&mut self.why_lost.borrow_mut());
         self.lost(pad);
@@ -280,7 +281,8 @@ impl PadPool {
         self.filling.borrow_mut().insert(pad, self.keeper.size(pad));
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
-            // The waiting processes end. If the keeper cannot be told, they end with the keeper.
+            // The waiting processes end. If the keeper cannot get the order, they end with the
+            // keeper.
             let _ = self.keeper.discard(pad);
             self.lost_because(pad, &error.to_string());
         }

@@ -43,7 +43,7 @@ struct State {
     moves: bool,
     done: Done,
     clock: Option<Clock>,
-    /// When the thread looks by itself; `None` while it waits to be told of a plan.
+    /// When the thread next checks the time by itself; `None` while it waits for a plan.
     looks: Option<Instant>,
     over: bool,
 }

@@ -292,8 +292,8 @@ impl Processor {
         let competes = |other: &Tenancy| other.competes() && other.first == own.first;
         let others = tenants.iter().filter(|(id, other)| **id != tenant && competes(other));
         let least = others.map(|(_, other)| other.had).min()?;
-        // A turn goes from half a slice behind the others to half a slice ahead of them. A process
-        // that is further behind runs no longer than a slice.
+        // A turn extends from half a slice behind the others to half a slice ahead of them. A
+        // process that is further behind runs no longer than a slice.
         Some((least + self.slice / 2).saturating_sub(own.had).min(self.slice))
     }
 
@@ -319,8 +319,8 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Selects a process if any wants to run, and makes the running one yield to one that goes
-    /// first.
+    /// Selects a process if any wants to run, and makes the running process yield to a process that
+    /// runs first.
     fn dispatch(&self) {
         let tenants = self.tenants.borrow();
         let runs = self.running.get().and_then(|runs| tenants.get(&runs));

@@ -47,7 +47,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Whether jobs continue without this node manager.
     pub(super) fn leaves_jobs(&self) -> bool {
-        // Includes a job that is over here, as the Machine Manager may not have heard of its end.
+        // Includes a job that is over here, as the Machine Manager may not have received the report
+        // of its end.
         self.host.keeps_jobs().is_some() && self.core.borrow().jobs().next().is_some()
     }
 }

@@ -160,7 +160,7 @@ impl<P: Primitives> LifeState<P> {
         self.is_asked_to_leave.get()
     }
 
-    /// Tells that the core has changed.
+    /// Reports that the core has changed.
     pub(super) fn core_changed(&self) {
         self.changed.ring();
     }

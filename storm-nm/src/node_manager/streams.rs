@@ -119,7 +119,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Cuts the output of all orphans: no more is read until each job is told to continue. Keeps
+    /// Cuts the output of all orphans: no more is read until each job is ordered to continue. Keeps
     /// all output that may not have reached a client: unsent reports, and sent ones that the lost
     /// Machine Manager may not have passed on. Clients drop output that they have had. Other
     /// reports are dropped, since the next Machine Manager gets all of them anew.

@@ -157,7 +157,7 @@ fn many_slices(world: &World) -> Command {
     Command::Slices(Slices { strobe: world.next_strobe(1), quantum_ns: 1_000_000, following })
 }
 
-/// Output, input, PMI requests and heartbeats that say nothing of rows come many times in a span.
+/// Output, input, PMI requests and heartbeats without rows arrive many times in a span.
 #[test]
 fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
     let put = Step::Put { key: "k".to_owned(), value: "v".to_owned() };

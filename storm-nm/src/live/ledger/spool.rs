@@ -1,6 +1,6 @@
 //! Output of a job's ranks that may not have reached the Machine Manager. One call moves it from a
-//! rank's pipe to a file in memory. So the output is in one of the two places at any moment, even
-//! if a node manager is killed.
+//! rank's pipe to a file in memory. The output is therefore in one of the two places at any moment,
+//! even if a node manager is killed.
 
 use super::memory_file;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
@@ -17,7 +17,7 @@ use storm_rm::message::Stream;
 /// stream. The bytes follow.
 const RECORD_BYTES: u64 = 24;
 const MARK: u32 = u32::from_le_bytes(*b"outp");
-/// How much output is kept. The Machine Manager has handled older output: the backlog of output and
+/// How much output is kept. The Machine Manager has handled older output. The backlog of output and
 /// the queue of reports bound the output on its way to a sixth of this size.
 const KEPT_BYTES: u64 = 1 << 20;
 /// How much each rank may add to the backlog.
