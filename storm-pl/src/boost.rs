@@ -23,7 +23,7 @@ const THREADS_MAX: usize = 256;
 /// Passes over the threads of a process. Each pass finds threads that were started during the
 /// previous one.
 const PASSES_MAX: u32 = 64;
-/// Tells whether the kernel treats each session as a group with one share of the processors.
+/// Returns whether the kernel treats each session as a group with one share of the processors.
 const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// The reason why processes cannot be put into the background and back.
@@ -100,7 +100,7 @@ impl Process {
     /// Schedules the process and its descendants, with all their threads, behind all ordinary ones
     /// (SCHED_IDLE), or as ordinary ones again. In the background they run on idle processors, and
     /// get three thousandths of a busy one (sched(7)). Threads and processes inherit the policy of
-    /// the thread that starts them. As with [`Process::set_boosted`], the number of a thread that
+    /// the thread that starts them. Like in [`Process::set_boosted`], the number of a thread that
     /// has just ended may name another thread.
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only

@@ -53,8 +53,8 @@ pub(crate) enum Command {
     Setup(Setup),
     /// Make a pad and fill it with `fill` PLs.
     MakePad { pad: PadId, fill: u16 },
-    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. As far as the NM
-    /// knows, the PLs `running` have not ended. The PLs `failed` end by themselves after a failed
+    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. The NM has not
+    /// received the ends of the PLs `running`. The PLs `failed` end by themselves after a failed
     /// launch.
     Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: u16 },
     /// Kill everything in the pad, then continue as after `Release`.
@@ -135,8 +135,8 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A kept job. Its files are sent along, and `ranks` ranks follow. `is_short` says that others
-    /// are missing.
+    /// A kept job. Its files are sent along, and `ranks` ranks follow. `is_short` means that other
+    /// ranks are missing.
     InheritedJob {
         job: KeptId,
         pad: PadId,

@@ -1,5 +1,5 @@
-//! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
-//! Manager, each rank's streams, and ends of ranks meanwhile.
+//! The data of a job that a keeper keeps for the next Node Manager. These are files of the previous
+//! Node Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -69,7 +69,7 @@ pub(super) struct KeptRank {
 impl KeptRank {
     /// Closes the rank's standard input. Does nothing for a rank without one.
     pub(super) fn close_input(&mut self) {
-        // Standard input comes after the command socket.
+        // Standard input follows the command socket.
         if self.keeps.stdin && self.ends.len() == self.keeps.descriptors() {
             drop(self.ends.remove(1));
             self.keeps.stdin = false;
@@ -77,15 +77,15 @@ impl KeptRank {
     }
 }
 
-/// All kept jobs of a node.
+/// The kept jobs of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
     /// Keeps more of a job. Returns false if descriptors did not arrive because this process has
     /// too many. Without its files, the job is not kept. If a rank's descriptors are missing, the
-    /// job is kept without that rank and all later ones: the next Node Manager ends it, and knows
-    /// why.
+    /// job is kept without this rank and all later ones. The next Node Manager ends the job, and
+    /// has the reason.
     pub(super) fn keep(
         &mut self,
         id: KeptId,

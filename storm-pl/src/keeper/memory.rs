@@ -47,7 +47,7 @@ fn give_back_stack() {
 
 /// The size of a page, which is a power of two.
 fn page_bytes() -> Option<usize> {
-    // SAFETY: only asks.
+    // SAFETY: the call only queries.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two())
 }

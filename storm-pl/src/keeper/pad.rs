@@ -43,7 +43,7 @@ pub(super) struct Draining {
     pub(super) discarded: bool,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
-    /// Looks taken so far.
+    /// Checks done so far.
     pub(super) looks: u32,
 }
 

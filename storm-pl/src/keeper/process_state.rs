@@ -13,7 +13,7 @@ use crate::sys;
 
 /// The number of every keeper's control socket.
 pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
-/// Tells a pad's own keeper that the node's keeper died.
+/// Signals to a pad's own keeper that the node's keeper died.
 pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
 /// Leaves open only the control socket and standard error, which may carry the message of a panic.
@@ -39,7 +39,7 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
 }
 
 /// Signals that a keeper ignores but a program does not expect to find ignored. The first three
-/// come from a terminal; the NM decides how to react. SIGPIPE comes from an unread standard error.
+/// come from a terminal; the NM decides how to react. An unread standard error causes SIGPIPE.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 

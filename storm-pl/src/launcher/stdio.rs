@@ -1,5 +1,5 @@
-//! Opens, as the user, the files that the rank asked for as its streams. Its pipes came with the
-//! launch. All other streams are already `/dev/null`.
+//! Opens, as the user, the files that the rank requested as its streams. Its pipes arrived with the
+//! launch. Any other stream is already `/dev/null`.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};

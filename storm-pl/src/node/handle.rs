@@ -249,7 +249,7 @@ impl KeeperHandle {
         let shortage = Shortage::of(errno)?;
         let is_keepers = match step {
             PadStep::Cgroup | PadStep::Socket | PadStep::Fork | PadStep::Thaw => true,
-            // The sender learns of too many descriptors that are on their way.
+            // The sender gets the error if too many descriptors are on their way.
             PadStep::Handover => errno.0 == libc::ETOOMANYREFS,
             PadStep::Freezer => false,
         };
@@ -375,7 +375,7 @@ impl KeeperHandle {
         pads.line(pad).send(Command::Kill { pad, pls, signal }, &[])
     }
 
-    /// Copies a file as a user. [`crate::Event::Placed`] tells the result.
+    /// Copies a file as a user. [`crate::Event::Placed`] reports the result.
     ///
     /// # Errors
     /// The keeper is gone, or this process has no descriptor left.
@@ -430,7 +430,7 @@ impl KeeperHandle {
     }
 
     /// Pings the keeper. A keeper that has not answered the last `unanswered_max` pings is stopped
-    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] reports when.
     /// Answers are read with the events.
     pub fn ping(&self, unanswered_max: u32) {
         let mut pads = lock(&self.pads);
@@ -444,12 +444,12 @@ impl KeeperHandle {
     }
 
     /// Kills a keeper that [`shutdown`](Self::shutdown) does not end, with all its processes.
-    /// [`crate::Event::KeeperGone`] tells when.
+    /// [`crate::Event::KeeperGone`] reports when.
     pub fn kill_keeper(&self) {
         lock(&self.pads).kill_keeper();
     }
 
-    /// Ends the keeper and all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// Ends the keeper and all its processes. [`crate::Event::KeeperGone`] reports when.
     ///
     /// # Errors
     /// The keeper is already gone.

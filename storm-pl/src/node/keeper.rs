@@ -1,4 +1,4 @@
-//! Starts the keeper of a node. Synchronous, because it comes before the NM makes any thread.
+//! Starts the keeper of a node. Synchronous, because it runs before the NM makes any thread.
 
 use std::ffi::OsString;
 use std::fs;
@@ -122,7 +122,7 @@ pub struct Keeper {
 
 impl Keeper {
     /// Starts a keeper and waits until it is ready. Raises this process's soft limit on descriptors
-    /// to the hard limit, as the keeper does: a waiting PL takes one descriptor, a rank up to six.
+    /// to the hard limit, as the keeper does. A waiting PL takes one descriptor, a rank up to six.
     /// Ranks keep the earlier limit, unless their job has its own.
     ///
     /// # Errors

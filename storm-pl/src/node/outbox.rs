@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
                 let sockets = copies.into_iter().map(Seqpacket::from);
                 sockets.for_each(|socket| say_end(&socket, FilesEnd::Failed(failure)));
             }
-            // The keeper is gone, which has its own event.
+            // The keeper is gone; its own event reports that end.
             _ => {}
         }
     }

@@ -46,7 +46,7 @@ pub(super) struct Pads {
     /// The limit on descriptors of this process.
     pub(super) limit: DescriptorLimit,
     pub(super) next_place: u64,
-    /// The NM asked the keeper to end.
+    /// The NM ordered the keeper to end.
     pub(super) ending: bool,
     /// The pads of the jobs that were left with the keepers.
     pub(super) kept: BTreeMap<KeptId, PadId>,
@@ -123,8 +123,9 @@ impl Pads {
             return sys::kill_process(process);
         }
         if !self.gone {
-            // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
-            // only after `gone` was set under the same lock: the number names no other process.
+            // SAFETY: kill takes two integers. The keeper is a child of this process, which reaps
+            // it only after `gone` was set under the same lock. The number therefore names no other
+            // process.
             unsafe { libc::kill(self.keeper.0, libc::SIGKILL) };
         }
     }

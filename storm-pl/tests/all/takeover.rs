@@ -335,7 +335,7 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
         node.handle.forget_kept(job.job);
         node.handle.make_pads(1).unwrap();
         let pid = nix::unistd::Pid::from_raw(node.pid);
-        // No event is of the pad that is gone.
+        // No event belongs to the pad that has ended.
         assert!(matches!(node.next().await, Event::Ready { pad } if pad != PAD));
         drop(node);
         let _ = nix::sys::wait::waitpid(pid, None);

@@ -31,7 +31,7 @@ pub(super) struct Survivor {
     cgroup: Result<PathBuf, CgroupUnusable>,
     /// The end of the bounded time; `None` while there is an NM.
     until: Option<HostTime>,
-    /// Connections of Node Managers of another version. The end of a connection tells them that
+    /// Connections of Node Managers of another version. The end of a connection shows them that
     /// this keeper has ended.
     strangers: Vec<Seqpacket>,
 }
@@ -188,7 +188,7 @@ impl KeeperProcess {
     }
 
     /// Reads ahead for commands to keep a rank. The NM sends them before the launch, so they may
-    /// wait unread when the rank ends. All other commands have their turn later.
+    /// wait unread when the rank ends. Any other command has its turn later.
     pub(super) fn hear_of_kept(&mut self) {
         let keeps = self.survivor.is_some() || self.kind == Kind::OnePad;
         while keeps && self.may_read_ahead() {
