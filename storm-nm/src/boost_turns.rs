@@ -61,7 +61,8 @@ struct Turn {
 pub(crate) struct BoostTurns<P> {
     turns: BTreeMap<P, Turn>,
     last: Option<P>,
-    /// Processes that did nothing with their turn. They get no more until they can use one.
+    /// Processes that did nothing with their turn. Such a process gets no more turns until it can
+    /// use one.
     idle: BTreeSet<P>,
     /// Number of recent periods in which no process waited in vain, or for a message that had
     /// arrived.

@@ -14,8 +14,8 @@ pub struct NmConfig {
     /// is reached, the ranks' pipes are not read, so that the ranks wait and not the node. Two
     /// items of the report queue are enough to keep it busy.
     pub output_backlog_bytes: usize,
-    /// How long a stopped job is resumed to act on a signal. Its handlers need a few milliseconds,
-    /// and its rivals should not notice.
+    /// How long a stopped job is resumed to act on a signal. The job's handlers need a few
+    /// milliseconds, and rival jobs should not notice.
     pub signal_grace: Duration,
     /// How long to wait for the end of all processes before leaving. A process that is alive after
     /// it hangs in the kernel, and nothing would end it.
@@ -28,8 +28,8 @@ pub struct NmConfig {
     /// them elsewhere soon after. The default is longer than a restart of the manager.
     pub requeue_fence: Duration,
     /// Most time for which these jobs continue after the last renewal by this node manager, if it
-    /// is stopped or gets no processor. Then the keeper ends them. The default is longer than the
-    /// Machine Manager takes to find a stopped node manager dead; zero: for ever.
+    /// is stopped or gets no processor. Then the keeper ends the jobs. The default is longer than
+    /// the Machine Manager takes to find a stopped node manager dead; zero: for ever.
     pub lease: Duration,
     /// How long jobs continue after this node manager has ended, for the next one of this node to
     /// take over; zero: not at all. The default is long enough to install and start another

@@ -100,8 +100,8 @@ pub(crate) fn environment_of_job<'a>(
         .chain(relay.map(|socket| (OsStr::new(SOCKET_VARIABLE), socket.as_os_str())))
 }
 
-/// Variables that describe a rank. They are always set anew: a submitter's variables of these names
-/// describe the submitting job.
+/// Variables that describe a rank. These variables are always set anew: a submitter's variables of
+/// these names describe the submitting job.
 const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",
@@ -173,8 +173,8 @@ pub fn boosted_waiting() -> Vec<(&'static str, String)> {
     vec![(WAIT_VARIABLE, "spin".to_owned())]
 }
 
-/// The variables of a rank, in addition to those of the job. They replace the submitter's variables
-/// of the same names, except for how to wait.
+/// The variables of a rank, in addition to those of the job. These variables replace the
+/// submitter's variables of the same names, except for how to wait.
 ///
 /// Libraries are configured to yield if the ranks on the host exceed its `cores`, or if other jobs
 /// run on them at the same time. Our own library gets `waiting`. The submitter's own settings for

@@ -2,8 +2,8 @@
 //! (`docs/decisions/0007-no-run-twice.md`). Knows no keeper and no clock.
 //!
 //! A node manager that stands still cannot end jobs. Therefore it gives the keeper leases
-//! beforehand: the times until which the jobs may continue. It renews the leases while it is
-//! allowed to. When a node manager wakes up later, a lease that has run out stays out.
+//! beforehand: the times until which the jobs may continue. The node manager renews the leases
+//! while it is allowed to. When a node manager wakes up later, a lease that has run out stays out.
 
 use crate::JobKey;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The Node Manager, of which each node has one. It carries out the commands in the Machine
-//! Manager's heartbeats (paper, Algorithm 5), and reports the results.
+//! The Node Manager, one per node. A Node Manager carries out the commands in the Machine Manager's
+//! heartbeats (paper, Algorithm 5), and reports the results.
 //!
 //! | part | where |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! begins by its own clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their
 //! times.
 //!
-//! This crate does not decide where and when jobs run: the Machine Manager does. It names no
+//! This crate does not decide where and when jobs run: the Machine Manager does. The crate names no
 //! network backend, and touches no process: storm-pl does.
 
 mod ahead;

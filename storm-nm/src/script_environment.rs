@@ -1,5 +1,5 @@
-//! The variables of a batch script. They describe its place under STORM's names and under those of
-//! Slurm, which people's scripts and workflow tools use.
+//! The variables of a batch script. The variables describe the script's place under STORM's names
+//! and under those of Slurm, which people's scripts and workflow tools use.
 //!
 //! A script has no variables of PMI, since it is no rank of an MPI program. With such variables,
 //! programs that it starts would take themselves for its rank.

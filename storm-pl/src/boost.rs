@@ -1,6 +1,6 @@
-//! Changes the scheduling of processes of jobs, for periodic boost and flexible coscheduling. It
-//! schedules a process ahead of all ordinary processes for a while, or behind them. It also checks
-//! whether a message waits for a process.
+//! Changes the scheduling of processes of jobs, for periodic boost and flexible coscheduling. The
+//! module schedules a process ahead of all ordinary processes for a while, or behind them. The
+//! module also checks whether a message waits for a process.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -78,8 +78,8 @@ impl Process {
     }
 
     /// Schedules the process ahead of all ordinary ones (SCHED_RR), or as an ordinary one again.
-    /// Its children are ordinary in either case. The kernel takes a process number, so the process
-    /// may end before the call. A new process with this number is made ordinary again.
+    /// The process's children are ordinary in either case. The kernel takes a process number, so
+    /// the process may end before the call. A new process with this number is made ordinary again.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
@@ -242,7 +242,7 @@ fn set_scheduler(pid: ProcessId, policy: i32, sched_priority: i32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may boost others. It may if it may boost itself.
+/// Whether this process may boost others. This process may do so if it may boost itself.
 ///
 /// # Errors
 /// The reason why not.

@@ -145,7 +145,7 @@ pub(crate) enum Report {
         is_short: bool,
         ranks: u32,
     },
-    /// A rank of the last job. Its kept descriptors are sent along.
+    /// A rank of the last job. The rank's kept descriptors are sent along.
     InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
     /// The keeper has no room for the descriptors of a part of this job, which does not outlive the
     /// NM.

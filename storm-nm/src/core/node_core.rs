@@ -109,7 +109,8 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
     }
 
-    /// The runs here that requested requeueing. They may run elsewhere once this node is given up.
+    /// The runs here that requested requeueing. These runs may run elsewhere once this node is
+    /// given up.
     pub fn requeued(&self) -> Vec<JobKey> {
         let requeued = |job: &LocalJob| job.is_live() && job.task.spec().requeue && !job.doomed;
         self.jobs.iter().filter(|(_, job)| requeued(job)).map(|(key, _)| *key).collect()

@@ -124,7 +124,7 @@ impl NodeCore {
     }
 
     /// Forgets slices that were ordered before the Machine Manager knew of this life of the node.
-    /// They were for an earlier life: nobody recalls them, and they would contradict later
+    /// Those slices were for an earlier life: nobody recalls them, and they would contradict later
     /// launches.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
         let followed = self.active.forget_strobes().into_iter();

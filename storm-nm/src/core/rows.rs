@@ -16,8 +16,8 @@ impl NodeCore {
     }
 
     /// Whether the effect of an event depends on which rows are active, or which jobs stand. This
-    /// core must then have received the event of every slice that has begun. It may take any other
-    /// event before the slices' events: the result is the same.
+    /// core must then have received the event of every slice that has begun. The core may take any
+    /// other event before the slices' events: the result is the same.
     pub fn asks_for_rows(&self, event: &Event) -> bool {
         match event {
             Event::Command(command) => self.command_asks_for_rows(command),

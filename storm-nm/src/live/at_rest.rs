@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// How long a daemon must be idle before its start counts as over.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A daemon that uses more of a processor within a second is at work. It would need its text again
-/// at once, and the search for text costs more time than a launch can spare.
+/// A daemon that uses more of a processor within a second is at work. Such a daemon would need its
+/// text again at once, and the search for text costs more time than a launch can spare.
 const AT_WORK: Duration = Duration::from_millis(5);
 /// Number of checks that may find the daemon at work before its start counts as over anyway.
 const LOOKS: u32 = 60;

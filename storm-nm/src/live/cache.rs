@@ -104,7 +104,7 @@ impl Entry {
 impl Cache {
     /// Opens the cache at `root`, with the content of a former daemon if it can be trusted. Without
     /// `capacity_bytes`, the cache takes half of the space that its file system has left, now or
-    /// later. It then takes at most 2 GiB.
+    /// later. In this case the cache takes at most 2 GiB.
     pub(super) fn open(root: PathBuf, capacity_bytes: Option<u64>) -> Result<Cache, CacheError> {
         Cache::open_on(root, capacity_bytes, available)
     }
@@ -379,7 +379,7 @@ fn share(contents: &BTreeMap<(u32, ContentHash), Entry>, available: u64) -> u64 
 fn available(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     // A file system without a limit, such as `ramfs` or `tmpfs` with `size=0`, has no blocks to
-    // count (simple_statfs and shmem_statfs of Linux). It is not full.
+    // count (simple_statfs and shmem_statfs of Linux). Such a file system is not full.
     if found.blocks() == 0 {
         return Ok(u64::MAX);
     }
@@ -390,7 +390,7 @@ fn available(path: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(block_bytes))
 }
 
-/// Makes a directory that only the daemon can enter. Its parent exists.
+/// Makes a directory that only the daemon can enter. The parent of the directory exists.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,5 +1,5 @@
-//! One file on its way into the cache. It is written and summed up chunk by chunk on a blocking
-//! thread, checked, and only then given its name.
+//! One file on its way into the cache. The file is written and summed up chunk by chunk on a
+//! blocking thread, checked, and only then given its name.
 
 use super::cache::{CacheError, Reservation};
 use bytes::Bytes;

@@ -86,8 +86,8 @@ pub struct LiveConfig {
     pub boost_period: Duration,
     /// The rules by which flexible coscheduling judges ranks.
     pub class_rules: ClassRules,
-    /// Set before the link is closed to request the end of the node manager alone. It then does not
-    /// try to join the cluster again.
+    /// Set before the link is closed to request the end of the node manager alone. The node manager
+    /// then does not try to join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
     /// Set if the node manager must end its jobs too, even if they could go on without it.
     pub ends_jobs: Arc<AtomicBool>,
@@ -95,8 +95,8 @@ pub struct LiveConfig {
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
     pub pmix: Option<PmixStarter>,
-    /// Environment variables about the node's network for ranks. They are known once the node has
-    /// joined.
+    /// Environment variables about the node's network for ranks. The variables are known once the
+    /// node has joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
     /// By what processes of this host reach the Machine Manager; `None` if by nothing of this node.
     pub relay: Option<RelayOfNode>,

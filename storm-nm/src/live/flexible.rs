@@ -1,10 +1,11 @@
-//! Flexible coscheduling on a real node (A5 of the policy reference). It decides which ranks have
-//! their slot to themselves, which go first in it, and which run when no other process does
-//! ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
+//! Flexible coscheduling on a real node (A5 of the policy reference). The policy decides which
+//! ranks have their slot to themselves, which run first in it, and which run when no other process
+//! does ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
 //! A job whose ranks here all need coscheduling (CS) is stopped out of its slot, as under gang
-//! scheduling. In other jobs, ranks that go first (CS, and F in their slot) are ordinary processes.
-//! The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those sleep.
+//! scheduling. In other jobs, ranks that run first (CS, and F in their slot) are ordinary
+//! processes. The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those
+//! sleep.
 //!
 //! At the edges of slots, a thread checks what each rank has done, and then changes the ranks
 //! accordingly. No other thread waits for this thread. The thread that ends a slot only stops and
@@ -114,7 +115,7 @@ struct Job {
     may_spin: bool,
     /// Whether ranks may run behind others. If not, all count as CS.
     may_yield: bool,
-    /// Whether no other job could run while its ranks do not. Its ranks then stay ordinary
+    /// Whether no other job could run while its ranks do not. The job's ranks then stay ordinary
     /// processes: to put them behind the rest of the host would help no job.
     alone: bool,
     /// How often its ranks were checked.
@@ -249,8 +250,8 @@ impl Flexible {
         }
     }
 
-    /// Forgets a job that is over or about to be ended. Its ranks become ordinary processes soon,
-    /// since they would take long to end behind others.
+    /// Forgets a job that is over or about to be ended. The job's ranks become ordinary processes
+    /// soon, since they would take long to end behind others.
     pub(super) fn forget(&self, job: JobKey) {
         let mut state = self.shared.lock();
         if let Some(former) = state.remove(job) {
@@ -369,8 +370,8 @@ impl Shared {
 }
 
 impl State {
-    /// Watches another job. A job that was alone and runs out of its slot is stopped. It may run
-    /// there again once it is behind others. No switch may be under way.
+    /// Watches another job. A job that was alone and runs out of its slot is stopped. The job may
+    /// run there again once it is behind others. No switch may be under way.
     fn insert(&mut self, key: JobKey, job: Job) {
         self.jobs.insert(key, job);
         self.see_who_is_alone();

@@ -1,6 +1,6 @@
 //! The program that the kernel starts a program with: the interpreter in the first line of a
-//! script, or the loader of an ELF file (execve(2)). It is needed only to name the missing one in
-//! an error.
+//! script, or the loader of an ELF file (execve(2)). The program is needed only to name it in an
+//! error if it is missing.
 
 use nix::fcntl::OFlag;
 use object::read::elf::{FileHeader, ProgramHeader as _};

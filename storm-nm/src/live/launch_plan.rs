@@ -149,8 +149,8 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
     arguments
 }
 
-/// Checks the placement of ranks that join through PMIx. It is one of their arguments, and Linux
-/// takes at most 128 KiB for an argument (execve(2)).
+/// Checks the placement of ranks that join through PMIx. The placement is one of the ranks'
+/// arguments, and Linux takes at most 128 KiB for an argument (execve(2)).
 pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
     let bytes = task.pmi_config().process_mapping.len();
     if bytes <= PLACEMENT_MAX_BYTES {

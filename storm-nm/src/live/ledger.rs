@@ -1,5 +1,5 @@
-//! The facts about a job that the next node manager needs, if this one ends before the job. They
-//! are in a file in memory that the keeper holds
+//! The facts about a job that the next node manager needs, if this one ends before the job. The
+//! facts are in a file in memory that the keeper holds
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
 //! The file is written as things happen, since a node manager that is killed has no time to write
@@ -32,7 +32,7 @@ use storm_mpi::pmi::wire::MAX_LINE_BYTES;
 use storm_rm::message::LaunchJob;
 use storm_rm::{JobIncarnation, Rank};
 
-/// The layout of the file. It is sparse: unwritten parts take no memory.
+/// The layout of the file. The file is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
 const USELESS_AT: u64 = 17;
 const ENTRY_LENGTH_AT: u64 = 24;

@@ -1,9 +1,9 @@
 //! Gives back the pages of program text that only the start needed.
 //!
-//! Most of the resident memory of a daemon that has just started is text that ran once. It parsed
-//! options and configuration and made the handshake; the kernel also mapped the text around it. The
-//! mappings stay. The kernel reloads a page that is used again from the page cache (`MADV_DONTNEED`
-//! of a private mapping of a file, madvise(2)).
+//! Most of the resident memory of a daemon that has just started is text that ran once. This text
+//! parsed options and configuration and made the handshake; the kernel also mapped the text around
+//! it. The mappings stay. The kernel reloads a page that is used again from the page cache
+//! (`MADV_DONTNEED` of a private mapping of a file, madvise(2)).
 
 use nix::sys::mman::{MmapAdvise, madvise};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};

@@ -106,8 +106,8 @@ impl RankStreams {
         Ok(streams)
     }
 
-    /// Notes that the rank has ended, or that no events of it will arrive. Its streams end when no
-    /// other process holds them.
+    /// Notes that the rank has ended, or that no events of it will arrive. The rank's streams end
+    /// when no other process holds them.
     pub(super) fn rank_ended(&self) {
         self.own.borrow_mut().take();
     }
@@ -256,7 +256,7 @@ async fn read_pmi(
             }
         }
         if pending.len() > MAX_LINE_BYTES {
-            // No valid line is longer. It is refused like any other invalid line.
+            // No valid line is longer. A longer line is refused like any other invalid line.
             let line = String::from_utf8_lossy(&pending).into_owned();
             let _ = events.send(HostEvent::Pmi { job, rank, line }).await;
             return;
@@ -299,7 +299,7 @@ pub(super) fn last_lines(ends: &PlEnds, noted: &Remembered) -> Vec<String> {
 }
 
 /// Takes out of the socket the bytes that a former node manager was about to read, if they are
-/// still there. They are in the ledger.
+/// still there. Those bytes are in the ledger.
 pub(super) fn skip_unread(ends: &PlEnds, bytes: usize) {
     if let Some(pmi) = &ends.pmi {
         let mut unread = vec![0; bytes];

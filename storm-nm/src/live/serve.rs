@@ -90,8 +90,8 @@ pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
 /// Runs a node manager on the calling thread until it is shut down or the cluster is lost.
 ///
 /// `join` runs inside the runtime (one thread, tokio, in a `LocalSet`) and returns the node's end
-/// of the network. It adds the plan of global memory if the plan differs from `plan`, or from that
-/// of the life before. If the link is lost and the jobs are kept
+/// of the network. `join` adds the plan of global memory if the plan differs from `plan`, or from
+/// that of the life before. If the link is lost and the jobs are kept
 /// ([`NmConfig::manager_lost`](crate::NmConfig)), `join` is called again.
 ///
 /// # Errors

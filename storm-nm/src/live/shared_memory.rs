@@ -24,7 +24,7 @@ use storm_rm::Owner;
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The beginning of every directory's name.
 const PREFIX: &str = "storm-";
-/// The characters after the prefix. They identify the node manager.
+/// The characters after the prefix. These characters identify the node manager.
 const HASH_CHARS: usize = 16;
 /// How often a directory is made again. Another node manager may take a new directory, not locked
 /// yet, for one that was left behind.

@@ -1,6 +1,6 @@
-//! The thread that begins slices by the node's own clock. It freezes and thaws jobs at the times
-//! that it was given. A slice costs its processor only a wake-up and the writes of the switch.
-//! `Turns` decides what slots mean for jobs under flexible coscheduling.
+//! The thread that begins slices by the node's own clock. The thread freezes and thaws jobs at the
+//! times that it was given. A slice costs its processor only a wake-up and the writes of the
+//! switch. `Turns` decides what slots mean for jobs under flexible coscheduling.
 
 use super::flexible::Turns;
 use crate::ahead::DueSwitch;

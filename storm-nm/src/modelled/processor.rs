@@ -3,8 +3,8 @@
 //! preempt the running one, but is not credited for all of its sleep. The model is Linux's
 //! completely fair scheduler (sched(7)).
 //!
-//! It is for processes that are never stopped for each other, as under `local`. Under strobes each
-//! process has a processor to itself for its slice.
+//! The model is for processes that are never stopped for each other, as under `local`. Under
+//! strobes each process has a processor to itself for its slice.
 
 use crate::JobKey;
 use crate::boost_turns::{BoostTurns, Doing};

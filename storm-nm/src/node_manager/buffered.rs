@@ -1,8 +1,8 @@
 //! Buffered coscheduling on this node: the engine that moves the messages of ranks, and the ranks'
 //! memory ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)).
 //!
-//! It lasts for a life in the cluster: the slices are the Machine Manager's, and messages in flight
-//! are lost with it.
+//! The engine lasts for a life in the cluster: the slices are the Machine Manager's, and messages
+//! in flight are lost with it.
 
 use super::Node;
 use crate::core::Event;

@@ -136,8 +136,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
-    /// Reports to the Machine Manager how much of a job's input all of these ranks have taken. It
-    /// waits for this report before it sends more.
+    /// Reports to the Machine Manager how much of a job's input all of these ranks have taken. The
+    /// Machine Manager waits for this report before it sends more.
     pub(super) fn tell_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank]) {
         if ranks.is_empty() {
             return;

@@ -1,5 +1,5 @@
 //! Random events, on a node that recalls the host's orders only when it must, and on one that
-//! recalls them before every event. Both do the same at the same time.
+//! recalls them before every event. Both nodes do the same at the same time.
 
 use super::*;
 use crate::ahead::DueSwitch;

@@ -1,5 +1,6 @@
 //! Rows under buffered coscheduling. A row whose ranks all wait here gives its elements away, slice
-//! by slice. It gets them back with the next strobe, or when a message has arrived for it.
+//! by slice. The row gets its elements back with the next strobe, or when a message has arrived for
+//! it.
 
 use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;

@@ -74,8 +74,8 @@ impl MemoryControl {
         enter(&directory, processes)
     }
 
-    /// Ends a run. These `processes` did not take part in it: they return to the directory in which
-    /// they were born, and the run's directory is removed. A directory that is still held is
+    /// Ends a run. These `processes` did not take part in the run: they return to the directory in
+    /// which they were born, and the run's directory is removed. A directory that is still held is
     /// removed with the next run's.
     pub(crate) fn forget(&self, pad: PadId, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);

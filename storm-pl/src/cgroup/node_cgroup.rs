@@ -1,5 +1,5 @@
-//! The cgroup directory of this node. It contains the pads' directories, and a lock on it proves
-//! that they belong to this node.
+//! The cgroup directory of this node. The directory contains the pads' directories. A lock on it
+//! proves that the pads' directories belong to this node.
 //!
 //! The keeper holds a lock on the directory until it ends. The lock distinguishes a directory in
 //! use from one that a crashed daemon left. A stale directory is emptied by force and taken over.
@@ -238,8 +238,8 @@ fn populated(path: &Path) -> io::Result<bool> {
     Ok(fs::read_to_string(path.join("cgroup.events"))?.contains("populated 1"))
 }
 
-/// Whether the locked directory still has this path. Its former owner may have removed it after the
-/// opening and before the lock.
+/// Whether the locked directory still has this path. The directory's former owner may have removed
+/// it after the opening and before the lock.
 fn still_there(lock: &Flock<File>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (lock.metadata(), fs::metadata(path)) {

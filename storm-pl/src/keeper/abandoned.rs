@@ -51,8 +51,8 @@ impl Abandoned {
 /// A process as `/proc` shows it. The process may have ended without being reaped.
 pub(super) struct Glimpse {
     pub(super) session: ProcessId,
-    /// Whether the process is about to be reaped. It has a deadly signal pending, or has already
-    /// released its memory, which is the first step of an exit.
+    /// Whether the process is about to be reaped. Such a process has a deadly signal pending, or
+    /// has already released its memory, which is the first step of an exit.
     pub(super) ends: bool,
     usage: Usage,
 }

@@ -1,8 +1,8 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! The keeper has one thread and blocks whenever nothing happens. It ends when the NM sends the
-//! command. It also ends when the NM is gone and no next NM takes over a kept job. All of its
-//! processes then die.
+//! The keeper has one thread and blocks whenever nothing happens. The keeper ends when the NM sends
+//! the command. The keeper also ends when the NM is gone and no next NM takes over a kept job. All
+//! of its processes then die.
 
 mod exits;
 mod leases;
@@ -457,7 +457,8 @@ impl KeeperProcess {
         }
     }
 
-    /// Kills the processes that a dead keeper of a pad left. They are children of this keeper now.
+    /// Kills the processes that a dead keeper of a pad left. These processes are children of this
+    /// keeper now.
     fn look_for_orphans(&mut self) {
         if !self.orphans {
             return;

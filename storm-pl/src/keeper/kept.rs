@@ -21,12 +21,13 @@ pub struct Survival {
     /// The socket at which the next Node Manager finds the keeper. The directory exists and belongs
     /// to this user.
     pub door: PathBuf,
-    /// How long the keeper waits for the next Node Manager. It then ends all kept jobs.
+    /// How long the keeper waits for the next Node Manager. After this time the keeper ends all
+    /// kept jobs.
     pub bound: Duration,
 }
 
-/// The streams of a rank that are kept in addition to its command socket. Their descriptors travel
-/// in the order of the fields.
+/// The streams of a rank that are kept in addition to its command socket. The streams' descriptors
+/// travel in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keeps {
     pub(crate) stdin: bool,

@@ -1,4 +1,4 @@
-//! Returns memory to the system that only the start needed. It runs before the keeper forks,
+//! Returns memory to the system that only the start needed. This code runs before the keeper forks,
 //! because children would have the memory too.
 //!
 //! Each page in memory costs every PL twice: its entry is copied at the fork, and removed by

@@ -146,8 +146,8 @@ impl Pad {
             return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
-            // A stray may be forking. Only a kill of the whole pad is certain to catch it. It also
-            // kills the waiting PLs, but strays are rare.
+            // A stray may be forking. Only a kill of the whole pad is certain to catch it. Such a
+            // kill also ends the waiting PLs, but strays are rare.
             draining.everything = true;
             self.kill_everything();
         }

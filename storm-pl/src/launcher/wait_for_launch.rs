@@ -1,9 +1,9 @@
-//! A PL before its launch. It moves to fixed descriptors, then waits for one message, which also
-//! carries the streams of the rank.
+//! A PL before its launch. The PL moves to fixed descriptors, then waits for one message, which
+//! also carries the streams of the rank.
 //!
 //! Any work that needs no knowledge of the job is done here, before the launch. The code runs in a
-//! child of the single-threaded keeper, so it may allocate. It never returns, and leaves only by
-//! `execve` or `_exit` (see [`crate::sys::fork_into`]).
+//! child of the single-threaded keeper, so it may allocate. The code never returns, and leaves only
+//! by `execve` or `_exit` (see [`crate::sys::fork_into`]).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -35,8 +35,8 @@ const MESSAGES_PER_TURN_MAX: usize = 64;
 
 /// A keeper that ends gives the killed processes some 4 s to die.
 const END_TIMEOUT_MS: u16 = 5_000;
-/// More reports than one pad can have on their way. It bounds the wait for the end of the pad's
-/// keeper.
+/// More reports than one pad can have on their way. This number bounds the wait for the end of the
+/// pad's keeper.
 const LAST_MESSAGES_MAX: usize = 16 * 1024;
 
 /// An event from the keeper and its PLs.

@@ -63,7 +63,7 @@ pub enum LaunchError {
     /// The rank's part cannot be sent.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The streams of the rank cannot be made. None of them is left open.
+    /// The streams of the rank cannot be made. No stream is left open.
     #[error("cannot make the streams of a process{}", limit(.0))]
     Streams(#[source] io::Error),
     /// The message could not be sent: the PL has just died.
@@ -131,7 +131,7 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
-    /// Gives the keeper these files of a job for the next daemon ([`Keeper::take_over`]). They
+    /// Gives the keeper these files of a job for the next daemon ([`Keeper::take_over`]). The files
     /// contain everything that the next daemon must know of the job. Call it before the ranks are
     /// launched.
     ///

@@ -45,8 +45,8 @@ pub fn is_name(name: &str) -> bool {
 /// How the keeper's process is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartMethod {
-    /// Fork the calling process, which must have one thread. It should be small: the keeper keeps
-    /// its memory, and each PL is forked from the keeper.
+    /// Fork the calling process, which must have one thread. The process should be small: the
+    /// keeper keeps its memory, and each PL is forked from the keeper.
     Fork,
     /// Run a program that calls [`keeper_main`]; possible from any process.
     Exec {
@@ -99,7 +99,7 @@ pub enum StartError {
     /// The keeper ended, or sent another message, before it was ready.
     #[error("the keeper did not come up")]
     NotUp(#[source] io::Error),
-    /// This process has no room for the jobs of a former daemon. They go on.
+    /// This process has no room for the jobs of a former daemon. The jobs continue.
     #[error("the jobs that a former daemon left here cannot be taken over: {0}")]
     TooMany(Shortage),
     /// The keeper gave its reason.

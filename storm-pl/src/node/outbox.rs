@@ -1,5 +1,5 @@
-//! Commands about kept jobs. They reach a keeper in order, even if it does not read for a long
-//! time.
+//! Commands about kept jobs. The commands reach a keeper in order, even if the keeper does not read
+//! for a long time.
 //!
 //! A keeper that gets no processor while a large job starts leaves its socket full. The caller does
 //! not wait for it. Commands wait here, and are sent as soon as the keeper has read some.

@@ -72,8 +72,8 @@ pub(super) struct Pad {
     pub(super) filling: bool,
     /// The PL whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
-    /// An earlier daemon gave the pad back. Its keeper only keeps the results of the pad's jobs,
-    /// and reports the ends of killed ranks.
+    /// An earlier daemon gave the pad back. The pad's keeper only keeps the results of the pad's
+    /// jobs, and reports the ends of killed ranks.
     pub(super) vacant: bool,
     /// The CPU time of the present job, from its first launch on.
     pub(super) time: Option<PadTime>,

@@ -93,7 +93,8 @@ impl Keeper {
     /// of another version of this program cannot be taken over, so the call waits for its end.
     ///
     /// # Errors
-    /// There is a keeper, but it does not hand over its jobs. It ends them when its time is over.
+    /// There is a keeper, but it does not hand over its jobs. The keeper ends the jobs when its
+    /// time is over.
     pub fn take_over(
         config: &KeeperConfig,
     ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {

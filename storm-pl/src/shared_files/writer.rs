@@ -2,7 +2,7 @@
 //! lines.
 //!
 //! The writer blocks whenever nothing happens, and while the disk blocks. Ranks then wait in their
-//! pipes. It ends when every stream has ended, or when a file cannot be written.
+//! pipes. The writer ends when every stream has ended, or when a file cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

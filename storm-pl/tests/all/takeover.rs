@@ -569,7 +569,7 @@ fn knock(config: &KeeperConfig) -> OwnedFd {
     greeted(config, version).0
 }
 
-/// It used to wait for its bound.
+/// The keeper used to wait for its bound.
 #[tokio::test]
 async fn a_keeper_ends_with_its_ranks_if_a_daemon_of_another_version_waits() {
     let directory = tempfile::tempdir().unwrap();

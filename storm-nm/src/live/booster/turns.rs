@@ -1,5 +1,5 @@
-//! The thread that boosts. The thread takes the lock only to read the list of jobs. It finds out
-//! what ranks do, and puts those whose turn it is ([`BoostTurns`]) before the others.
+//! The thread that boosts. The thread takes the lock only to read the list of jobs. The thread
+//! finds out what ranks do, and puts the ranks whose turn it is ([`BoostTurns`]) before the others.
 //!
 //! An inspection of a rank's descriptor, or the close of the copy, may block for ever: the
 //! descriptor may belong to a file system that the rank's user serves. Only this thread therefore

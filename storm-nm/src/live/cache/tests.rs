@@ -126,8 +126,8 @@ fn of_twelve(root: &Path) -> io::Result<u64> {
     Ok(12 - sizes)
 }
 
-/// A regression: two files arrived at once and both were admitted, with room for one. One failed
-/// half-way.
+/// A regression: two files arrived at once and both were admitted, with room for one. One file
+/// failed half-way.
 #[tokio::test]
 async fn reserved_room_is_not_free() {
     let dir = tempfile::tempdir().unwrap();

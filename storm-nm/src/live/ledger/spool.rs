@@ -1,6 +1,6 @@
-//! Output of a job's ranks that may not have reached the Machine Manager. One call moves it from a
-//! rank's pipe to a file in memory. The output is therefore in one of the two places at any moment,
-//! even if a node manager is killed.
+//! Output of a job's ranks that may not have reached the Machine Manager. One call moves output
+//! from a rank's pipe to a file in memory. The output is therefore in one of the two places at any
+//! moment, even if a node manager is killed.
 
 use super::memory_file;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};

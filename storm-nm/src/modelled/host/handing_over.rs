@@ -28,12 +28,12 @@ impl<R: Runtime> ModelledHost<R> {
     }
 
     /// Requests that the node manager end and leave its jobs to the next node manager, as SIGTERM
-    /// does. It notices the request when its link is closed.
+    /// does. The node manager notices the request when its link is closed.
     pub fn ask_to_end(&self) {
         self.inner.asked_to_end.set(true);
     }
 
-    /// Ends the node manager. Its jobs go on for the time in
+    /// Ends the node manager. The jobs continue for the time in
     /// [`Model::returns`](crate::modelled::Model::returns). If no job is kept, all end at once.
     pub fn manager_ends(&self) {
         let inner = &self.inner;

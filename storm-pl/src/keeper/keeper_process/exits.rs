@@ -1,4 +1,4 @@
-//! The ends of PLs. They are reported once the usage of the processes that they left behind is
+//! The ends of PLs. An end is reported once the usage of the processes that the PL left behind is
 //! known.
 
 use super::{Child, KeeperProcess, Kind};

@@ -1,6 +1,6 @@
-//! A keeper whose NM is gone. It keeps the jobs for a bounded time, in which the next NM may take
-//! them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2, the
-//! keepers of pads keep the jobs. The node's keeper has the door, and enforces the bound.
+//! A keeper whose NM is gone. The keeper keeps the jobs for a bounded time, in which the next NM
+//! may take them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup
+//! v2, the keepers of pads keep the jobs. The node's keeper has the door, and enforces the bound.
 
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
 use crate::cgroup::CgroupUnusable;
@@ -115,9 +115,9 @@ impl KeeperProcess {
         self.drain(pad, Draining { everything, discarded, ..Draining::default() });
     }
 
-    /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
-    /// A killed rank may not be reaped yet. It is not forgotten, because the next NM waits for its
-    /// end.
+    /// Forgets PLs that wait for a launch. Such PLs end with the NM, which holds their sockets. A
+    /// killed rank may not be reaped yet. Such a rank is not forgotten, because the next NM waits
+    /// for its end.
     fn forget_waiting(&mut self) {
         let ranks = self.kept.running();
         for pad in self.pads.values_mut() {
