@@ -3,7 +3,7 @@
 //! manager and in a simulated one ([decision 0102](../../docs/decisions/0102-periodic-boost.md)).
 //!
 //! A process that makes progress keeps its processor for a turn: its peers run too, and would all
-//! stop without it. Nodes come to boost the same job without a strobe, for three reasons:
+//! stop without it. Nodes boost the same job without a strobe, for three reasons:
 //! - Each node gives turns in the same order.
 //! - A job that waits in vain late in its turn gives way, as its turn is over on another node.
 //! - A job that waits in vain early in its turn keeps it for a while, until the other nodes follow.

@@ -135,8 +135,8 @@ impl WindowFigures {
         let by_system = self.witness == Witness::System;
         let busy = u32::from(self.awake_percent) >= rules.busy_percent;
         if by_system && (busy || self.operations == 0) {
-            // The process may be polling for messages, which looks the same as computing to the
-            // system.
+            // The process may be polling for messages, which the system cannot distinguish from
+            // computing.
             ProcessClass::NeedsCoscheduling
         } else if self.operations == 0 || self.compute > rules.coarse(slot) {
             ProcessClass::DontCare

@@ -65,7 +65,7 @@ const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// may name a nearer way to the same cluster. Ranks do not get it.
 pub const CLUSTER_GIVEN_VARIABLE: &str = "STORM_CLUSTER_GIVEN";
 
-/// Variables that only Node Managers set. In a job's environment they come from another job that
+/// Variables that only Node Managers set. In a job's environment they are from another job that
 /// submitted this one, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
 const NODES_OWN: [&str; 8] = [
     TRANSPORT_VARIABLE,
@@ -195,7 +195,7 @@ pub fn rank_environment(
     let mpi = [
         ("PMI_RANK", number(rank_number)),
         ("PMI_SIZE", number(size)),
-        // Hydra's names, which MPICH and Intel MPI look for.
+        // Hydra's names, which MPICH and Intel MPI read.
         ("MPI_LOCALRANKID", number(local_rank)),
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];

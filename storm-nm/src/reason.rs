@@ -9,7 +9,7 @@ use storm_pl::Shortage;
 /// Most causes that are followed; no error here has more.
 const DEPTH_MAX: usize = 8;
 /// The longest reason: far more than anybody reads, and short enough for an item of the queue of
-/// reports. Paths in it come from users.
+/// reports. Users choose the paths in it.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// The error and its causes, joined by colons.

@@ -161,8 +161,8 @@ impl SliceOrder {
         jobs.len() == ordered.len() && jobs.iter().zip(ordered).all(alike)
     }
 
-    /// The switches of the slices to come, in order of time, if the host has no orders yet.
-    /// Empty if it has, or if no slice is to come.
+    /// The switches of the next slices, in order of time, if the host has no orders yet. Empty if
+    /// the host has orders, or if no slice follows.
     pub(crate) fn order(&mut self, jobs: impl FnOnce() -> RowJobs) -> Vec<SwitchAhead> {
         if self.ordered.is_some() || self.following.is_empty() {
             return Vec::new();

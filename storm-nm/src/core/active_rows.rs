@@ -78,7 +78,7 @@ impl ActiveRows {
     }
 
     /// A slice begins that an earlier strobe ordered. Returns false if the slice is past: a newer
-    /// order may have come in the same instant.
+    /// order may have arrived in the same instant.
     pub(super) fn begin_slice(&mut self, strobe: &Strobe) -> bool {
         let active = self.0.get_mut(&strobe.partition);
         let Some(active) = active.filter(|it| it.follows && it.strobe < strobe.number) else {

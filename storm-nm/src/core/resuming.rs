@@ -74,7 +74,7 @@ impl NodeCore {
 
     /// Gives up a job that the keeper has ended, since this node manager stood still for too long.
     /// If the job does not run elsewhere, the Machine Manager takes it for lost here. The next
-    /// manager does too, which may have been told that this node holds the job.
+    /// manager does too, which may have received a report that this node holds the job.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };

@@ -317,7 +317,7 @@ impl Reservation {
     /// Records the complete file.
     pub(super) fn fulfilled(&self, uid: u32, hash: ContentHash) {
         let mut contents = self.cache.inner.contents.borrow_mut();
-        // Another job's copy of the same content may have come first.
+        // Another job's copy of the same content may have arrived first.
         let claims = contents.get(&(uid, hash)).map_or(0, |entry| entry.claims).saturating_add(1);
         let entry = Entry { size_bytes: self.bytes, used: Some(Instant::now()), claims };
         contents.insert((uid, hash), entry);

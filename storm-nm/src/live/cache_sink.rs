@@ -100,7 +100,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// Checks that all content has come, as it was announced.
+    /// Checks that all content has arrived, as it was announced.
     fn check(&self, file: &FileSpec) -> io::Result<()> {
         let (came, announced) = (self.bytes, file.size_bytes);
         let whole =

@@ -65,7 +65,7 @@ pub struct LiveConfig {
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,
     /// Places for jobs made at the start: one for the running job and one for the next, so that a
-    /// launch finds processes waiting. If more jobs come at once, more are made.
+    /// launch finds processes waiting. If more jobs arrive at once, more are made.
     pub pads: u16,
     /// Most places for jobs: jobs on the node at once.
     pub pads_max: u16,
@@ -89,7 +89,7 @@ pub struct LiveConfig {
     /// Set before the link is closed to request the end of the node manager alone. The node manager
     /// then does not try to join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
-    /// Set if the node manager must end its jobs too, even if they could go on without it.
+    /// Set if the node manager must end its jobs too, even if the jobs could continue without it.
     pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! The cores that this node's ranks may use, and which of them bound ranks get (`--bind core`).
 //!
 //! Jobs that are not bound do not count here. A job that changes its rows keeps its cores, even if
-//! another job of the new rows is bound to the same cores. Jobs that come later avoid these cores.
+//! another job of the new rows is bound to the same cores. Later jobs avoid these cores.
 
 use crate::JobKey;
 use nix::sched::{CpuSet, sched_getaffinity};

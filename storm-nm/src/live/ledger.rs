@@ -81,7 +81,7 @@ pub(super) struct Entry {
     pub(super) program: PathBuf,
     pub(super) memory_limit_bytes: Option<u64>,
     pub(super) memory_kills_before: u64,
-    /// The files that come with this one.
+    /// The files that belong to this file.
     pub(super) has_spool: bool,
     pub(super) has_page: bool,
     pub(super) has_lock: bool,
@@ -110,7 +110,7 @@ impl Entry {
     }
 }
 
-/// How far the launch of a job's ranks has come.
+/// The progress of the launch of a job's ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaunchProgress {
     /// No rank has been ordered to start.
@@ -216,7 +216,7 @@ impl Ledger {
         self.spool.as_ref()
     }
 
-    /// Notes how far the launch has come.
+    /// Notes the progress of the launch.
     pub(super) fn set_progress(&self, told: LaunchProgress) -> io::Result<()> {
         if self.progress()? == LaunchProgress::Unkept {
             return Ok(());
@@ -235,7 +235,7 @@ impl Ledger {
         })
     }
 
-    /// Notes that the job cannot go on without the present node manager.
+    /// Notes that the job cannot continue without the present node manager.
     pub(super) fn set_useless(&self) -> io::Result<()> {
         self.file.write_all_at(&[1], USELESS_AT)
     }

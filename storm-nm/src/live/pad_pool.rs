@@ -221,7 +221,7 @@ impl PadPool {
         });
     }
 
-    /// Whether the node has no place for any job, now or to come.
+    /// Whether the node has no place for any job, now or later.
     pub(super) fn is_empty(&self) -> bool {
         self.made.get() == 0
     }

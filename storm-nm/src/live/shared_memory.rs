@@ -117,7 +117,7 @@ impl SharedMemory {
     }
 
     /// Removes the same directories as [`remove_all`](Self::remove_all), but keeps those of jobs
-    /// that go on.
+    /// that continue.
     pub(super) fn remove_all_but(&self, kept: &BTreeSet<JobKey>) {
         let kept: BTreeSet<PathBuf> = kept.iter().map(|job| self.path(*job)).collect();
         for entry in fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {

@@ -118,8 +118,8 @@ impl Switcher {
         let State { plan, done, .. } = &mut *state;
         done.switches.reserve(plan.len());
         done.jobs.reserve(plan.len());
-        // Wake the thread only if it would look too late. An early look finds nothing to do and
-        // does no harm.
+        // Wake the thread only if its next check would be too late. An early check finds nothing to
+        // do and does no harm.
         let looks_late = match (state.next(), state.looks) {
             (Some(due), Some(looks)) => due < looks,
             (due, None) => due.is_some(),

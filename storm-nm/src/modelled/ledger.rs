@@ -35,7 +35,7 @@ pub(super) struct Ledger {
 struct Outputs {
     kept: VecDeque<Report>,
     kept_bytes: usize,
-    /// How many bytes of each stream have come. The flag is true for standard error.
+    /// How many bytes of each stream have arrived. The flag is true for standard error.
     totals: BTreeMap<(Rank, bool), u64>,
 }
 
@@ -86,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// How many bytes of a stream have come.
+    /// How many bytes of a stream have arrived.
     pub(super) fn output_offset(&self, rank: Rank, stream: Stream) -> u64 {
         let outputs = self.outputs.borrow();
         outputs.totals.get(&(rank, stream == Stream::Stderr)).copied().unwrap_or_default()

@@ -47,7 +47,7 @@ pub struct Model {
     pub os: OperatingSystem,
     /// The only user as whom jobs can run; `None` if jobs can run as any user.
     pub only_uid: Option<u32>,
-    /// For how long jobs go on without a node manager; they end with it if `None`.
+    /// For how long jobs continue without a node manager; jobs end with the node manager if `None`.
     pub returns: Option<NodeReturn>,
     /// Time to make a job's directory.
     pub prepare_time: Duration,

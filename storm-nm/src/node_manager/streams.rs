@@ -51,7 +51,7 @@ impl Streams {
     }
 }
 
-/// The jobs whose client does not keep up, or may come back.
+/// The jobs whose client does not keep up, or may return.
 #[derive(Debug, Default)]
 struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,

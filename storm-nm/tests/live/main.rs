@@ -297,7 +297,7 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     }
 }
 
-/// The first rank leaves a child that holds the pipe and never reads. The other ranks go on.
+/// The first rank leaves a child that holds the pipe and never reads. The other ranks continue.
 async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
     cluster: Rc<Cluster>,
 ) {

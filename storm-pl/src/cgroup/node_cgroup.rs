@@ -251,7 +251,7 @@ fn still_there(lock: &Flock<File>, path: &Path) -> bool {
 /// Gives other processes a moment to end.
 fn pause() {
     let none: &mut [PollFd<'_>] = &mut [];
-    // An early return only makes the next check come sooner.
+    // An early return only makes the next check earlier.
     let _ = poll(none, PollTimeout::from(LOOK_AGAIN_MS));
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Pad {
     pub(super) cgroup: Option<PadCgroup>,
     /// The process of each PL, or of the application it became, until it is reaped.
     pub(super) pls: Vec<Option<ProcessId>>,
-    /// PLs that have ended, and the report of each end. The command to keep a PL may come later.
+    /// PLs that have ended, and the report of each end. The command to keep a PL may arrive later.
     pub(super) ends: BTreeMap<PlIndex, (ProcessId, Option<(ExitStatus, Usage)>)>,
     /// Set from the end of a job until its last process is gone.
     pub(super) draining: Option<Draining>,

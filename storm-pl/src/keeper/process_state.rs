@@ -38,8 +38,8 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// Signals that a keeper ignores but a program does not expect to find ignored. The first three
-/// come from a terminal; the NM decides how to react. An unread standard error causes SIGPIPE.
+/// Signals that a keeper ignores but a program does not expect to find ignored. A terminal sends
+/// the first three; the NM decides how to react. An unread standard error causes SIGPIPE.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 

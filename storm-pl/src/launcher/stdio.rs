@@ -43,8 +43,7 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
     };
     let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
     match kind {
-        // The file is opened only to find errors. The file exists from now on, and the rank has its
-        // pipe.
+        // The file is opened only to find errors. From now on it exists, and the rank has its pipe.
         StreamKind::Lines if is_regular(&file)? => return Ok(()),
         StreamKind::Lines => {}
         StreamKind::Truncate => empty_if_unused(&file)?,

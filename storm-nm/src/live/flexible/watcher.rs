@@ -20,8 +20,8 @@ const PART: Duration = Duration::from_millis(50);
 /// ordinary processes. With many ranks and short slots it skips some edges.
 const REST: u32 = 9;
 
-/// The number of looks between two checks for sessions that ranks have started and that are not
-/// behind others. A check takes as long as all the rest of a look.
+/// The number of rounds between two checks for sessions that ranks have started and that are not
+/// behind others. A check takes as long as all the rest of a round.
 const FAMILY_EVERY: u32 = 16;
 
 /// The part of a job that is checked, and the edge for which the check is.
@@ -58,7 +58,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
                 job.apply();
             }
             if job.edge.is_some() {
-                // The next edge has come: some counters may have been read after it.
+                // The next edge has passed: some counters may have been read after that edge.
                 job.classes.slot_lost();
                 continue;
             }

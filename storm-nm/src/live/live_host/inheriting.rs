@@ -26,7 +26,7 @@ use storm_pl::{
 use storm_rm::message::{CutLaunch, NodeReturn, Report};
 use storm_rm::{Coscheduling, JobIncarnation, Rank};
 
-/// The reason why a job does not go on whose Node Manager was killed in a step of two calls.
+/// The reason why a job does not continue: its Node Manager was killed in a step of two calls.
 const CUT_STREAM: &str =
     "its Node Manager was killed in the middle of a message to one of its ranks";
 
@@ -200,7 +200,7 @@ impl LiveHost {
         Remembered { ledger, keeper, job, pl, rank, taken_bytes: Cell::new(taken_bytes) }
     }
 
-    /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
+    /// Takes over the jobs that a former node manager left. Ends the jobs that cannot continue.
     pub(super) fn take_over(
         &self,
         left: Vec<(Found, LaunchProgress)>,
@@ -336,7 +336,7 @@ impl LiveHost {
         (Rc::new(live), found)
     }
 
-    /// Takes over a rank. Returns how much input it has taken, or why its job does not go on.
+    /// Takes over a rank. Returns how much input it has taken, or why its job does not continue.
     fn take_over_rank(
         &self,
         job: &Rc<LiveJob>,
@@ -411,7 +411,7 @@ fn unanswered(
         if streams.was_answered(&request)? {
             continue;
         }
-        // The rest of an incomplete request is still to come.
+        // The rest of an incomplete request has not arrived yet.
         let Some(line) = request.line.strip_suffix('\n') else { continue };
         waiting.push((rank, (!request.logged).then(|| line.to_owned())));
     }

@@ -47,7 +47,7 @@ impl Survivor {
 }
 
 impl KeeperProcess {
-    /// Whether there is no NM, and one may come.
+    /// Whether there is no NM, and a next NM may arrive.
     pub(super) fn is_orphan(&self) -> bool {
         self.orphaned || self.is_at_door()
     }
@@ -96,7 +96,7 @@ impl KeeperProcess {
             self.ended = true;
             return;
         }
-        // The socket of the next NM may come at any time.
+        // The socket of the next NM may arrive at any time.
         (self.orphaned, self.spare) = (true, None);
         self.let_go_of_idle();
     }
