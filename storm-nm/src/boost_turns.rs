@@ -56,7 +56,7 @@ struct Turn {
     in_vain: u32,
 }
 
-/// The processes that have a turn, and the one whose turn ended last.
+/// The processes that have a turn, and the process whose turn ended last.
 #[derive(Clone, Debug)]
 pub(crate) struct BoostTurns<P> {
     turns: BTreeMap<P, Turn>,

@@ -31,8 +31,8 @@ pub struct NmConfig {
     /// is stopped or gets no processor. Then the keeper ends the jobs. The default is longer than
     /// the Machine Manager takes to find a stopped node manager dead; zero: for ever.
     pub lease: Duration,
-    /// How long jobs continue after this node manager has ended, for the next one of this node to
-    /// take over; zero: not at all. The default is long enough to install and start another
+    /// How long jobs continue after this node manager has ended, for the next node manager of this
+    /// node to take over; zero: not at all. The default is long enough to install and start another
     /// version. The other nodes of a job can wait as long.
     pub node_return: Duration,
     /// Number of switches that are remembered one by one; histograms hold the older ones.

@@ -66,7 +66,7 @@ const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 pub const CLUSTER_GIVEN_VARIABLE: &str = "STORM_CLUSTER_GIVEN";
 
 /// Variables that only Node Managers set. In a job's environment they are from another job that
-/// submitted this one, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
+/// submitted this job, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
 const NODES_OWN: [&str; 8] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
@@ -168,7 +168,7 @@ pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
     measured.variables().into_iter().chain([mode]).collect()
 }
 
-/// How they wait under periodic boost: they poll until the message arrives.
+/// How these ranks wait under periodic boost: they poll until the message arrives.
 pub fn boosted_waiting() -> Vec<(&'static str, String)> {
     vec![(WAIT_VARIABLE, "spin".to_owned())]
 }

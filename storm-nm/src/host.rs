@@ -58,8 +58,8 @@ pub trait Host: 'static {
         Vec::new()
     }
 
-    /// Remembers the first run of a job for which this node can have received a command, for the
-    /// node manager that inherits present and later launches.
+    /// Remembers the first run of a job for which this node can have received a command. The value
+    /// is for the node manager that inherits present and later launches.
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
         let _ = first;
     }
@@ -82,7 +82,7 @@ pub trait Host: 'static {
         None
     }
 
-    /// Prepares for the end of this node manager, which leaves its jobs to the next one.
+    /// Prepares for the end of this node manager, which leaves its jobs to the next node manager.
     fn detach(&self) {}
 
     /// Searches the owner's part of the cache for content. If it is missing, makes room and a file

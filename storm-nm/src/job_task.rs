@@ -72,7 +72,7 @@ impl JobTask {
         }
     }
 
-    /// Whether such a file is under this pattern.
+    /// Whether this pattern names a file that other ranks write to as well.
     pub(crate) fn shares_file(&self, pattern: &OsBytes) -> bool {
         names_file_of_ranks(pattern, self.spec().ranks(), self.count)
     }

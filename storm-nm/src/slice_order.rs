@@ -1,7 +1,7 @@
-//! The slices that strobes ordered and this node begins by its own clock ([decision
-//! 0147](../../docs/decisions/0147-slice-order-in-the-node.md)). Pure: the type gets strobes, the
-//! time and the jobs in rows, and returns what the host is to switch when. The type also returns
-//! whether the host's orders are still right. The module knows no host and no network.
+//! The slices that strobes ordered and this node begins by its own clock
+//! ([decision 0147](../../docs/decisions/0147-slice-order-in-the-node.md)). Pure: the type gets
+//! strobes, the time and the jobs in rows, and returns what the host is to switch when. The type
+//! also returns whether the host's orders are still right. The module knows no host and no network.
 //!
 //! The host switches by itself, so the core knows the active rows only after a recall. An event
 //! that depends on the active rows, or changes the jobs in rows, recalls the host's orders. Any

@@ -100,8 +100,8 @@ impl Process {
     /// Schedules the process and its descendants, with all their threads, behind all ordinary ones
     /// (SCHED_IDLE), or as ordinary ones again. In the background they run on idle processors, and
     /// get three thousandths of a busy one (sched(7)). Threads and processes inherit the policy of
-    /// the thread that starts them. Like in [`Process::set_boosted`], the number of a thread that
-    /// has just ended may name another thread.
+    /// the thread that starts them. The number of a thread that has just ended may name another
+    /// thread, as in [`Process::set_boosted`].
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
     /// inside the group. Then the session itself gets the nice value 19, or 0 again. With 19, it

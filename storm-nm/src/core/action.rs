@@ -28,7 +28,7 @@ pub enum Action {
         /// Whether they execute nothing until resumed.
         stopped: bool,
     },
-    /// Take note of when the slices after this one begin, in place of earlier such slices.
+    /// Note when the slices after this slice begin, in place of earlier such slices.
     Follow {
         /// The partition of the slices.
         partition: PartitionId,

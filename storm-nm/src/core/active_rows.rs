@@ -77,7 +77,7 @@ impl ActiveRows {
         Some(followed)
     }
 
-    /// A slice begins that an earlier strobe ordered. Returns false if the slice is past: a newer
+    /// Begins a slice that an earlier strobe ordered. Returns false if the slice is past: a newer
     /// order may have arrived in the same instant.
     pub(super) fn begin_slice(&mut self, strobe: &Strobe) -> bool {
         let active = self.0.get_mut(&strobe.partition);
@@ -89,7 +89,7 @@ impl ActiveRows {
     }
 
     /// Lets the active row yield to the row that `choose` names, given the active row and the row
-    /// that runs in its place. Returns whether that is another row than before.
+    /// that runs in its place. Returns whether the row that runs here has changed.
     pub(super) fn take_turn(
         &mut self,
         partition: PartitionId,

@@ -128,8 +128,8 @@ impl NodeCore {
         self.leave(actions);
     }
 
-    /// Takes note that the processes of all jobs died with their keeper. The node is useless from
-    /// now on, and reports that first.
+    /// Notes that the processes of all jobs died with their keeper. The node is useless from now
+    /// on, and reports its uselessness first.
     pub(super) fn lose_processes(&mut self, actions: &mut Vec<Action>) {
         tracing::error!("this node can run no process any more");
         actions.push(Action::Post { report: Report::ProcessesLost, urgency: Urgency::AtOnce });

@@ -58,8 +58,8 @@ pub enum Event {
     /// The Machine Manager is gone, or this node was cut off from it. Running jobs continue; those
     /// that wait for a strobe wait.
     ManagerLost,
-    /// The Machine Manager has been gone for so long that the next one may have given up this node.
-    /// That manager may then run elsewhere the jobs that requested requeueing.
+    /// The Machine Manager has been gone for so long that the next manager may have given up this
+    /// node. The next manager may then run elsewhere the jobs that requested requeueing.
     GivenUp,
     /// The cluster is lost, or this node is useless to it: all jobs end.
     Leave,

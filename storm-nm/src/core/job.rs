@@ -165,7 +165,7 @@ impl LocalJob {
         }
     }
 
-    /// Takes note that a rank executes. Returns true if it was the last to start.
+    /// Notes that a rank executes. Returns true if it was the last to start.
     pub(super) fn executes(&mut self, rank: Rank) -> bool {
         if let Some(state @ RankState::Starting) = self.ranks.get_mut(&rank) {
             *state = RankState::Executing;

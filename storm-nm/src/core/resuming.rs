@@ -33,8 +33,8 @@ impl NodeCore {
     }
 
     /// Notes that a Machine Manager has answered: it sends this life of the node the commands for
-    /// all runs from `next_run` on. A manager with another journal than the one before counts runs
-    /// anew.
+    /// all runs from `next_run` on. A manager with another journal than the manager before counts
+    /// runs anew.
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.given_up = None;
@@ -73,8 +73,8 @@ impl NodeCore {
     }
 
     /// Gives up a job that the keeper has ended, since this node manager stood still for too long.
-    /// If the job does not run elsewhere, the Machine Manager takes it for lost here. The next
-    /// manager does too, which may have received a report that this node holds the job.
+    /// If the job does not run elsewhere, the Machine Manager counts the job as lost here. The next
+    /// manager, which may have received a report that this node holds the job, does the same.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
@@ -83,8 +83,8 @@ impl NodeCore {
         let JobKey { job, incarnation } = key;
         let report = Report::LeaseOver { job, incarnation };
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
-        // The report is lost if the manager is, and the next one must not take the run for new
-        // here.
+        // If the manager is lost, the report is too, and the next manager must not take the run for
+        // new here.
         self.given_up = self.given_up.max(Some(key.incarnation));
         self.supersede(key, actions);
     }
@@ -133,8 +133,8 @@ impl NodeCore {
 }
 
 impl LocalJob {
-    /// Repeats all reports, sent or held back: that its ranks run, the cause of its end, its
-    /// present barriers, and the ranks that will enter no barrier.
+    /// Repeats all reports, sent or held back. The reports cover the start of its ranks, the cause
+    /// of its end, its present barriers, and the ranks that will enter no barrier.
     fn tell_all(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         let started = match self.phase {
             JobPhase::Preparing | JobPhase::Launching => false,

@@ -1,11 +1,11 @@
 //! Periodic boost (Nagar et al., SPAA 1999; A6 of the policy reference). Each period, processes
-//! that wait for a message which has arrived go before the others of their processor, in turn
+//! that wait for a message which has arrived run before the others of their processor, in turn
 //! (`boost_turns`).
 //!
-//! A thread of its own does so, in real time where the system permits it. The ranks of our own
-//! message-passing library report in a page what they do. Only a process that this node has started
-//! is ever boosted, and its descriptors are only inspected. A rank that lies gains no more than a
-//! turn, as the others have theirs.
+//! A separate thread makes these processes run first, in real time where the system permits it. The
+//! ranks of our own message-passing library report in a page what they do. Only a process that this
+//! node has started is ever boosted, and its descriptors are only inspected. A rank that lies gains
+//! no more than a turn, as the others have theirs.
 
 mod turns;
 

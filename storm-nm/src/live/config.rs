@@ -75,8 +75,8 @@ pub struct LiveConfig {
     pub signals_only: bool,
     /// How to start the keeper.
     pub start: StartMethod,
-    /// How long the keeper may leave questions unanswered before it counts as hanging. The keeper
-    /// is killed then, and the node with it. The keeper answers within a millisecond, but on an
+    /// How long the keeper may leave pings unanswered before it counts as hanging. The keeper is
+    /// killed then, and the node with it. The keeper answers within a millisecond, but on an
     /// overrun host an ordinary process may wait for seconds.
     pub keeper_timeout: Duration,
     /// SCHED_FIFO priority of the node manager's thread and of the thread that begins slices.
@@ -98,7 +98,8 @@ pub struct LiveConfig {
     /// Environment variables about the node's network for ranks. The variables are known once the
     /// node has joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
-    /// By what processes of this host reach the Machine Manager; `None` if by nothing of this node.
+    /// The means by which processes of this host reach the Machine Manager; `None` if this node
+    /// offers none.
     pub relay: Option<RelayOfNode>,
     /// Settings that hold on any host.
     pub nm: NmConfig,

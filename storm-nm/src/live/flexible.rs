@@ -87,7 +87,7 @@ struct Edge {
 enum EdgeKind {
     Begins,
     Ends,
-    /// A part of a long slot ends, and the next one begins.
+    /// A part of a long slot ends, and the next part begins.
     Part,
 }
 

@@ -1,6 +1,6 @@
-//! The program that the kernel starts a program with: the interpreter in the first line of a
-//! script, or the loader of an ELF file (execve(2)). The program is needed only to name it in an
-//! error if it is missing.
+//! The interpreter with which the kernel starts a program (execve(2)). A script names its
+//! interpreter in its first line; the interpreter of an ELF file is its loader. This module serves
+//! only to name a missing interpreter in an error.
 
 use nix::fcntl::OFlag;
 use object::read::elf::{FileHeader, ProgramHeader as _};

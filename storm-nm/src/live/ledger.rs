@@ -1,5 +1,5 @@
-//! The facts about a job that the next node manager needs, if this one ends before the job. The
-//! facts are in a file in memory that the keeper holds
+//! The facts about a job that the next node manager needs, if this node manager ends before the
+//! job. The facts are in a file in memory that the keeper holds
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
 //! The file is written as things happen, since a node manager that is killed has no time to write

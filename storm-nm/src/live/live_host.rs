@@ -47,8 +47,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 const EVENTS_MAX: usize = 256;
 /// How long the keeper is given to end everything that it keeps.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many questions in a row the keeper may leave unanswered. A single one proves nothing: its
-/// answer may have arrived and not been read yet.
+/// How many pings in a row the keeper may leave unanswered. A single unanswered ping proves
+/// nothing: its answer may have arrived and not been read yet.
 const PINGS_UNANSWERED_MAX: u32 = 4;
 const SIGKILL: i32 = 9;
 /// The page in which ranks report what they do, in the job's directory.
@@ -96,7 +96,7 @@ pub struct LiveHost {
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
     shared_memory: SharedMemory,
-    /// The jobs of a former node manager, until the node manager inherits them.
+    /// The jobs of a former node manager, until the present node manager inherits them.
     inherited: Cell<Vec<Inherited>>,
     /// Whether users of this host reach the manager by the node's relay.
     relays: Cell<bool>,
@@ -398,7 +398,7 @@ impl LiveHost {
     /// Waits until the keeper is gone, or until the time limit.
     async fn await_keeper(&self) {
         let gone = self.keeper_left.notified();
-        // The keeper's events must be read. If no other task reads them, this one does.
+        // The keeper's events must be read. If no other task reads the events, this task does.
         let events = async {
             loop {
                 self.next_event().await;
@@ -478,8 +478,8 @@ fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachEr
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
 }
 
-/// Gives the page of a job's ranks to their user. Never uses its name, which may be another file's
-/// by now: the page lies in the user's directory.
+/// Gives the page of a job's ranks to their user. Never uses the page's name, which may be another
+/// file's by now: the page lies in the user's directory.
 fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     if nix::unistd::geteuid().is_root() {
         page.give_to(owner.uid, owner.gid)?;

@@ -41,7 +41,7 @@ pub(super) struct LiveJob {
     pub(super) stopped: Cell<bool>,
     /// The files that the ranks share, if any.
     pub(super) shared_files: Option<Rc<SharedFiles>>,
-    /// The ledger for the next node manager; `None` if the job ends with this one.
+    /// The ledger for the next node manager; `None` if the job ends with this node manager.
     pub(super) ledger: Option<Rc<Ledger>>,
     /// Whether the pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 /// How long a job waits for a pad: far longer than making one takes.
 const PAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to fill one pad before it is given up. Each waits four times as long as the one before,
-/// a second in all.
+/// Attempts to fill one pad before it is given up. Each waits four times as long as the attempt
+/// before, a second in all.
 const FILL_ATTEMPTS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 /// How long after a job its pad's processes are made again. A process on this host that waits for
@@ -48,7 +48,7 @@ pub(super) struct PadPool {
     max: u16,
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
-    /// Pads that were lost so far, and why the last one was.
+    /// Pads that were lost so far, and why the last pad was.
     losses: Cell<u32>,
     why_lost: RefCell<String>,
     arrived: Notify,

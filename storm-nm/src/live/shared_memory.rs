@@ -27,7 +27,7 @@ const PREFIX: &str = "storm-";
 /// The characters after the prefix. These characters identify the node manager.
 const HASH_CHARS: usize = 16;
 /// How often a directory is made again. Another node manager may take a new directory, not locked
-/// yet, for one that was left behind.
+/// yet, for a directory that was left behind.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The directories of one node manager's jobs.

@@ -189,8 +189,8 @@ impl State {
         DueSwitch::take(&mut self.plan, until)
     }
 
-    /// Does the switches due at `before`, which is now. The caller reports the error after it has
-    /// released the state.
+    /// Does the switches due at `before`, the present time. The caller reports the error after it
+    /// has released the state.
     fn switch(&mut self, turns: &Turns, clock: Clock, before: Instant) -> Result<(), SwitchError> {
         let Some(due) = DueSwitch::take(&mut self.plan, before) else { return Ok(()) };
         let freezer = |job: &JobKey| self.freezers.get(job).map(AsRef::as_ref);

@@ -1,5 +1,5 @@
-//! The facts about a modelled job that the next node manager needs, if this one ends before the job
-//! (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//! The facts about a modelled job that the next node manager needs, if the present node manager
+//! ends before the job (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 //!
 //! The modelled ranks themselves know where they stand, and how much input they have taken.
 

@@ -297,7 +297,7 @@ impl Processor {
         Some((least + self.slice / 2).saturating_sub(own.had).min(self.slice))
     }
 
-    /// The least time of all processes but one that want the processor, among those that go
+    /// The least time of all processes, except one, that want the processor, among those that go
     /// `first`, or among the others.
     fn least_had(&self, but: Tenant, first: bool) -> Option<Duration> {
         let tenants = self.tenants.borrow();

@@ -16,7 +16,7 @@ use storm_rm::{Coscheduling, Rank, RowSet};
 /// Longer than any simulation.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// Longest imbalance for which it pays to poll longer for all ranks, in times to wake up; and the
-/// reciprocal weight of a new measurement. Both as in storm-mpi.
+/// reciprocal weight of a new measurement. Both values are those of storm-mpi.
 const IMBALANCE_MAX_WAKES: u32 = 10;
 const IMBALANCE_WEIGHT: u32 = 8;
 /// Number of vain polls after which most waits skip polling, as in storm-mpi

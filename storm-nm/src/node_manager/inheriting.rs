@@ -1,4 +1,5 @@
-//! Continues the jobs of a former node manager of this node, and leaves jobs to the next one.
+//! Continues the jobs of a former node manager of this node, and leaves jobs to the next node
+//! manager.
 
 use super::Node;
 use crate::core::Event;

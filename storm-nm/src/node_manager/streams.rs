@@ -149,7 +149,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Takes output that a former node manager read, to be sent on the Machine Manager's word.
+    /// Takes output that a former node manager read, to be sent with the Machine Manager's consent.
     pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
         self.streams.held.cut.borrow_mut().insert(job, reports);
     }

@@ -1,4 +1,4 @@
-//! Random events, on a node that recalls the host's orders only when it must, and on one that
+//! Random events, on a node that recalls the host's orders only when it must, and on a node that
 //! recalls them before every event. Both nodes do the same at the same time.
 
 use super::*;

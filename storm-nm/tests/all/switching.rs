@@ -141,7 +141,7 @@ fn events_between_slices_change_the_switches() {
         world.sleep(ms(10)).await;
         close(used(1) - first, ms(10), SWEEP * 2);
         close(used(2) - second, ms(5), SWEEP * 2);
-        // Job 1 runs in the slices of row 1 only from here on. This is a slice of row 1.
+        // Job 1 runs in the slices of row 1 only from here on. The present slice is of row 1.
         world.say(vec![Command::SetRows { job: JobId(1), rows: row(1) }]).await;
         world.say(vec![Command::SetRows { job: JobId(2), rows: row(0) }]).await;
         let (first, second) = (used(1), used(2));

@@ -2,7 +2,8 @@
 //! proves that the pads' directories belong to this node.
 //!
 //! The keeper holds a lock on the directory until it ends. The lock distinguishes a directory in
-//! use from one that a crashed daemon left. A stale directory is emptied by force and taken over.
+//! use from a directory that a crashed daemon left. A stale directory is emptied by force and taken
+//! over.
 
 use std::fs::{self, File};
 use std::io;
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A killed node manager used to leave such a directory for up to 25 s on an overloaded host.
+    /// A killed node manager used to leave its directory for up to 25 s on an overloaded host.
     #[test]
     fn a_directory_in_use_is_waited_for_only_while_somebody_wants_it() {
         let parent = tempfile::tempdir().expect("a directory");

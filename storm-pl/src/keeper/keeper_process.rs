@@ -1,8 +1,8 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
 //! The keeper has one thread and blocks whenever nothing happens. The keeper ends when the NM sends
-//! the command. The keeper also ends when the NM is gone and no next NM takes over a kept job. All
-//! of its processes then die.
+//! the command. The keeper also ends when the NM is gone and no next NM takes over a kept job. The
+//! keeper's processes then die.
 
 mod exits;
 mod leases;
@@ -471,7 +471,7 @@ impl KeeperProcess {
             .collect();
         for &orphan in &orphans {
             process_tree::kill_descendants(orphan, &[]);
-            // SAFETY: kill takes two integers; the process is an unreaped child of this one.
+            // SAFETY: kill takes two integers; the process is an unreaped child of this process.
             unsafe { libc::kill(orphan.0, libc::SIGKILL) };
         }
         self.orphans = !orphans.is_empty();

@@ -1,7 +1,7 @@
 //! A PL before its launch. The PL moves to fixed descriptors, then waits for one message, which
 //! also carries the streams of the rank.
 //!
-//! Any work that needs no knowledge of the job is done here, before the launch. The code runs in a
+//! Every step that does not depend on the job is done here, before the launch. The code runs in a
 //! child of the single-threaded keeper, so it may allocate. The code never returns, and leaves only
 //! by `execve` or `_exit` (see [`crate::sys::fork_into`]).
 

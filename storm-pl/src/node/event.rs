@@ -138,7 +138,7 @@ pub enum Event {
         /// Why.
         errno: Errno,
     },
-    /// A keeper has been sent all commands that waited for room: one pad, or the last one, is no
+    /// A keeper has been sent all commands that waited for room: one pad, or the last pad, is no
     /// longer [behind](crate::KeeperHandle::is_behind).
     ToldAll,
     /// The keeper ended with every process of every pad. The last event.

@@ -116,7 +116,7 @@ pub struct Keeper {
     pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
     pub(super) memory: Result<MemoryControl, MemoryUnlimited>,
     pub(super) survives: bool,
-    /// Set for a keeper that another process started and this one takes over.
+    /// Set for a keeper that another process started and this process takes over.
     pub(super) former: Option<Former>,
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Pad {
     pub(super) draining: bool,
     /// How often the pad was given back. A `PadClean` for an earlier ticket is outdated.
     pub(super) ticket: u32,
-    /// The memory of the present job, or of the last one before the pad was filled, is limited.
+    /// The memory of the present job, or of the last job before the pad was filled, is limited.
     pub(super) limited: bool,
     /// `Ready` has not been reported since the last fill.
     pub(super) filling: bool,
@@ -243,7 +243,7 @@ impl Pads {
     }
 
     /// Handles the end of a launch in the pad, most likely that of `pl`. Records the outcome of
-    /// every launch that is over, and watches the last one that is not.
+    /// every launch that is over, and watches the last launch that is not.
     pub(super) fn take_launches(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
         if !self.take_launch(pad, pl, events) {
             return;

@@ -46,7 +46,7 @@ pub struct InheritedJob {
     pub lease_over: bool,
     /// Its keeper lacked descriptors for its later ranks, of which nothing is left.
     pub is_short: bool,
-    /// Files that the former daemon left for the next one.
+    /// Files that the former daemon left for the next daemon.
     pub files: Vec<OwnedFd>,
     /// Its ranks.
     pub ranks: Vec<InheritedRank>,

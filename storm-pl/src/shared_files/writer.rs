@@ -250,7 +250,7 @@ impl Target {
     }
 }
 
-/// Opens the file as ranks do. Another job does not empty it while this one has it open.
+/// Opens the file as ranks do. Another job does not empty the file while this job has it open.
 fn open(path: &PathBuf) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)

@@ -493,8 +493,8 @@ fn leave_room(keeper: i32, more: usize) {
     support::limit_other(keeper, free as u64).unwrap();
 }
 
-/// The keeper used to forget the job without a word, and its ranks ended with the daemon. A keeper
-/// with no descriptor left could not let the next daemon in.
+/// The keeper used to forget the job without a report, and its ranks ended with the daemon. A
+/// keeper with no descriptor left could not let the next daemon in.
 #[tokio::test]
 async fn a_job_that_its_keeper_has_no_descriptors_for_is_short_and_both_daemons_are_told() {
     for mechanism in BOTH {

@@ -1,7 +1,7 @@
 //! The thread that boosts. The thread takes the lock only to read the list of jobs. The thread
 //! finds out what ranks do, and puts the ranks whose turn it is ([`BoostTurns`]) before the others.
 //!
-//! An inspection of a rank's descriptor, or the close of the copy, may block for ever: the
+//! An inspection of a rank's descriptor, or the close of the copy, may block for ever. The
 //! descriptor may belong to a file system that the rank's user serves. Only this thread therefore
 //! inspects descriptors, and only while no rank is boosted.
 

@@ -1,7 +1,7 @@
 //! Puts ranks behind others and back, and sets their way of waiting.
 //!
-//! The watching thread does so without a lock. A rank may have many threads, and its user may keep
-//! the page file so busy that a write has to wait.
+//! The watching thread holds no lock while it makes these changes. A rank may have many threads,
+//! and its user may keep the page file so busy that a write has to wait.
 
 use super::{Former, Job, Shared, State};
 use crate::JobKey;

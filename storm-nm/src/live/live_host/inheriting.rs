@@ -110,7 +110,8 @@ impl LiveHost {
         })
     }
 
-    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive this node
+    /// manager.
     pub(super) fn make_ledger(
         &self,
         task: &Rc<JobTask>,

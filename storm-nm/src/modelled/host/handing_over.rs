@@ -1,5 +1,5 @@
-//! The time between a node manager and the next one. The node is a keeper, which continues the jobs
-//! for a bounded time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//! The time between two node managers. The node is a keeper, which continues the jobs for a bounded
+//! time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 
 use super::{ModelledHost, SIGKILL};
 use crate::modelled::HostAct;
@@ -106,7 +106,8 @@ impl<R: Runtime> ModelledHost<R> {
         inner.boosting.set(false);
     }
 
-    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive the present node
+    /// manager.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
         let first_run = self.inner.first_run.get().filter(|_| self.keeps_jobs().is_some())?;
         Some(Ledger::new(task.clone(), first_run))
