@@ -56,8 +56,8 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// The variables that name a job's own cluster. A manager on this host has a socket and the host of
-/// that socket. A manager on another host has an address and the file of the user's key.
+/// The variables that name a job's own cluster. They hold the manager's socket and the host of that
+/// socket. For a manager on another host, they hold its address and the file of the user's key.
 pub const CLUSTER_VARIABLES: [&str; 4] =
     [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
 const SOCKET_VARIABLE: &str = "STORM_SOCKET";
@@ -149,8 +149,8 @@ pub fn environment_to_submit(
     own
 }
 
-/// With this variable, Open MPI 4 fails in MPI_Init if it finds no PMIx server. Without it, each
-/// rank takes itself for the whole job. `mpirun` and its ranks ignore it.
+/// With this variable, Open MPI 4 fails in MPI_Init if it finds no PMIx server. Without the
+/// variable, each rank takes itself for the whole job. `mpirun` and its ranks ignore it.
 const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
 /// Variables that make an MPI library yield its core while it waits, if it has such a switch: Open

@@ -41,7 +41,7 @@ pub trait Host: 'static {
     }
 
     /// Whether somebody on the host has requested the end of the node manager. If so, the node
-    /// manager looks for no other link when its link is closed.
+    /// manager does not search for another link when its link is closed.
     fn is_asked_to_end(&self) -> bool {
         false
     }
@@ -85,8 +85,9 @@ pub trait Host: 'static {
     /// Prepares for the end of this node manager, which leaves its jobs to the next node manager.
     fn detach(&self) {}
 
-    /// Searches the owner's part of the cache for content. If it is missing, makes room and a file
-    /// to write it to. Content that is found stays for a while, so that its job finds it.
+    /// Searches the owner's part of the cache for content. If the content is missing, makes room
+    /// and a file for the content. Content that is found stays for a while, so that its job finds
+    /// the content.
     ///
     /// # Errors
     /// There is neither the content nor room for it.
@@ -181,8 +182,8 @@ pub trait Host: 'static {
         limit: usize,
     ) -> impl Future<Output = Option<Bytes>>;
 
-    /// Waits until the output of all ranks of a launched job is in the files that they share. If it
-    /// cannot be written, returns the reason, for the user.
+    /// Waits until the output of all ranks of a launched job is in the files that they share. If
+    /// the output cannot be written, returns the reason, for the user.
     fn files_written(&self, job: JobKey) -> impl Future<Output = Result<(), String>> {
         let _ = job;
         std::future::ready(Ok(()))

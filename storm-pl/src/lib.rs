@@ -11,14 +11,15 @@
 //!
 //! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper is
 //! not involved. The NM makes the pipes and the PMI socket of the rank, and sends the rank's ends
-//! with the message. While it has plenty of descriptors, it keeps copies of those ends until the
-//! rank has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user,
+//! with the message. While the NM has plenty of descriptors, it keeps copies of those ends until
+//! the rank has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user,
 //! directory, streams, `execve`). If a step fails, the PL reports it. `execve` closes the command
 //! socket, so the NM gets the exact moment.
 //!
 //! The keeper is the parent and the reaper of all PLs and the subreaper of their descendants. The
-//! keeper reports each end with its resource usage, and kills strays when the job is over. It then
-//! fills the pad again off the critical path. PLs that a job did not use stay as they are.
+//! keeper reports each end with its resource usage, and kills strays when the job is over. The
+//! keeper then fills the pad again off the critical path. PLs that a job did not use stay as they
+//! are.
 //!
 //! # When a process dies
 //!

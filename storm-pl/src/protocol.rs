@@ -84,8 +84,8 @@ pub(crate) enum Command {
     End,
     /// From the node's keeper to a pad's: the NM is gone. Continue with the kept jobs, or end.
     Orphan,
-    /// From the node's keeper to a pad's: hand the kept jobs to the next NM. Its socket is sent
-    /// along.
+    /// From the node's keeper to a pad's: hand the kept jobs to the next NM. The next NM's socket
+    /// is sent along.
     Adopt,
 }
 
@@ -135,8 +135,8 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A kept job. Its files are sent along, and `ranks` ranks follow. `is_short` means that other
-    /// ranks are missing.
+    /// A kept job. The job's files are sent along, and `ranks` ranks follow. `is_short` means that
+    /// other ranks are missing.
     InheritedJob {
         job: KeptId,
         pad: PadId,

@@ -87,7 +87,7 @@ impl NodeCore {
         self.release_run(key, actions);
     }
 
-    /// Forgets a job that is over on all nodes. If it has not ended here, kills it first.
+    /// Forgets a job that is over on all nodes. If the job has not ended here, kills it first.
     pub(super) fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
         if let Some(key) = self.current(job) {
             self.release_run(key, actions);

@@ -153,7 +153,7 @@ impl LocalJob {
         }
     }
 
-    /// Notes that the ranks were ordered to start. Their output streams are open from now on.
+    /// Notes that the ranks were ordered to start. The ranks' output streams are open from now on.
     pub(super) fn launching(&mut self, stopped: bool) {
         self.phase = JobPhase::Launching;
         self.stopped = stopped;

@@ -1,8 +1,8 @@
 //! The cache of shipped files: `cache/<uid>/<hash>`.
 //!
 //! A name appears there only by a rename after the content was checked, and only the daemon can
-//! reach the directory. Its content can therefore be used after a crash of the daemon. After a
-//! crash of the machine the cache starts empty, since nothing is forced to disk.
+//! reach the directory. The cache's content can therefore be used after a crash of the daemon.
+//! After a crash of the machine the cache starts empty, since nothing is forced to disk.
 //!
 //! Content is kept from a job's announcement until the job has its own link to the content. From
 //! then on the job does not need the cache's link. The least recently used of the other content
@@ -149,8 +149,8 @@ impl Cache {
         self.inner.capacity_bytes.get()
     }
 
-    /// Raises a capacity that was not configured, if the file system has more space. It may have
-    /// been full when the daemon started.
+    /// Raises a capacity that was not configured, if the file system has more space. The file
+    /// system may have been full when the daemon started.
     fn grow(&self, available: u64) {
         if self.inner.by_itself {
             let share = share(&self.inner.contents.borrow(), available);
@@ -158,7 +158,8 @@ impl Cache {
         }
     }
 
-    /// Whether the content is there. If it is, it is not evicted until [`linked`](Self::linked).
+    /// Whether the content is there. If the content is there, it is not evicted until
+    /// [`linked`](Self::linked).
     pub(super) async fn has(&self, owner: Owner, file: &FileSpec) -> bool {
         let key = (owner.uid, file.hash);
         if !self.inner.contents.borrow().contains_key(&key) {

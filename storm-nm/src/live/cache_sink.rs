@@ -77,8 +77,8 @@ impl Check {
     }
 }
 
-/// A file of the cache while its content arrives. If it is dropped before it is finished, it leaves
-/// nothing.
+/// A file of the cache while its content arrives. If the file is dropped before it is finished, it
+/// leaves nothing.
 #[derive(Debug)]
 pub struct CacheSink {
     /// `None` while the blocking thread writes a chunk.

@@ -62,8 +62,8 @@ struct State {
     former: Vec<Former>,
     /// How many jobs were watched.
     watched: u64,
-    /// Switches that were ordered and may not be done. Until they are, no other thread stops or
-    /// resumes jobs.
+    /// Switches that were ordered and may not be done. Until these switches are done, no other
+    /// thread stops or resumes jobs.
     switching: u32,
     over: bool,
 }
@@ -72,7 +72,7 @@ struct State {
 #[derive(Debug)]
 struct Former {
     job: Job,
-    /// Whether the job continues. Its ranks are then ordered to wait in their own way.
+    /// Whether the job continues. If so, the job's ranks are then ordered to wait in their own way.
     goes_on: bool,
 }
 

@@ -184,8 +184,8 @@ impl PadPool {
         }
     }
 
-    /// Notes that the pad is ready. If it was given back again since, the keeper will report it
-    /// once more, and this report is ignored.
+    /// Notes that the pad is ready. If the pad was given back again since, the keeper will report
+    /// the pad once more, and the present report is ignored.
     pub(super) fn ready(&self, pad: PadId) {
         if self.keeper.is_draining(pad) {
             return;

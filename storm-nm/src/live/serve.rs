@@ -77,8 +77,8 @@ impl From<Keeper> for LiveKeeper {
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
     // The directory must exist: its real path names the leftovers that the keeper removes at the
-    // end. If it cannot be made, the node manager reports the failure when it uses it. Parents are
-    // not made: another process may just have removed them.
+    // end. If the directory cannot be made, the node manager reports the failure when it uses the
+    // directory. Parents are not made: another process may just have removed them.
     let _ = std::fs::create_dir(&config.dir);
     let config = config.keeper();
     match Keeper::take_over(&config)? {

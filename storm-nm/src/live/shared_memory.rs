@@ -3,9 +3,9 @@
 //! Libraries would otherwise put their files into `/dev/shm` itself. Killed ranks leave them there,
 //! and ranks of several nodes on one host would take the same names.
 //!
-//! A node manager removes the directories of its jobs. If it is killed, its keeper removes them. If
-//! both are killed, the next node manager that starts on the host does, whatever its name. A
-//! directory in use is locked.
+//! A node manager removes the directories of its jobs. If the node manager is killed, its keeper
+//! removes the directories. If both are killed, the next node manager that starts on the host does,
+//! whatever its name. A directory in use is locked.
 
 use super::job_directory;
 use crate::JobKey;

@@ -147,7 +147,7 @@ impl Switcher {
         std::mem::take(&mut state.done)
     }
 
-    /// Whether the thread is there. If it could not be made, tries again.
+    /// Whether the thread is there. If the thread could not be made, tries again.
     fn start(&self) -> bool {
         if self.started.get() {
             return true;

@@ -41,7 +41,8 @@ pub struct Model {
     pub address: String,
     /// Number of processing elements.
     pub pes: u32,
-    /// Number of processors. If it does not exceed the elements, a rank shares one with the daemon.
+    /// Number of processors. If there are no more processors than elements, a rank shares a
+    /// processor with the daemon.
     pub processors: u32,
     /// The operating system that shares them if several jobs run at once.
     pub os: OperatingSystem,

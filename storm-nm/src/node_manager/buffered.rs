@@ -29,8 +29,8 @@ const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager,
 const NM_GONE: &str =
     "its messages move in slices, and the Node Manager that it began with is gone";
 
-/// The host has done a switch this long after its due time. Then it is time to check whether the
-/// row gives its processing elements away.
+/// This long after a switch was due, the host has done the switch. The node manager then checks
+/// whether the row gives its processing elements away.
 const SWITCH_DONE: Duration = Duration::from_micros(100);
 
 /// The jobs that communicate in slices, or were to.

@@ -103,7 +103,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Leaves if the Machine Manager has no use for a node with fewer processing elements than
     /// `configured`. The refused node is this node, or an earlier node of its name. A node that may
-    /// have jobs stays, for them.
+    /// have jobs stays for these jobs.
     pub(super) fn refused(self: &Rc<Self>, configured: u32) {
         let offered = self.host.info(self.life.id()).pes;
         if offered >= configured {

@@ -34,7 +34,7 @@ pub(crate) struct PadCgroup {
 }
 
 impl PadCgroup {
-    /// Makes the directories. If it fails, no directory is left behind, so a retry works.
+    /// Makes the directories. If the call fails, no directory is left behind, so a retry works.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
         let made = Self::create_in(path);

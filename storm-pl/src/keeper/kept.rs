@@ -1,5 +1,5 @@
-//! The data of a job that a keeper keeps for the next Node Manager. These are files of the previous
-//! Node Manager, each rank's streams, and ends of ranks meanwhile.
+//! The data of a job that a keeper keeps for the next Node Manager. The data are files of the
+//! previous Node Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;

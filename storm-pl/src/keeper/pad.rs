@@ -8,8 +8,8 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
 
-/// A PL that failed to launch exits at once. If it has not exited after this many checks (some 200
-/// ms), it is killed.
+/// A PL that failed to launch exits at once. If the PL has not exited after this many checks (some
+/// 200 ms), it is killed.
 const LOOKS_FOR_AWAITED_MAX: u32 = 100;
 
 /// A place for one job.
@@ -125,7 +125,7 @@ impl Pad {
         self.condemned || self.draining.as_ref().is_some_and(|draining| draining.everything)
     }
 
-    /// Checks a draining pad once more. It may have become clean.
+    /// Checks a draining pad once more. The pad may have become clean.
     pub(super) fn look(&mut self) -> Option<Clean> {
         let strays = self.strays();
         let draining = self.draining.as_mut()?;

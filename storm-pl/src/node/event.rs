@@ -76,7 +76,8 @@ pub enum Event {
         /// The step that failed, and why.
         failure: LaunchFailure,
     },
-    /// The application's process ended. Its children may live on until the pad is released.
+    /// The application's process ended. The process's children may continue until the pad is
+    /// released.
     Exited {
         /// The pad.
         pad: PadId,

@@ -226,7 +226,8 @@ impl KeeperHandle {
         };
         *state = Pl::Launching { command };
         if let Err(error) = pads.watch_launch(pad, pl) {
-            // The rank is launched all the same. Its outcome is noticed when it ends.
+            // The rank is launched all the same. The outcome of the launch is noticed when the rank
+            // ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
         Ok(Launching { pid, ends, lines, own, kept })

@@ -68,12 +68,13 @@ pub struct InheritedRank {
     pub pl: PlIndex,
     /// Its process, which may have ended.
     pub pid: ProcessId,
-    /// The outcome of its launch. While it is unknown, [`Event::Launched`](crate::Event::Launched)
-    /// or [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows.
+    /// The outcome of its launch. While the outcome is unknown,
+    /// [`Event::Launched`](crate::Event::Launched) or
+    /// [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows.
     pub launch: InheritedLaunch,
     /// Its kept streams: standard input while it is open, the others for good.
     pub ends: PlEnds,
-    /// How it ended. If it has not, [`Event::Exited`](crate::Event::Exited) follows.
+    /// How it ended. If the rank has not ended, [`Event::Exited`](crate::Event::Exited) follows.
     pub ended: Option<(ExitStatus, Usage)>,
 }
 

@@ -14,8 +14,8 @@ use storm_pl::{PlIndex, ProcessId, Shortage};
 use storm_rm::Rank;
 
 impl LiveHost {
-    /// Turns a waiting process into a rank of the job. If it fails, no more events of the rank
-    /// arrive, and its process ends with the job at the latest.
+    /// Turns a waiting process into a rank of the job. If the start fails, no more events of the
+    /// rank arrive, and its process ends with the job at the latest.
     pub(super) fn start_rank(
         &self,
         job: &LiveJob,

@@ -170,8 +170,8 @@ impl KeeperProcess {
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(of_pad) = self.pads.get(&pad) else { return };
-        // A rank may end before this command is read. If it dies before its launch, the launch
-        // fails.
+        // A rank may end before this command is read. If the rank's process dies before its launch,
+        // the launch fails.
         let known = |(pl, keeps): (PlIndex, Keeps)| Some((pl, keeps, of_pad.last_process(pl)?));
         let pls: Vec<PlIndex> = ranks.iter().map(|(pl, _)| *pl).collect();
         let ranks: Option<Vec<_>> = ranks.into_iter().map(known).collect();
