@@ -56,8 +56,9 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// The variables that name a job's own cluster. They hold the manager's socket and the host of that
-/// socket. For a manager on another host, they hold its address and the file of the user's key.
+/// The variables that name a job's own cluster. These variables hold the manager's socket and the
+/// host of that socket. For a manager on another host, the variables hold its address and the file
+/// of the user's key.
 pub const CLUSTER_VARIABLES: [&str; 4] =
     [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
 const SOCKET_VARIABLE: &str = "STORM_SOCKET";

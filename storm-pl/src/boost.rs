@@ -23,7 +23,8 @@ const THREADS_MAX: usize = 256;
 /// Passes over the threads of a process. Each pass finds threads that were started during the
 /// previous one.
 const PASSES_MAX: u32 = 64;
-/// Returns whether the kernel treats each session as a group with one share of the processors.
+/// The file that shows whether the kernel treats each session as a group with one share of the
+/// processors.
 const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// The reason why processes cannot be put into the background and back.

@@ -33,7 +33,7 @@ pub(super) struct LiveJob {
     pub(super) memory_limit_bytes: Option<u64>,
     /// How many processes of the pad's former jobs were killed for too much memory.
     pub(super) memory_kills_before: u64,
-    /// The page in which the ranks report what they do, if the job needs it.
+    /// The page in which the ranks report what they do, if they have to.
     pub(super) page: Option<Arc<RankPage>>,
     /// The processes of ranks that have not ended.
     pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,

@@ -13,7 +13,7 @@ use crate::sys;
 
 /// The number of every keeper's control socket.
 pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
-/// Signals to a pad's own keeper that the node's keeper died.
+/// The signal by which a pad's own keeper gets the death of the node's keeper.
 pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
 /// Leaves open only the control socket and standard error, which may carry the message of a panic.
