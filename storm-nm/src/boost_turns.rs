@@ -3,8 +3,8 @@
 //! manager and in a simulated one ([decision 0102](../../docs/decisions/0102-periodic-boost.md)).
 //!
 //! A process that makes progress keeps its processor for a turn: its peers run too, and would all
-//! stop without it. Nodes come to boost the same job without a strobe, for three reasons:
-//! - All nodes give turns in the same order.
+//! stop without it. Nodes boost the same job without a strobe, for three reasons:
+//! - Each node gives turns in the same order.
 //! - A job that waits in vain late in its turn gives way, as its turn is over on another node.
 //! - A job that waits in vain early in its turn keeps it for a while, until the other nodes follow.
 //!   The first job in the order waits longest.
@@ -56,12 +56,13 @@ struct Turn {
     in_vain: u32,
 }
 
-/// The processes that have a turn, and the one whose turn ended last.
+/// The processes that have a turn, and the process whose turn ended last.
 #[derive(Clone, Debug)]
 pub(crate) struct BoostTurns<P> {
     turns: BTreeMap<P, Turn>,
     last: Option<P>,
-    /// Processes that did nothing with their turn. They get no more until they can use one.
+    /// Processes that did nothing with their turn. Such a process gets no more turns until it can
+    /// use one.
     idle: BTreeSet<P>,
     /// Number of recent periods in which no process waited in vain, or for a message that had
     /// arrived.

@@ -27,7 +27,7 @@ pub struct ClassRules {
     /// Number of slots after which a process is classified anew.
     pub reset_slots: u32,
     /// A process without library reports that wants a processor for this percentage of its slots
-    /// computes, or looks for messages all the time.
+    /// computes, or polls for messages all the time.
     pub busy_percent: u32,
 }
 

@@ -4,9 +4,9 @@
 //! ([decision 0103](../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
 //! A process begins in the class that needs coscheduling, and is classified once per window of
-//! slots. Its waits mean something only while its peers run too, so they count only in its own
-//! slots. For a process that shares its slots (DC) they do not count at all. Therefore all
-//! processes are classified anew now and then.
+//! slots. The waits of a process mean something only while its peers run too, so waits count only
+//! in the process's own slots. For a process that shares its slots (DC) they do not count at all.
+//! Therefore all processes are classified anew now and then.
 
 pub use crate::class_rules::{ClassRuleError, ClassRules};
 
@@ -135,7 +135,8 @@ impl WindowFigures {
         let by_system = self.witness == Witness::System;
         let busy = u32::from(self.awake_percent) >= rules.busy_percent;
         if by_system && (busy || self.operations == 0) {
-            // The process may be polling for messages, which cannot be told from computing.
+            // The process may be polling for messages, which the system cannot distinguish from
+            // computing.
             ProcessClass::NeedsCoscheduling
         } else if self.operations == 0 || self.compute > rules.coarse(slot) {
             ProcessClass::DontCare

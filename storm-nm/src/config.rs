@@ -14,25 +14,25 @@ pub struct NmConfig {
     /// is reached, the ranks' pipes are not read, so that the ranks wait and not the node. Two
     /// items of the report queue are enough to keep it busy.
     pub output_backlog_bytes: usize,
-    /// How long a stopped job is resumed to act on a signal. Its handlers need a few milliseconds,
-    /// and its rivals should not notice.
+    /// How long a stopped job is resumed to act on a signal. The job's handlers need a few
+    /// milliseconds, and rival jobs should not notice.
     pub signal_grace: Duration,
     /// How long to wait for the end of all processes before leaving. A process that is alive after
     /// it hangs in the kernel, and nothing would end it.
     pub leave_timeout: Duration,
-    /// How long jobs are kept and the way back is looked for without a Machine Manager; zero: not
-    /// at all. The default is longer than a restart or the repair of a switch, and shorter than an
+    /// How long the node keeps its jobs and tries to rejoin without a Machine Manager. Zero: not at
+    /// all. The default is longer than a restart or the repair of a switch, and shorter than an
     /// operator sleeps.
     pub manager_lost: Duration,
-    /// How long jobs that asked to be queued again are kept without a Machine Manager. The manager
-    /// runs them elsewhere soon after. The default is longer than a restart of the manager.
+    /// How long jobs that requested requeueing are kept without a Machine Manager. The manager runs
+    /// them elsewhere soon after. The default is longer than a restart of the manager.
     pub requeue_fence: Duration,
     /// Most time for which these jobs continue after the last renewal by this node manager, if it
-    /// is stopped or gets no processor. Then the keeper ends them. The default is longer than the
-    /// Machine Manager takes to find a stopped node manager dead; zero: for ever.
+    /// is stopped or gets no processor. Then the keeper ends the jobs. The default is longer than
+    /// the Machine Manager takes to find a stopped node manager dead; zero: for ever.
     pub lease: Duration,
-    /// How long jobs continue after this node manager has ended, for the next one of this node to
-    /// take over; zero: not at all. The default is long enough to install and start another
+    /// How long jobs continue after this node manager has ended, for the next node manager of this
+    /// node to take over; zero: not at all. The default is long enough to install and start another
     /// version. The other nodes of a job can wait as long.
     pub node_return: Duration,
     /// Number of switches that are remembered one by one; histograms hold the older ones.

@@ -56,8 +56,9 @@ pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
 /// The value of [`TRANSPORT_VARIABLE`] for ranks that move their own bytes.
 const TRANSPORT_DIRECT: &str = "direct";
 
-/// The variables that name a job's own cluster: the manager's socket and the host of that socket,
-/// or the address of a manager on another host and the file of the user's key.
+/// The variables that name a job's own cluster. These variables hold the manager's socket and the
+/// host of that socket. For a manager on another host, the variables hold its address and the file
+/// of the user's key.
 pub const CLUSTER_VARIABLES: [&str; 4] =
     [SOCKET_VARIABLE, "STORM_SOCKET_HOST", "STORM_MANAGER", "STORM_CLIENT_KEY"];
 const SOCKET_VARIABLE: &str = "STORM_SOCKET";
@@ -65,8 +66,8 @@ const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// may name a nearer way to the same cluster. Ranks do not get it.
 pub const CLUSTER_GIVEN_VARIABLE: &str = "STORM_CLUSTER_GIVEN";
 
-/// Variables that only Node Managers set. In a job's environment they come from another job that
-/// submitted this one, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
+/// Variables that only Node Managers set. In a job's environment they are from another job that
+/// submitted this job, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
 const NODES_OWN: [&str; 8] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
@@ -100,8 +101,8 @@ pub(crate) fn environment_of_job<'a>(
         .chain(relay.map(|socket| (OsStr::new(SOCKET_VARIABLE), socket.as_os_str())))
 }
 
-/// Variables that describe a rank. They are always set anew: a submitter's variables of these names
-/// describe the submitting job.
+/// Variables that describe a rank. These variables are always set anew: a submitter's variables of
+/// these names describe the submitting job.
 const RANKS_OWN: [&str; 27] = [
     "STORM_JOB_ID",
     "STORM_RANK",
@@ -149,8 +150,8 @@ pub fn environment_to_submit(
     own
 }
 
-/// With this variable, Open MPI 4 fails in MPI_Init if it finds no PMIx server. Without it, each
-/// rank takes itself for the whole job. `mpirun` and its ranks ignore it.
+/// With this variable, Open MPI 4 fails in MPI_Init if it finds no PMIx server. Without the
+/// variable, each rank takes itself for the whole job. `mpirun` and its ranks ignore it.
 const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
 /// Variables that make an MPI library yield its core while it waits, if it has such a switch: Open
@@ -168,17 +169,17 @@ pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
     measured.variables().into_iter().chain([mode]).collect()
 }
 
-/// How they wait under periodic boost: they poll until the message arrives.
+/// How these ranks wait under periodic boost: they poll until the message arrives.
 pub fn boosted_waiting() -> Vec<(&'static str, String)> {
     vec![(WAIT_VARIABLE, "spin".to_owned())]
 }
 
-/// The variables of a rank, in addition to those of the job. They replace the submitter's variables
-/// of the same names, except for how to wait.
+/// The variables of a rank, in addition to those of the job. These variables replace the
+/// submitter's variables of the same names, except for how to wait.
 ///
-/// Libraries are told to yield if the ranks on the host exceed its `cores`, or if other jobs run on
-/// them at the same time. Our own library gets `waiting`. The submitter's own settings for waiting
-/// take precedence.
+/// Libraries are configured to yield if the ranks on the host exceed its `cores`, or if other jobs
+/// run on them at the same time. Our own library gets `waiting`. The submitter's own settings for
+/// waiting take precedence.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,
@@ -195,7 +196,7 @@ pub fn rank_environment(
     let mpi = [
         ("PMI_RANK", number(rank_number)),
         ("PMI_SIZE", number(size)),
-        // Hydra's names, which MPICH and Intel MPI look for.
+        // Hydra's names, which MPICH and Intel MPI read.
         ("MPI_LOCALRANKID", number(local_rank)),
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
@@ -261,7 +262,7 @@ fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// The resources that the job asked for, in the units of Slurm's variables of these names: memory
+/// The resources that the job requested, in the units of Slurm's variables of these names: memory
 /// in MiB, rounded up.
 fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, OsString)> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);

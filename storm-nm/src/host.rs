@@ -35,13 +35,13 @@ pub trait Host: 'static {
     /// The node's present load.
     fn status(&self) -> NodeStatus;
 
-    /// Hears where users of other hosts reach the Machine Manager, at each join.
+    /// Receives, at each join, the address where users of other hosts reach the Machine Manager.
     fn clients_connect_at(&self, clients: Option<ClientsAddress>) {
         let _ = clients;
     }
 
-    /// Whether somebody on the host asks the node manager to end. When its link is closed, it then
-    /// looks for no other.
+    /// Whether somebody on the host has requested the end of the node manager. If so, the node
+    /// manager does not search for another link when its link is closed.
     fn is_asked_to_end(&self) -> bool {
         false
     }
@@ -52,14 +52,14 @@ pub trait Host: 'static {
         None
     }
 
-    /// The jobs that a former node manager of this node left running. Asked once, before anything
-    /// else.
+    /// The jobs that a former node manager of this node left running. Called once, before any other
+    /// method.
     fn inherit(&self) -> Vec<Inherited> {
         Vec::new()
     }
 
-    /// Remembers the first run of a job that this node can have heard of, for the node manager that
-    /// inherits present and later launches.
+    /// Remembers the first run of a job for which this node can have received a command. The value
+    /// is for the node manager that inherits present and later launches.
     fn remember_first_run(&self, first: Option<JobIncarnation>) {
         let _ = first;
     }
@@ -82,11 +82,12 @@ pub trait Host: 'static {
         None
     }
 
-    /// Prepares for the end of this node manager, which leaves its jobs to the next one.
+    /// Prepares for the end of this node manager, which leaves its jobs to the next node manager.
     fn detach(&self) {}
 
-    /// Looks for content in the owner's part of the cache. If it is missing, makes room and a file
-    /// to write it to. Content that is found stays for a while, so that its job finds it.
+    /// Searches the owner's part of the cache for content. If the content is missing, makes room
+    /// and a file for the content. Content that is found stays for a while, so that its job finds
+    /// the content.
     ///
     /// # Errors
     /// There is neither the content nor room for it.
@@ -146,7 +147,7 @@ pub trait Host: 'static {
     }
 
     /// The classes of a job's ranks here, under flexible coscheduling. [`HostEvent::Classified`]
-    /// tells when to ask.
+    /// reports when to call this method.
     fn classes(&self, job: JobKey) -> Vec<RankClass> {
         let _ = job;
         Vec::new()
@@ -158,7 +159,8 @@ pub trait Host: 'static {
 
     /// Lets these jobs continue for `term` from now. A job whose lease is not renewed in time is
     /// ended without the node manager, which may be stopped by then. [`HostEvent::LeaseOver`]
-    /// reports it, even if the renewal only comes too late. Jobs without a lease continue.
+    /// reports the end of the lease, even if a renewal arrives too late. Jobs without a lease
+    /// continue.
     fn renew_leases(&self, jobs: &[JobKey], term: Duration);
 
     /// Kills every process of a job, stopped or not.
@@ -180,8 +182,8 @@ pub trait Host: 'static {
         limit: usize,
     ) -> impl Future<Output = Option<Bytes>>;
 
-    /// Waits until the output of all ranks of a launched job is in the files that they share. If it
-    /// cannot be written, says why, for the user.
+    /// Waits until the output of all ranks of a launched job is in the files that they share. If
+    /// the output cannot be written, returns the reason, for the user.
     fn files_written(&self, job: JobKey) -> impl Future<Output = Result<(), String>> {
         let _ = job;
         std::future::ready(Ok(()))
@@ -197,8 +199,8 @@ pub trait Host: 'static {
     /// Sends a PMI line, without its newline, to a rank.
     fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str);
 
-    /// Gives a rank that asked over PMI the memory that it shares with the node manager. A modelled
-    /// rank never asks.
+    /// Gives a rank that requested it over PMI the memory that the rank shares with the node
+    /// manager. A modelled rank never requests it.
     fn hand_over(&self, _job: JobKey, _rank: Rank, _segment: &NodeEnd) {}
 
     /// Notes that the job ends with this node manager, which holds the messages of its ranks. A
@@ -226,7 +228,7 @@ pub trait Host: 'static {
 pub struct Inherited {
     /// The task of its launch.
     pub task: Rc<JobTask>,
-    /// The first run that the former node manager could have heard of.
+    /// The first run for which the former node manager could have received a command.
     pub first_run: JobIncarnation,
     /// Whether the job is stopped.
     pub stopped: bool,

@@ -36,7 +36,7 @@ impl Counters {
     }
 }
 
-/// The ranks of a job on a node. All times are by the same clock, from any origin.
+/// The ranks of a job on a node. Times are by one clock, from any origin.
 #[derive(Clone, Debug)]
 pub(crate) struct JobClasses {
     rules: ClassRules,

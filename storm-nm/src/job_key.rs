@@ -3,7 +3,8 @@
 use std::fmt;
 use storm_rm::{JobId, JobIncarnation};
 
-/// A job and its run, so that news of an earlier run is never taken for news of a later one.
+/// A job and its run, so that an event of an earlier run is never taken for an event of a later
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
     /// The job.

@@ -11,7 +11,7 @@ use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
 use storm_rm::{FirstStep, InputSpec, JobSpec, OsBytes, OutputSpec, Rank, RankMap};
 
-/// The ranks that a host is asked to start.
+/// The ranks that a host is ordered to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTask {
     /// The Machine Manager's message.
@@ -56,7 +56,7 @@ impl JobTask {
         }
     }
 
-    /// Whether the output of the ranks goes to the attached client.
+    /// Whether the output of the ranks is sent to the attached client.
     pub fn output_to_client(&self) -> bool {
         matches!(self.launch.spec.output, OutputSpec::Client)
     }
@@ -72,7 +72,7 @@ impl JobTask {
         }
     }
 
-    /// Whether such a file is under this pattern.
+    /// Whether this pattern names a file that other ranks write to as well.
     pub(crate) fn shares_file(&self, pattern: &OsBytes) -> bool {
         names_file_of_ranks(pattern, self.spec().ranks(), self.count)
     }

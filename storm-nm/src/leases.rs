@@ -1,9 +1,9 @@
 //! Leases of jobs that may be run elsewhere once this node is given up
 //! (`docs/decisions/0007-no-run-twice.md`). Knows no keeper and no clock.
 //!
-//! A node manager that stands still cannot end jobs. Therefore it tells the keeper beforehand until
-//! when they may continue, and renews their leases while it is allowed to. When a node manager
-//! wakes up later, a lease that has run out stays out.
+//! A node manager that stands still cannot end jobs. Therefore it gives the keeper leases
+//! beforehand: the times until which the jobs may continue. The node manager renews the leases
+//! while it is allowed to. When a node manager wakes up later, a lease that has run out stays out.
 
 use crate::JobKey;
 use std::collections::BTreeMap;

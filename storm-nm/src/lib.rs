@@ -1,5 +1,5 @@
-//! The Node Manager, of which each node has one. It carries out the commands in the Machine
-//! Manager's heartbeats (paper, Algorithm 5), and reports the results.
+//! The Node Manager, one per node. A Node Manager carries out the commands in the Machine Manager's
+//! heartbeats (paper, Algorithm 5), and reports the results.
 //!
 //! | part | where |
 //! |---|---|
@@ -13,11 +13,12 @@
 //!
 //! # The strobe's path
 //!
-//! From a heartbeat's arrival to the last freeze and resume there is no await: a strobe never waits
-//! for a file, an output stream or another job's launch. For slices that the node begins by its own
-//! clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their times.
+//! From a heartbeat's arrival to the last freeze and resume there is no await. Therefore a strobe
+//! never waits for a file, an output stream or another job's launch. For slices that the node
+//! begins by its own clock, the switches are ordered from the host ahead. [`SwitchLog`] holds their
+//! times.
 //!
-//! This crate does not decide where and when jobs run: the Machine Manager does. It names no
+//! This crate does not decide where and when jobs run: the Machine Manager does. The crate names no
 //! network backend, and touches no process: storm-pl does.
 
 mod ahead;

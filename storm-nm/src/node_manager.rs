@@ -46,7 +46,7 @@ pub struct NmExit {
 }
 
 /// Runs the node manager of `primitives.node()` until the Machine Manager shuts it down or the
-/// cluster is lost. All its jobs have ended then.
+/// cluster is lost. By then its jobs have ended.
 pub async fn run<P: Primitives, H: Host>(
     primitives: P,
     plan: GlobalPlan,
@@ -152,7 +152,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Reports that the node is here, with its jobs if it `returns`, and starts everything that
-    /// runs beside the heartbeats.
+    /// runs concurrently with the heartbeats.
     fn begin(
         self: &Rc<Self>,
         info: storm_rm::message::NodeInfo,
@@ -233,7 +233,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Carries out a heartbeat's commands for this node, without waiting: a strobe switches before
-    /// the return. The answer to a join goes first: strobes overtake it but count only after it.
+    /// the return. The answer to a join is handled first: strobes overtake the answer but count
+    /// only after it.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
         let id = self.life.id();
         let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(id));
@@ -260,8 +261,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Ends all jobs and their helpers. A Machine Manager that ordered it still hears how they
-    /// ended.
+    /// Ends all jobs and their helpers. A Machine Manager that ordered the end still receives the
+    /// reports of how the jobs ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
         tracing::info!(node = %self.life.name(), %reason, "leaving");
         self.handle(Event::Leave);

@@ -9,7 +9,7 @@ use storm_pl::Shortage;
 /// Most causes that are followed; no error here has more.
 const DEPTH_MAX: usize = 8;
 /// The longest reason: far more than anybody reads, and short enough for an item of the queue of
-/// reports. Paths in it come from users.
+/// reports. Users choose the paths in it.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// The error and its causes, joined by colons.
@@ -64,7 +64,7 @@ pub(crate) fn bounded(mut reason: String) -> String {
 mod tests {
     use super::*;
 
-    /// Regression: a job was killed for "more than the 0 MiB" that it asked for.
+    /// Regression: a job was killed for "more than the 0 MiB" that it requested.
     #[test]
     fn an_amount_is_never_rounded_to_nothing() {
         let amounts = [1 << 10, 1536 << 10, 1_500, 3 << 30, 0].map(amount);

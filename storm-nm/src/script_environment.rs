@@ -1,8 +1,8 @@
-//! The variables of a batch script: what its place is, under STORM's names and under those of
-//! Slurm, by which people's scripts and workflow tools go.
+//! The variables of a batch script. The variables describe the script's place under STORM's names
+//! and under those of Slurm, which people's scripts and workflow tools use.
 //!
-//! A script has no variables of PMI, since it is no rank of an MPI program: programs that it starts
-//! would take themselves for its rank.
+//! A script has no variables of PMI, since it is no rank of an MPI program. With such variables,
+//! programs that it starts would take themselves for its rank.
 
 use crate::JobTask;
 use crate::environment::NodeNames;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use storm_rm::message::NodeRanks;
 use storm_rm::{ArrayExtent, Memory};
 
-/// All variables of this module. A job that the script submits does not get them.
+/// The variables of this module. A job that the script submits does not get them.
 pub(crate) const SCRIPTS_OWN: [&str; 43] = [
     "STORM_NNODES",
     "STORM_NTASKS",
@@ -107,7 +107,7 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
     all
 }
 
-/// What the user asked for, as far as he did. Memory is in MiB, rounded up.
+/// The values that the user requested, if any. Memory is in MiB, rounded up.
 fn asked(task: &JobTask) -> impl Iterator<Item = (&'static str, OsString)> {
     let (spec, asked) = (task.spec(), &task.spec().resources);
     let mib = |bytes: u64| OsString::from(bytes.div_ceil(1 << 20).to_string());

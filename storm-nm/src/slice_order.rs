@@ -1,11 +1,11 @@
 //! The slices that strobes ordered and this node begins by its own clock
-//! ([decision 0147](../../docs/decisions/0147-slice-order-in-the-node.md)). Pure: it gets strobes,
-//! the time and the jobs in rows, and answers what the host is to switch when, and whether the
-//! host's orders are still right. It knows no host and no network.
+//! ([decision 0147](../../docs/decisions/0147-slice-order-in-the-node.md)). Pure: the type gets
+//! strobes, the time and the jobs in rows, and returns what the host is to switch when. The type
+//! also returns whether the host's orders are still right. The module knows no host and no network.
 //!
-//! The host switches while nobody looks, so the core knows the active rows only after a recall. An
-//! event that asks for them, or changes the jobs in rows, recalls the host's orders. Any other
-//! event leaves them alone.
+//! The host switches by itself, so the core knows the active rows only after a recall. An event
+//! that depends on the active rows, or changes the jobs in rows, recalls the host's orders. Any
+//! other event leaves the orders alone.
 
 mod arrivals;
 #[cfg(test)]
@@ -101,9 +101,10 @@ impl SliceOrder {
         self.following.insert(partition, following);
     }
 
-    /// Lets the core take an event. The core first hears which slices have begun, if the event asks
-    /// for the active rows. Orders that the event makes wrong are recalled before its actions are
-    /// done. `recall` withdraws the host's orders and returns what the host has done.
+    /// Lets the core take an event. If the event depends on the active rows, the core first
+    /// receives the slices that have begun. Orders that the event makes wrong are recalled before
+    /// its actions are done. `recall` withdraws the host's orders and returns what the host has
+    /// done.
     pub(crate) fn take(
         &mut self,
         core: &mut NodeCore,
@@ -121,8 +122,8 @@ impl SliceOrder {
         (actions, begun)
     }
 
-    /// Recalls the host's orders, if there are any, and tells the core which slices have begun.
-    /// Until new orders, only the core's own actions switch jobs.
+    /// Recalls the host's orders, if there are any, and reports to the core which slices have
+    /// begun. Until new orders, only the core's own actions switch jobs.
     pub(crate) fn recall(
         &mut self,
         core: &mut NodeCore,
@@ -160,8 +161,8 @@ impl SliceOrder {
         jobs.len() == ordered.len() && jobs.iter().zip(ordered).all(alike)
     }
 
-    /// The switches of the slices to come, in order of time, if the host has no orders yet.
-    /// Empty if it has, or if no slice is to come.
+    /// The switches of the next slices, in order of time, if the host has no orders yet. Empty if
+    /// the host has orders, or if no slice follows.
     pub(crate) fn order(&mut self, jobs: impl FnOnce() -> RowJobs) -> Vec<SwitchAhead> {
         if self.ordered.is_some() || self.following.is_empty() {
             return Vec::new();

@@ -13,7 +13,8 @@ const LONGEST_NS: u64 = 60_000_000_000;
 const DIGITS: u8 = 2;
 
 /// A strobe as handled by this node. Times are in nanoseconds: the node's by its own clock, the
-/// strobe's by the Machine Manager's. They are comparable on a single host and in virtual time.
+/// strobe's by the Machine Manager's. The two clocks are comparable on a single host and in virtual
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchRecord {
     /// The strobe.

@@ -1,6 +1,6 @@
-//! Changes the scheduling of processes of jobs, for periodic boost and flexible coscheduling. It
-//! schedules a process ahead of all ordinary processes for a while, or behind them. It also checks
-//! whether a message waits for a process.
+//! Changes the scheduling of processes of jobs, for periodic boost and flexible coscheduling. The
+//! module schedules a process ahead of all ordinary processes for a while, or behind them. The
+//! module also checks whether a message waits for a process.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -23,7 +23,8 @@ const THREADS_MAX: usize = 256;
 /// Passes over the threads of a process. Each pass finds threads that were started during the
 /// previous one.
 const PASSES_MAX: u32 = 64;
-/// Tells whether the kernel treats each session as a group with one share of the processors.
+/// The file that shows whether the kernel treats each session as a group with one share of the
+/// processors.
 const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// The reason why processes cannot be put into the background and back.
@@ -78,8 +79,8 @@ impl Process {
     }
 
     /// Schedules the process ahead of all ordinary ones (SCHED_RR), or as an ordinary one again.
-    /// Its children are ordinary in either case. The kernel takes a process number, so the process
-    /// may end before the call. A new process with this number is made ordinary again.
+    /// The process's children are ordinary in either case. The kernel takes a process number, so
+    /// the process may end before the call. A new process with this number is made ordinary again.
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
@@ -100,8 +101,8 @@ impl Process {
     /// Schedules the process and its descendants, with all their threads, behind all ordinary ones
     /// (SCHED_IDLE), or as ordinary ones again. In the background they run on idle processors, and
     /// get three thousandths of a busy one (sched(7)). Threads and processes inherit the policy of
-    /// the thread that starts them. As with [`Process::set_boosted`], the number of a thread that
-    /// has just ended may name another thread.
+    /// the thread that starts them. The number of a thread that has just ended may name another
+    /// thread, as in [`Process::set_boosted`].
     ///
     /// If the kernel makes a group of each session (autogroup, sched(7)), a policy counts only
     /// inside the group. Then the session itself gets the nice value 19, or 0 again. With 19, it
@@ -242,7 +243,7 @@ fn set_scheduler(pid: ProcessId, policy: i32, sched_priority: i32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may boost others. It may if it may boost itself.
+/// Whether this process may boost others. This process may do so if it may boost itself.
 ///
 /// # Errors
 /// The reason why not.

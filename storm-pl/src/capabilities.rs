@@ -9,8 +9,8 @@ use crate::realtime::{DEFAULT_PRIORITY, RealtimeRefused, probe_realtime};
 /// The capabilities that can be used here, or the reason why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The directory for cgroups of version 2, or the reason why there is none. Without it,
-    /// switches use signals.
+    /// The directory for cgroups of version 2, or the reason why there is none. Without this
+    /// directory, switches use signals.
     pub cgroup: Result<PathBuf, CgroupUnusable>,
     /// Whether a thread may be put on SCHED_FIFO.
     pub realtime: Result<(), RealtimeRefused>,

@@ -1,4 +1,5 @@
-//! The descriptors sent with a launch message. Their order is fixed, so one byte names them.
+//! The descriptors sent with a launch message. The order of the descriptors is fixed, so one byte
+//! names them.
 
 use std::os::fd::OwnedFd;
 

@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use crate::ids::Errno;
 
-/// A user with all groups. They are looked up before the launch, so a PL never asks a name service.
+/// A user with all groups. The groups are looked up before the launch, so a PL never queries a name
+/// service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// User id.

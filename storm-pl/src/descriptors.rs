@@ -74,7 +74,7 @@ impl DescriptorLimit {
         number(descriptor) < self.usable()
     }
 
-    /// Whether plenty of descriptors are free while this one is open.
+    /// Whether plenty of descriptors are free while this descriptor is open.
     pub(crate) fn is_far_from(self, descriptor: impl AsFd) -> bool {
         self.is_far_beyond(descriptor, 0)
     }

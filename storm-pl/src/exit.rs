@@ -27,8 +27,8 @@ pub struct Usage {
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// Resident set of the largest process. It is at least that of the waiting PL that became the
-    /// rank.
+    /// Resident set of the largest process. The value is at least the resident set of the waiting
+    /// PL that became the rank.
     pub max_rss_kib: u64,
     /// How often it gave up the CPU voluntarily.
     pub voluntary_switches: u64,

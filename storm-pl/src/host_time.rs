@@ -1,4 +1,5 @@
-//! The time of this host, common to all its processes. It continues while the host is suspended.
+//! The time of this host, common to all its processes. This time continues while the host is
+//! suspended.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A point in time, as the time since the host was started.
 ///
-/// Other hosts continue while this one is suspended. So the time of a suspension counts when a job
-/// must end here before it starts elsewhere.
+/// Other hosts continue while this host is suspended. The time of a suspension therefore counts
+/// when a job must end here before it starts elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostTime(pub Duration);
 

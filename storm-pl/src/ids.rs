@@ -1,4 +1,4 @@
-//! Identities used between the NM and its keeper. They mean nothing outside one node.
+//! Identities used between the NM and its keeper. These identities mean nothing outside one node.
 
 use std::fmt;
 

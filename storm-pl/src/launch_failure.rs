@@ -61,7 +61,7 @@ pub enum LaunchStep {
 pub struct RefusedLimit {
     /// `RLIMIT_*` number.
     pub resource: u32,
-    /// The soft limit that the job asks for.
+    /// The soft limit that the job requests.
     pub wanted: u64,
     /// The highest permitted limit.
     pub permitted: u64,

@@ -20,8 +20,8 @@ use crate::credentials::Credentials;
 /// with it. The size is far below the default send buffer of a local socket (208 KiB).
 const INLINE_MAX_BYTES: usize = 64 * 1024;
 
-/// The largest spec a PL accepts. The kernel takes at most 6 MiB of arguments and environment
-/// (three quarters of the 8 MiB stack it is willing to count), so nothing larger can run.
+/// The largest spec a PL accepts. The kernel takes at most 6 MiB of arguments and environment,
+/// three quarters of the 8 MiB stack that it is willing to count. Nothing larger can run.
 pub(crate) const SPEC_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// One limit for `setrlimit`.
@@ -43,7 +43,7 @@ pub struct LaunchSpec {
     /// The file of which [`LaunchSpec::program`] is a copy, for a program that searches for other
     /// files in its directory. If the content is the same, the original is executed instead.
     pub original: Option<PathBuf>,
-    /// All arguments. The first is the name under which the program sees itself.
+    /// The arguments. The first is the name under which the program sees itself.
     pub args: Vec<OsString>,
     /// The whole environment. The daemon adds only `PMI_FD`.
     pub env: Vec<(OsString, OsString)>,
@@ -136,7 +136,7 @@ pub enum SpecError {
     /// A string holds a NUL byte, which no Unix program can receive.
     #[error("{what} contains a NUL byte")]
     Nul {
-        /// Which string.
+        /// The string.
         what: &'static str,
     },
     /// A variable name is empty or holds `=`.

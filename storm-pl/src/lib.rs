@@ -2,8 +2,8 @@
 //!
 //! # Keeper, pads, PLs
 //!
-//! The NM starts one **keeper** per node. The keeper is a small process with one thread. It is
-//! forked before the NM makes a thread, or executed as a hidden subcommand. The keeper manages
+//! The NM starts one **keeper** per node. The keeper is a small process with one thread. The keeper
+//! is forked before the NM makes a thread, or executed as a hidden subcommand. The keeper manages
 //! **pads**. A pad is a place to run one job on this node, and contains one pre-forked **PL** per
 //! PE. With cgroup v2, a pad is also a cgroup directory. `clone3(CLONE_INTO_CGROUP)` creates the
 //! PLs in it, so no process migrates later. Each PL waits on its command socket. The NM gets the
@@ -11,14 +11,15 @@
 //!
 //! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper is
 //! not involved. The NM makes the pipes and the PMI socket of the rank, and sends the rank's ends
-//! with the message. While it has plenty of descriptors, it keeps copies of those ends until the
-//! rank has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user,
+//! with the message. While the NM has plenty of descriptors, it keeps copies of those ends until
+//! the rank has ended ([`OwnEnds`]). The PL turns itself into the application (limits, CPUs, user,
 //! directory, streams, `execve`). If a step fails, the PL reports it. `execve` closes the command
-//! socket, so the NM learns the exact moment.
+//! socket, so the NM gets the exact moment.
 //!
-//! The keeper is the parent and the reaper of all PLs and the subreaper of their descendants. It
-//! reports each end with its resource usage, kills strays when the job is over, and fills the pad
-//! again off the critical path. PLs that a job did not use stay as they are.
+//! The keeper is the parent and the reaper of all PLs and the subreaper of their descendants. The
+//! keeper reports each end with its resource usage, and kills strays when the job is over. The
+//! keeper then fills the pad again off the critical path. PLs that a job did not use stay as they
+//! are.
 //!
 //! # When a process dies
 //!
@@ -29,29 +30,30 @@
 //! - **The keeper dies**: PLs and ranks die by PR_SET_PDEATHSIG. The NM kills the node's cgroup
 //!   with all processes that escaped.
 //! - **The NM is stopped**: the keeper kills the pads with a lease ([`KeeperHandle::lease`]) when
-//!   the lease runs out. All other pads continue.
+//!   the lease runs out. Any other pad continues.
 //! - **Both die at once**: the ranks die as above. Daemonised children stay in the node's cgroup,
 //!   which the next keeper of this name empties before it starts.
 //!
-//! Without cgroup v2, every pad has its own keeper, a child of the node's keeper. As the nearest
-//! subreaper, it is the ancestor of every process of the job, however often a process forks or
-//! calls `setsid`. The processes of a job are therefore exactly its descendants. It keeps its job
-//! when the NM is gone. The node's keeper enforces the bound, and gives the next NM a socket to the
-//! pad's keeper. One case stays open: the node's keeper and a pad's keeper are killed at the same
-//! instant. Daemonised children of the pad then survive, and no later start can recognise them.
+//! Without cgroup v2, every pad has its own keeper, a child of the node's keeper. This keeper is
+//! the nearest subreaper, and thus the ancestor of every process of the job, however often a
+//! process forks or calls `setsid`. The processes of a job are therefore exactly its descendants. A
+//! pad's keeper keeps its job when the NM is gone. The node's keeper enforces the bound, and gives
+//! the next NM a socket to the pad's keeper. One case stays open: the node's keeper and a pad's
+//! keeper are killed at the same instant. Daemonised children of the pad then survive, and no later
+//! start can recognise them.
 //!
 //! # Files that ranks share
 //!
 //! Ranks that write to one file ([`Output::Lines`]) write into pipes. A further child of the keeper
-//! for each job appends their lines to the file, as the user ([`SharedFiles`]). The writer is in no
-//! pad: it is neither stopped nor killed with the job, and ends when the last writer of its pipes
-//! has ended.
+//! for each job appends their lines to the file, as the user ([`SharedFiles`]). This child, the
+//! writer, is in no pad: it is neither stopped nor killed with the job. The writer ends when the
+//! last process that writes into its pipes has ended.
 //!
 //! # Switching
 //!
 //! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
-//! or SIGSTOP to every thread. [`Capabilities`] tells which way is used, and why the better one is
-//! not.
+//! or SIGSTOP to every thread. [`Capabilities`] reports which way is used, and why the better way
+//! is not.
 //!
 //! # Forking is sound here
 //!
@@ -60,7 +62,7 @@
 //! `_exit`, never through destructors or exit handlers of the keeper.
 //!
 //! The crate deliberately contains no network, job table, client output or PMI, which belong to the
-//! NM. It depends on no other crate of STORM.
+//! NM. The crate depends on no other crate of STORM.
 
 pub mod boost;
 mod capabilities;

@@ -13,12 +13,12 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The sticky bit in the mode of a directory (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Whether `original` can be executed in place of the program `copy`. It must have the same bytes.
-/// It then does the same, and finds the files in its directory. False if one of the files cannot be
-/// read.
+/// Whether `original` can be executed in place of the program `copy`. The original must have the
+/// same bytes. The original then does the same, and finds the files in its directory. False if one
+/// of the files cannot be read.
 ///
-/// Call it as the user of the job, since it opens a file that the user names. As root it is also
-/// false if another user could replace the program before it is executed.
+/// Call it as the user of the job, since it opens a file that the user names. The result is also
+/// false, for root, if another user could replace the program before it is executed.
 pub fn stands_in_for(original: &Path, copy: &Path) -> bool {
     let trusted = || !geteuid().is_root() || is_roots_alone(original).unwrap_or(false);
     is_same(original, copy).unwrap_or(false) && trusted()

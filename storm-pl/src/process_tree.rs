@@ -14,7 +14,7 @@ use crate::sys;
 /// More processes than a kernel can have (`PID_MAX_LIMIT`): bounds one pass.
 const PROCESSES_MAX: usize = 4 << 20;
 
-/// All live descendants of `root`, parents before children, without `root`.
+/// The live descendants of `root`, parents before children, without `root`.
 pub(crate) fn descendants(root: ProcessId) -> Vec<ProcessId> {
     let mut found = children(root);
     let mut seen: HashSet<ProcessId> = found.iter().copied().collect();

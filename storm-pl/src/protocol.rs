@@ -53,8 +53,8 @@ pub(crate) enum Command {
     Setup(Setup),
     /// Make a pad and fill it with `fill` PLs.
     MakePad { pad: PadId, fill: u16 },
-    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. As far as the NM
-    /// knows, the PLs `running` have not ended. The PLs `failed` end by themselves after a failed
+    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. The NM has not
+    /// received the ends of the PLs `running`. The PLs `failed` end by themselves after a failed
     /// launch.
     Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: u16 },
     /// Kill everything in the pad, then continue as after `Release`.
@@ -84,8 +84,8 @@ pub(crate) enum Command {
     End,
     /// From the node's keeper to a pad's: the NM is gone. Continue with the kept jobs, or end.
     Orphan,
-    /// From the node's keeper to a pad's: hand the kept jobs to the next NM. Its socket is sent
-    /// along.
+    /// From the node's keeper to a pad's: hand the kept jobs to the next NM. The next NM's socket
+    /// is sent along.
     Adopt,
 }
 
@@ -135,8 +135,8 @@ pub(crate) enum Report {
     },
     /// To an NM that takes over, from the keeper of a pad: how many jobs follow.
     InheritedPad { jobs: u32 },
-    /// A kept job. Its files are sent along, and `ranks` ranks follow. `is_short` says that others
-    /// are missing.
+    /// A kept job. The job's files are sent along, and `ranks` ranks follow. `is_short` means that
+    /// other ranks are missing.
     InheritedJob {
         job: KeptId,
         pad: PadId,
@@ -145,7 +145,7 @@ pub(crate) enum Report {
         is_short: bool,
         ranks: u32,
     },
-    /// A rank of the last job. Its kept descriptors are sent along.
+    /// A rank of the last job. The rank's kept descriptors are sent along.
     InheritedRank { pl: PlIndex, pid: ProcessId, keeps: Keeps, ended: Option<(ExitStatus, Usage)> },
     /// The keeper has no room for the descriptors of a part of this job, which does not outlive the
     /// NM.

@@ -18,7 +18,7 @@ pub enum RealtimeRefused {
         "not permitted: needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {wanted} (it is {limit})"
     )]
     NotPermitted {
-        /// The priority asked for.
+        /// The requested priority.
         wanted: u8,
         /// The highest priority that the limit allows.
         limit: u64,

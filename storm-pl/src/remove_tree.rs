@@ -2,8 +2,8 @@
 //!
 //! A job may nest directories tens of thousands deep. A recursive descent, as in `rm -r` and
 //! [`std::fs::remove_dir_all`], needs stack or a descriptor for each level. This module first moves
-//! the content of a directory up to the top, and then removes the directory, so only two are open
-//! at a time.
+//! the content of a directory up to the top, and then removes the directory. Only two directories
+//! are open at a time.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -46,7 +46,7 @@ pub(crate) struct Seqpacket(OwnedFd);
 pub(crate) struct Received {
     /// Bytes written to the buffer; 0 means that the other end is gone.
     pub(crate) len: usize,
-    /// Descriptors that came with it.
+    /// Descriptors that arrived with the message.
     pub(crate) descriptors: Vec<OwnedFd>,
     /// More descriptors were sent than this process may open (`EMFILE`). The kernel closed the
     /// rest.
@@ -190,7 +190,7 @@ impl Seqpacket {
         }
     }
 
-    /// Tells the other end that no more messages follow.
+    /// Signals to the other end that no more messages follow.
     pub(crate) fn finish(&self) -> io::Result<()> {
         Ok(nix::sys::socket::shutdown(self.0.as_raw_fd(), nix::sys::socket::Shutdown::Write)?)
     }

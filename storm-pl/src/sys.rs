@@ -15,7 +15,7 @@ pub(crate) const SIGNALS: libc::c_int = 64;
 /// The size of the kernel's set of signals.
 const SIGNAL_SET_BYTES: usize = 8;
 
-/// Which side of a fork this is.
+/// The side of a fork on which the caller is.
 pub(crate) enum Forked {
     /// The caller, with its new child.
     Parent(ProcessId),
@@ -26,8 +26,8 @@ pub(crate) enum Forked {
 /// Forks; the child starts inside `cgroup` when one is given, which costs no migration.
 ///
 /// # Safety
-/// The calling process must be single-threaded. The child then allocates and runs ordinary code,
-/// which is sound only if no other thread could hold a lock at the instant of the fork. With a
+/// The calling process must be single-threaded. The child then allocates and runs ordinary code.
+/// Such code is sound only if no other thread could hold a lock at the instant of the fork. With a
 /// cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale. The
 /// child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
 pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
@@ -43,7 +43,8 @@ pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<For
             args.exit_signal = libc::SIGCHLD as u64;
             args.cgroup = directory.as_raw_fd() as u64;
             // SAFETY: without CLONE_VM this is a fork: the child has a copy of this address space
-            // and returns here on its own stack. `args` lives across the call; size is its own.
+            // and returns here on its own stack. `args` exists during the call; the size is that of
+            // `args`.
             unsafe {
                 libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>())
             }
@@ -71,7 +72,7 @@ pub(crate) fn close_from(first: RawFd) -> Result<(), Errno> {
     if result == -1 { Err(Errno::last()) } else { Ok(()) }
 }
 
-/// Asks the kernel to send `signal` to this process when its parent dies.
+/// Makes the kernel send `signal` to this process when its parent dies.
 pub(crate) fn set_parent_death_signal(signal: i32) -> Result<(), Errno> {
     // SAFETY: PR_SET_PDEATHSIG takes one integer.
     let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };

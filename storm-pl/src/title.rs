@@ -28,7 +28,7 @@ pub(crate) fn set_title(title: &str) {
     let arguments = std::ptr::with_exposed_provenance_mut::<u8>(start);
     // SAFETY: the kernel put the arguments of this process there, on its stack, in pages that stay
     // writable until it ends; `length` is less than their bytes. No reference to them exists: this
-    // process was forked or executed to be a keeper, which never asks for its arguments.
+    // process was forked or executed to be a keeper, which never reads its arguments.
     unsafe {
         std::ptr::copy_nonoverlapping(title.as_ptr(), arguments, length);
         std::ptr::write_bytes(arguments.add(length), 0, room - length);

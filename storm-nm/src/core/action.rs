@@ -28,7 +28,7 @@ pub enum Action {
         /// Whether they execute nothing until resumed.
         stopped: bool,
     },
-    /// Take note of when the slices after this one begin, in place of earlier such slices.
+    /// Note when the slices after this slice begin, in place of earlier such slices.
     Follow {
         /// The partition of the slices.
         partition: PartitionId,
@@ -85,14 +85,14 @@ pub enum Action {
         /// Whether the input ends here.
         eof: bool,
     },
-    /// The Machine Manager asks how much of the job's input these ranks have taken.
+    /// The Machine Manager requests how much of the job's input these ranks have taken.
     TellInput {
         /// The job.
         job: JobKey,
         /// The ranks that read it.
         ranks: Vec<Rank>,
     },
-    /// The rank is gone: discard its waiting and future input.
+    /// The rank has ended: discard its waiting and future input.
     DropInput {
         /// The job.
         job: JobKey,

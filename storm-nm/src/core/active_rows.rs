@@ -1,5 +1,5 @@
-//! The active row of each partition, as far as this node knows it: strobes name it, and so do
-//! launches and the answer to a join, for a node that got no strobe. This type knows no jobs.
+//! The active row of each partition, as far as this node knows it. Strobes name the row. For a node
+//! that got no strobe, launches and the answer to a join also name it. This type knows no jobs.
 
 use std::collections::BTreeMap;
 use storm_rm::message::Strobe;
@@ -77,8 +77,8 @@ impl ActiveRows {
         Some(followed)
     }
 
-    /// A slice begins that an earlier strobe ordered. Returns false if the slice is past: a newer
-    /// order may have come in the same instant.
+    /// Begins a slice that an earlier strobe ordered. Returns false if the slice is past: a newer
+    /// order may have arrived in the same instant.
     pub(super) fn begin_slice(&mut self, strobe: &Strobe) -> bool {
         let active = self.0.get_mut(&strobe.partition);
         let Some(active) = active.filter(|it| it.follows && it.strobe < strobe.number) else {
@@ -89,7 +89,7 @@ impl ActiveRows {
     }
 
     /// Lets the active row yield to the row that `choose` names, given the active row and the row
-    /// that runs in its place. Returns whether that is another row than before.
+    /// that runs in its place. Returns whether the row that runs here has changed.
     pub(super) fn take_turn(
         &mut self,
         partition: PartitionId,

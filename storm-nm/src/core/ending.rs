@@ -1,8 +1,8 @@
 //! The end of jobs on a node, by itself, by order or by force. The end is reported to the Machine
 //! Manager (paper, Algorithm 9).
 //!
-//! If a part of a job did not end by itself or by order, its end is never announced without a
-//! cause: either the reason is reported first, or the node is blamed.
+//! If a part of a job did not end by itself or by order, the announcement of its end has a cause.
+//! Either the reason is reported first, or the node is blamed.
 
 use super::job::JobPhase;
 use super::{Action, CoreConfig, NodeCore};
@@ -41,8 +41,8 @@ impl NodeCore {
         }
     }
 
-    /// Ends a job that cannot continue here. The Machine Manager is told why and ends it
-    /// everywhere, as its ranks on other nodes may wait for those here.
+    /// Ends a job that cannot continue here. The Machine Manager receives the reason and ends the
+    /// job everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let CoreConfig { name, hostname, .. } = &self.config;
         let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
@@ -57,7 +57,7 @@ impl NodeCore {
         self.end_here(key, Report::LaunchCut { job, incarnation, cut }, actions);
     }
 
-    /// Kills a job and tells the Machine Manager why, unless the job ends anyway.
+    /// Kills a job and reports the reason to the Machine Manager, unless the job ends anyway.
     fn end_here(&mut self, key: JobKey, why: Report, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
@@ -79,7 +79,7 @@ impl NodeCore {
         }
     }
 
-    /// Ends an earlier run of a job, of which nobody needs to hear any more.
+    /// Ends an earlier run of a job, about which nobody needs reports any more.
     pub(super) fn supersede(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         if let Some(job) = self.jobs.get_mut(&key) {
             job.silent = true;
@@ -87,7 +87,7 @@ impl NodeCore {
         self.release_run(key, actions);
     }
 
-    /// Forgets a job that is over on all nodes. If it has not ended here, kills it first.
+    /// Forgets a job that is over on all nodes. If the job has not ended here, kills it first.
     pub(super) fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
         if let Some(key) = self.current(job) {
             self.release_run(key, actions);
@@ -105,8 +105,8 @@ impl NodeCore {
         self.doom(key, actions);
     }
 
-    /// Ends all jobs and this node manager by order of the Machine Manager, which still hears how
-    /// the jobs ended.
+    /// Ends all jobs and this node manager by order of the Machine Manager, which still receives
+    /// the reports of how the jobs ended.
     pub(super) fn leave(&mut self, actions: &mut Vec<Action>) {
         if self.leaving {
             return;
@@ -128,8 +128,8 @@ impl NodeCore {
         self.leave(actions);
     }
 
-    /// Takes note that the processes of all jobs died with their keeper. The node is useless from
-    /// now on, and reports that first.
+    /// Notes that the processes of all jobs died with their keeper. The node is useless from now
+    /// on, and reports its uselessness first.
     pub(super) fn lose_processes(&mut self, actions: &mut Vec<Action>) {
         tracing::error!("this node can run no process any more");
         actions.push(Action::Post { report: Report::ProcessesLost, urgency: Urgency::AtOnce });

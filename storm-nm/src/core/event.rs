@@ -27,7 +27,7 @@ pub enum Event {
     },
     /// An event of the host.
     Host(HostEvent),
-    /// All output of a stream has been passed on.
+    /// A stream's output has all been passed on.
     StreamEnded {
         /// The job.
         job: JobKey,
@@ -52,14 +52,14 @@ pub enum Event {
     LaunchCut {
         /// The job.
         job: JobKey,
-        /// What it lacks.
+        /// The missing parts of the job.
         cut: CutLaunch,
     },
     /// The Machine Manager is gone, or this node was cut off from it. Running jobs continue; those
     /// that wait for a strobe wait.
     ManagerLost,
-    /// The Machine Manager has been gone for so long that the next one may have given up this node.
-    /// The next one may then run elsewhere the jobs that asked for it.
+    /// The Machine Manager has been gone for so long that the next manager may have given up this
+    /// node. The next manager may then run elsewhere the jobs that requested requeueing.
     GivenUp,
     /// The cluster is lost, or this node is useless to it: all jobs end.
     Leave,

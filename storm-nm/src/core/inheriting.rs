@@ -1,5 +1,5 @@
-//! Jobs of a former node manager of this node. They are brought to the former's state. They then
-//! wait for the Machine Manager's word, like jobs of a node that was cut off
+//! Jobs of a former node manager of this node. This module brings the jobs to the former's state.
+//! The jobs then wait for the Machine Manager's consent, like jobs of a node that was cut off
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 
 use super::job::LocalJob;

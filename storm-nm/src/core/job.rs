@@ -15,7 +15,7 @@ use storm_rm::{Coscheduling, JobSlot, PartitionId, Rank, RowSet};
 pub enum JobPhase {
     /// Its directory is being made.
     Preparing,
-    /// Its ranks have been told to start.
+    /// Its ranks have been ordered to start.
     Launching,
     /// Every rank executes, or has executed.
     Running,
@@ -40,7 +40,7 @@ pub(super) struct LocalJob {
     pub(super) rows: RowSet,
     /// How its ranks are coscheduled, if that changed while it was prepared.
     pub(super) coscheduling: Option<Coscheduling>,
-    /// Whether the host was last told to stop it.
+    /// Whether the last order to the host was to stop the job.
     pub(super) stopped: bool,
     /// Number of signals that a stopped job currently has time to act on.
     pub(super) graces: u32,
@@ -52,7 +52,7 @@ pub(super) struct LocalJob {
     /// Whether its Machine Manager is gone, or was for a while. Nothing is reported of it until
     /// [`resume`](NodeCore::resume) reports everything at once.
     pub(super) orphaned: bool,
-    /// Whether output that was read here waits for the Machine Manager's word.
+    /// Whether output that was read here waits for the Machine Manager's consent.
     pub(super) withholds: bool,
     /// The place of its flags.
     pub(super) slot: JobSlot,
@@ -70,13 +70,13 @@ pub(super) struct LocalJob {
     /// its peers.
     reported: [bool; 3],
     pub(super) ranks: BTreeMap<Rank, RankState>,
-    /// The output streams that are not all handed on. All shared files together are one stream, of
+    /// The output streams that are not all handed on. The shared files together are one stream, of
     /// the first rank.
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
     /// Number of fences begun so far.
     pub(super) fences: u64,
-    /// The report that a rank is gone that others may wait for, if there was one.
+    /// The report that a rank for which others may wait has ended, if there was such a report.
     pub(super) left_told: Option<Report>,
     /// Whether the last fence is in progress.
     pub(super) in_fence: bool,
@@ -153,7 +153,7 @@ impl LocalJob {
         }
     }
 
-    /// Takes note that the ranks were told to start. Their output streams are open from now on.
+    /// Notes that the ranks were ordered to start. The ranks' output streams are open from now on.
     pub(super) fn launching(&mut self, stopped: bool) {
         self.phase = JobPhase::Launching;
         self.stopped = stopped;
@@ -165,7 +165,7 @@ impl LocalJob {
         }
     }
 
-    /// Takes note that a rank executes. Returns true if it was the last to start.
+    /// Notes that a rank executes. Returns true if it was the last to start.
     pub(super) fn executes(&mut self, rank: Rank) -> bool {
         if let Some(state @ RankState::Starting) = self.ranks.get_mut(&rank) {
             *state = RankState::Executing;
@@ -247,9 +247,9 @@ impl LocalJob {
         }
     }
 
-    /// Reports that every rank of this node executes: sets the flag, and the announcer tells the
-    /// Machine Manager. A job that is not whole here never counts as started, so it may be launched
-    /// again.
+    /// Reports that every rank of this node executes: sets the flag, and the announcer reports it
+    /// to the Machine Manager. A job that is not whole here never counts as started, so it may be
+    /// launched again.
     pub(super) fn tell_started(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         if matches!(self.failure, Some(Report::LaunchCut { .. })) {
             return;
@@ -290,7 +290,7 @@ impl LocalJob {
         actions.push(Action::Announce { part, report: self.terminated_report() });
     }
 
-    /// Reports the cause of the job's end, now or when a Machine Manager hears it.
+    /// Reports the cause of the job's end, now or when a Machine Manager can receive the report.
     pub(super) fn fails(&mut self, report: Report, actions: &mut Vec<Action>) {
         if !self.is_unheard() {
             let report = report.clone();

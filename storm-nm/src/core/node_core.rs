@@ -39,7 +39,7 @@ pub struct NodeCore {
     pub(super) jobs: BTreeMap<JobKey, LocalJob>,
     pub(super) active: ActiveRows,
     pub(super) leaving: bool,
-    /// The first run of a job that this node can have heard of.
+    /// The first run of a job for which this node can have received a command.
     pub(super) first_run: Option<JobIncarnation>,
     /// The latest run that was ended here for lack of a Machine Manager, until there is one.
     pub(super) given_up: Option<JobIncarnation>,
@@ -109,8 +109,8 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
     }
 
-    /// The runs here that asked to be queued again. They may run elsewhere once this node is given
-    /// up.
+    /// The runs here that requested requeueing. These runs may run elsewhere once this node is
+    /// given up.
     pub fn requeued(&self) -> Vec<JobKey> {
         let requeued = |job: &LocalJob| job.is_live() && job.task.spec().requeue && !job.doomed;
         self.jobs.iter().filter(|(_, job)| requeued(job)).map(|(key, _)| *key).collect()
@@ -344,8 +344,8 @@ impl NodeCore {
         self.try_finish(key, actions);
     }
 
-    /// Ends a job whose ranks wait here in a PMI barrier that can never open. Tells the Machine
-    /// Manager if ranks on other nodes may wait in it.
+    /// Ends a job whose ranks wait here in a PMI barrier that can never open. Reports to the
+    /// Machine Manager if ranks on other nodes may wait in it.
     fn end_if_in_vain(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key).filter(|job| !job.doomed) else { return };
         if let Some(reason) = news_of_gone(job, actions) {

@@ -8,8 +8,8 @@ use storm_rm::Rank;
 use storm_rm::message::Report;
 use storm_rm::termination::Urgency;
 
-/// Number of fences that a node can be asked for again: a fence that another node is still in, and
-/// the next, which is as far as this node can be.
+/// Number of fences whose reports may be requested again. Another node may still be in one fence
+/// while this node has reached the next, and no further.
 const FENCES_KEPT: usize = 2;
 
 /// The actions for the outputs of a job's PMI server.

@@ -1,6 +1,6 @@
-//! Jobs that outlive their Machine Manager. Nothing is reported of them while it is gone. The next
-//! one gets a list of them, says which continue, and then gets the state of each
-//! (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//! Jobs that outlive their Machine Manager. Nothing is reported of the jobs while the manager is
+//! gone. The next manager gets a list of the jobs, decides which continue, and then gets the state
+//! of each (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::job::{JobPhase, LocalJob};
 use super::{Action, CoreConfig, NodeCore};
@@ -23,16 +23,18 @@ impl NodeCore {
         self.jobs.get(&job).is_some_and(|state| !state.silent)
     }
 
-    /// The first run of a job that this node can have heard of, if it was told. From this run on, a
-    /// run that it does not hold is one that it has not heard of. The exception are runs that it
-    /// was told to launch and has given up, which must not be launched again.
+    /// The first run of a job for which this node can have received a command, if a manager has
+    /// named it. From this run on, if this node does not hold a run, it never received the launch
+    /// of that run. The exceptions are runs that it was ordered to launch and has given up: these
+    /// runs must not be launched again.
     pub fn first_run(&self) -> Option<JobIncarnation> {
         let behind = self.given_up.map_or(0, |run| run.0.saturating_add(1));
         self.first_run.map(|first| first.max(JobIncarnation(behind)))
     }
 
-    /// Takes note that a Machine Manager has answered: it tells this life of the node of all runs
-    /// from `next_run` on. A manager with another journal than the one before counts runs anew.
+    /// Notes that a Machine Manager has answered: it sends this life of the node the commands for
+    /// all runs from `next_run` on. A manager with another journal than the manager before counts
+    /// runs anew.
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.given_up = None;
@@ -44,7 +46,7 @@ impl NodeCore {
         self.config.node = node;
     }
 
-    /// Takes note that the Machine Manager is gone. The next one counts its strobes anew.
+    /// Notes that the Machine Manager is gone. The next manager counts its strobes anew.
     pub(super) fn orphan(&mut self) {
         self.answered = false;
         for job in self.jobs.values_mut() {
@@ -71,8 +73,8 @@ impl NodeCore {
     }
 
     /// Gives up a job that the keeper has ended, since this node manager stood still for too long.
-    /// If the job does not run elsewhere, the Machine Manager takes it for lost here. The next
-    /// manager does too, which may have been told that this node holds the job.
+    /// If the job does not run elsewhere, the Machine Manager counts the job as lost here. The next
+    /// manager, which may have received a report that this node holds the job, does the same.
     pub(super) fn lease_over(&mut self, key: JobKey, actions: &mut Vec<Action>) {
         let ended = |job: &&mut LocalJob| job.is_live() && !job.silent;
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
@@ -81,8 +83,8 @@ impl NodeCore {
         let JobKey { job, incarnation } = key;
         let report = Report::LeaseOver { job, incarnation };
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
-        // The report is lost if the manager is, and the next one must not take the run for new
-        // here.
+        // If the manager is lost, the report is too, and the next manager must not take the run for
+        // new here.
         self.given_up = self.given_up.max(Some(key.incarnation));
         self.supersede(key, actions);
     }
@@ -122,7 +124,7 @@ impl NodeCore {
     }
 
     /// Forgets slices that were ordered before the Machine Manager knew of this life of the node.
-    /// They were for an earlier life: nobody recalls them, and they would contradict later
+    /// Those slices were for an earlier life: nobody recalls them, and they would contradict later
     /// launches.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
         let followed = self.active.forget_strobes().into_iter();
@@ -131,8 +133,8 @@ impl NodeCore {
 }
 
 impl LocalJob {
-    /// Repeats all reports, sent or held back: that its ranks run, the cause of its end, the
-    /// barriers that it is in, and the ranks that will be in none.
+    /// Repeats all reports, sent or held back. The reports cover the start of its ranks, the cause
+    /// of its end, its present barriers, and the ranks that will enter no barrier.
     fn tell_all(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         let started = match self.phase {
             JobPhase::Preparing | JobPhase::Launching => false,

@@ -1,5 +1,5 @@
-//! The rows of jobs, and what depends on the active ones. The host begins slices by itself, so
-//! this core knows the active rows only as far as [`Event::SliceBegins`] told it.
+//! The rows of jobs, and what depends on the active ones. The host begins slices by itself, so this
+//! core knows the active rows only as far as [`Event::SliceBegins`] reported them.
 
 use super::job::LocalJob;
 use super::{Action, Event, NodeCore};
@@ -16,15 +16,15 @@ impl NodeCore {
     }
 
     /// Whether the effect of an event depends on which rows are active, or which jobs stand. This
-    /// core must then have heard of every slice that has begun. It may take any other event
-    /// earlier: the result is the same.
+    /// core must then have received the event of every slice that has begun. The core may take any
+    /// other event before the slices' events: the result is the same.
     pub fn asks_for_rows(&self, event: &Event) -> bool {
         match event {
             Event::Command(command) => self.command_asks_for_rows(command),
             // A launch that failed starts nothing.
             Event::Prepared { outcome, .. } => outcome.is_ok(),
             Event::Waiting { .. } | Event::SignalGraceOver { .. } | Event::ManagerLost => true,
-            // Slices are told in their order.
+            // Events of slices arrive in their order.
             Event::SliceBegins(_)
             | Event::Host(_)
             | Event::StreamEnded { .. }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// How long a daemon must be idle before its start counts as over.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A daemon that uses more of a processor within a second is at work. It would need its text again
-/// at once, and the search for text costs more time than a launch can spare.
+/// A daemon that uses more of a processor within a second is at work. Such a daemon would need its
+/// text again at once, and the search for text costs more time than a launch can spare.
 const AT_WORK: Duration = Duration::from_millis(5);
-/// How many looks may find the daemon at work before its start counts as over anyway.
+/// Number of checks that may find the daemon at work before its start counts as over anyway.
 const LOOKS: u32 = 60;
-/// The time between two looks after the start.
+/// The time between two checks after the start.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Less than this is not worth the faults by which some of it comes back.
+/// Giving back less than this is not worth the page faults that reload some of it.
 const WORTH_BYTES: u64 = 512 << 10;
 
 /// Calls `let_go` when the start is over. Calls it again whenever the memory has grown since, there
@@ -39,13 +39,13 @@ pub async fn let_go_at_rest(has_jobs: impl Fn() -> bool, let_go: impl Fn()) {
     }
 }
 
-/// Gives back the free heap and unused text. Text comes back when it is used.
+/// Gives back the free heap and unused text. The kernel reloads text when it is used.
 pub(super) fn let_go_of_all() {
     storm_pl::give_back_heap();
     let_go_of_text();
 }
 
-/// Gives back program text. Text in use comes back from the page cache.
+/// Gives back program text. Text in use is reloaded from the page cache.
 pub fn let_go_of_text() {
     let bytes = program_text::let_go();
     tracing::debug!(bytes, "text that is not in use is let go of");
@@ -58,13 +58,13 @@ async fn rests_for(period: Duration) -> bool {
     processor_time().saturating_sub(before) < AT_WORK.mul_f64(period.as_secs_f64())
 }
 
-/// The processor time of this process; 0 if the system does not say.
+/// The processor time of this process; 0 if the system does not report it.
 fn processor_time() -> Duration {
     let clock = ClockId::CLOCK_PROCESS_CPUTIME_ID;
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The resident memory of this process; 0 if the system does not say.
+/// The resident memory of this process; 0 if the system does not report it.
 fn resident_bytes() -> u64 {
     let statm = Process::myself().and_then(|process| process.statm());
     statm.map_or(0, |statm| statm.resident * procfs::page_size())

@@ -1,11 +1,11 @@
 //! Periodic boost (Nagar et al., SPAA 1999; A6 of the policy reference). Each period, processes
-//! that wait for a message which has arrived go before the others of their processor, in turn
+//! that wait for a message which has arrived run before the others of their processor, in turn
 //! (`boost_turns`).
 //!
-//! A thread of its own does so, in real time where the system permits it. The ranks of our own
-//! message-passing library report in a page what they do. Only a process that this node has started
-//! is ever boosted, and its descriptors are only looked at. A rank that lies gains no more than a
-//! turn, as the others have theirs.
+//! A separate thread makes these processes run first, in real time where the system permits it. The
+//! ranks of our own message-passing library report in a page what they do. Only a process that this
+//! node has started is ever boosted, and its descriptors are only inspected. A rank that lies gains
+//! no more than a turn, as the others have theirs.
 
 mod turns;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use storm_mpi::page::RankPage;
 use storm_pl::boost::{self, Process};
 
-/// Boosts ranks, from the first job that asks for it.
+/// Boosts ranks, from the first job that requests it.
 #[derive(Debug)]
 pub(super) struct Booster {
     shared: Arc<Shared>,
@@ -25,7 +25,7 @@ pub(super) struct Booster {
     /// How many ranks are boosted at once: one for each core.
     at_once: usize,
     started: Cell<bool>,
-    /// Whether the kernel lets this node boost, once it was asked.
+    /// Whether the kernel lets this node boost, once that was checked.
     permitted: OnceCell<bool>,
 }
 
@@ -65,7 +65,7 @@ impl Booster {
         *self.permitted.get_or_init(|| boost::permitted().is_ok())
     }
 
-    /// Watches the page in which the ranks of a job say what they do.
+    /// Watches the page in which the ranks of a job report what they do.
     pub(super) fn watch(&self, job: JobKey, page: Arc<RankPage>, boosts: bool) {
         let watched = Watched { page, boosts, ranks: BTreeMap::new() };
         self.shared.lock().jobs.insert(job, watched);

@@ -1,12 +1,12 @@
 //! The cache of shipped files: `cache/<uid>/<hash>`.
 //!
 //! A name appears there only by a rename after the content was checked, and only the daemon can
-//! reach the directory. So its content can be used after a crash of the daemon. After a crash of
-//! the machine the cache starts empty, since nothing is forced to disk.
+//! reach the directory. The cache's content can therefore be used after a crash of the daemon.
+//! After a crash of the machine the cache starts empty, since nothing is forced to disk.
 //!
-//! Content is kept from a job's announcement until the job has its own link to it; the job does not
-//! need the cache's link any more. The least recently used of the other content makes room when the
-//! cache reaches its limit, or when its file system is full.
+//! Content is kept from a job's announcement until the job has its own link to the content. From
+//! then on the job does not need the cache's link. The least recently used of the other content
+//! makes room when the cache reaches its limit, or when its file system is full.
 
 use super::cache_sink::{CacheSink, Check};
 use super::job_directory;
@@ -23,9 +23,9 @@ use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-/// How long content is kept for a job that does not come for it: the job was cancelled, or its
-/// manager is gone. A job that is launched later than this after its file came may find the file
-/// evicted. It then fails.
+/// How long content is kept for a job that does not claim it: the job was cancelled, or its manager
+/// is gone. A job that is launched later than this after its file arrived may find the file
+/// evicted. The job then fails.
 const CLAIMED: Duration = Duration::from_secs(600);
 /// The most that a cache takes by default: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;
@@ -104,7 +104,7 @@ impl Entry {
 impl Cache {
     /// Opens the cache at `root`, with the content of a former daemon if it can be trusted. Without
     /// `capacity_bytes`, the cache takes half of the space that its file system has left, now or
-    /// later. It then takes at most 2 GiB.
+    /// later. In this case the cache takes at most 2 GiB.
     pub(super) fn open(root: PathBuf, capacity_bytes: Option<u64>) -> Result<Cache, CacheError> {
         Cache::open_on(root, capacity_bytes, available)
     }
@@ -149,8 +149,8 @@ impl Cache {
         self.inner.capacity_bytes.get()
     }
 
-    /// Raises a capacity that was not configured, if the file system has more space. It may have
-    /// been full when the daemon started.
+    /// Raises a capacity that was not configured, if the file system has more space. The file
+    /// system may have been full when the daemon started.
     fn grow(&self, available: u64) {
         if self.inner.by_itself {
             let share = share(&self.inner.contents.borrow(), available);
@@ -158,7 +158,8 @@ impl Cache {
         }
     }
 
-    /// Whether the content is there. If it is, it is not evicted until [`linked`](Self::linked).
+    /// Whether the content is there. If the content is there, it is not evicted until
+    /// [`linked`](Self::linked).
     pub(super) async fn has(&self, owner: Owner, file: &FileSpec) -> bool {
         let key = (owner.uid, file.hash);
         if !self.inner.contents.borrow().contains_key(&key) {
@@ -183,9 +184,9 @@ impl Cache {
         sum: Option<ContentSum>,
     ) -> Result<CacheSink, CacheError> {
         let (root, available) = (self.inner.root.clone(), self.inner.available);
-        // Bytes that are written while the file system is asked count as not written.
+        // Bytes that are written while the file system is queried count as not written.
         let before = self.inner.unwritten.get();
-        // If the file system does not say, the write will fail instead.
+        // If the file system does not report its space, the write will fail instead.
         let free = spawn_blocking(move || available(&root).unwrap_or(u64::MAX)).await;
         let others = before.max(self.inner.unwritten.get());
         let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX), others)?;
@@ -306,7 +307,8 @@ impl Reservation {
 
     /// Notes that `bytes` of the file are being written: the file system counts them from now on.
     pub(super) fn writes(&self, bytes: u64) {
-        // A sender may send more than it announced. Such a file is refused at the end.
+        // A sender may send more than it announced. A file with more bytes than announced is
+        // refused at the end.
         let counted = bytes.min(self.unwritten.get());
         self.unwritten.set(self.unwritten.get() - counted);
         let all = &self.cache.inner.unwritten;
@@ -316,7 +318,7 @@ impl Reservation {
     /// Records the complete file.
     pub(super) fn fulfilled(&self, uid: u32, hash: ContentHash) {
         let mut contents = self.cache.inner.contents.borrow_mut();
-        // Another job's copy of the same content may have come first.
+        // Another job's copy of the same content may have arrived first.
         let claims = contents.get(&(uid, hash)).map_or(0, |entry| entry.claims).saturating_add(1);
         let entry = Entry { size_bytes: self.bytes, used: Some(Instant::now()), claims };
         contents.insert((uid, hash), entry);
@@ -378,7 +380,7 @@ fn share(contents: &BTreeMap<(u32, ContentHash), Entry>, available: u64) -> u64 
 fn available(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
     // A file system without a limit, such as `ramfs` or `tmpfs` with `size=0`, has no blocks to
-    // count (simple_statfs and shmem_statfs of Linux). It is not full.
+    // count (simple_statfs and shmem_statfs of Linux). Such a file system is not full.
     if found.blocks() == 0 {
         return Ok(u64::MAX);
     }
@@ -389,7 +391,7 @@ fn available(path: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(block_bytes))
 }
 
-/// Makes a directory that only the daemon can enter. Its parent exists.
+/// Makes a directory that only the daemon can enter. The parent of the directory exists.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,5 +1,5 @@
-//! One file on its way into the cache. It is written and summed up chunk by chunk on a blocking
-//! thread, checked, and only then given its name.
+//! One file on its way into the cache. The file is written and summed up chunk by chunk on a
+//! blocking thread, checked, and only then given its name.
 
 use super::cache::{CacheError, Reservation};
 use bytes::Bytes;
@@ -77,8 +77,8 @@ impl Check {
     }
 }
 
-/// A file of the cache while its content comes. If it is dropped before it is finished, it leaves
-/// nothing.
+/// A file of the cache while its content arrives. If the file is dropped before it is finished, it
+/// leaves nothing.
 #[derive(Debug)]
 pub struct CacheSink {
     /// `None` while the blocking thread writes a chunk.
@@ -100,7 +100,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// Checks that all content has come, as it was announced.
+    /// Checks that all content has arrived, as it was announced.
     fn check(&self, file: &FileSpec) -> io::Result<()> {
         let (came, announced) = (self.bytes, file.size_bytes);
         let whole =
@@ -196,7 +196,7 @@ impl ChunkSink for CacheSink {
 impl Drop for CacheSink {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // A write under way goes to the unlinked file and is lost with it.
+            // A write under way reaches the unlinked file and is lost with the file.
             let _ = fs::remove_file(temporary);
         }
     }

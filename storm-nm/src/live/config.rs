@@ -16,7 +16,7 @@ use storm_rm::message::ClientsAddress;
 /// Begins the names of keepers' doors. The cluster follows.
 const DOOR_PREFIX: &str = "keeper-";
 
-/// Finds another cluster's keeper that lives in this directory of a node, and returns its cluster.
+/// Finds a keeper of another cluster that uses this directory of a node, and returns its cluster.
 /// The directory must not be cleared while the keeper's jobs wait there for their next node
 /// manager.
 ///
@@ -55,9 +55,9 @@ pub struct LiveConfig {
     pub pes: u16,
     /// The address under which ranks of other nodes reach this node.
     pub address: String,
-    /// The node manager's own directory for the cache and the jobs' directories. It is created if
-    /// need be, gets the mode that it needs, and loses what a former life left there. Users must be
-    /// able to pass through its parents.
+    /// The node manager's own directory for the cache and the jobs' directories. The directory is
+    /// created if need be, gets the mode that it needs, and loses what a former life left there.
+    /// Users must be able to pass through its parents.
     pub dir: PathBuf,
     /// Most bytes of cached content. Running jobs keep their content beyond it. `None`: half of the
     /// space that the file system of `dir` has left, at the start or later, and at most 2 GiB.
@@ -65,7 +65,7 @@ pub struct LiveConfig {
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,
     /// Places for jobs made at the start: one for the running job and one for the next, so that a
-    /// launch finds processes waiting. If more jobs come at once, more are made.
+    /// launch finds processes waiting. If more jobs arrive at once, more are made.
     pub pads: u16,
     /// Most places for jobs: jobs on the node at once.
     pub pads_max: u16,
@@ -75,8 +75,8 @@ pub struct LiveConfig {
     pub signals_only: bool,
     /// How to start the keeper.
     pub start: StartMethod,
-    /// How long the keeper may leave questions unanswered before it counts as hanging. The keeper
-    /// is killed then, and the node with it. The keeper answers within a millisecond, but on an
+    /// How long the keeper may leave pings unanswered before it counts as hanging. The keeper is
+    /// killed then, and the node with it. The keeper answers within a millisecond, but on an
     /// overrun host an ordinary process may wait for seconds.
     pub keeper_timeout: Duration,
     /// SCHED_FIFO priority of the node manager's thread and of the thread that begins slices.
@@ -86,19 +86,20 @@ pub struct LiveConfig {
     pub boost_period: Duration,
     /// The rules by which flexible coscheduling judges ranks.
     pub class_rules: ClassRules,
-    /// Set before the link is closed to ask the node manager alone to end. It then does not try to
-    /// join the cluster again.
+    /// Set before the link is closed to request the end of the node manager alone. The node manager
+    /// then does not try to join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
-    /// Set if the node manager must end its jobs too, even if they could go on without it.
+    /// Set if the node manager must end its jobs too, even if the jobs could continue without it.
     pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
     pub pmix: Option<PmixStarter>,
-    /// Environment variables about the node's network for ranks. They are known once the node has
-    /// joined.
+    /// Environment variables about the node's network for ranks. The variables are known once the
+    /// node has joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
-    /// By what processes of this host reach the Machine Manager; `None` if by nothing of this node.
+    /// The means by which processes of this host reach the Machine Manager; `None` if this node
+    /// offers none.
     pub relay: Option<RelayOfNode>,
     /// Settings that hold on any host.
     pub nm: NmConfig,
@@ -109,8 +110,8 @@ pub struct LiveConfig {
 pub struct RelayOfNode {
     /// The path of the socket.
     pub socket: PathBuf,
-    /// Hears where the manager lets in users of other hosts. Returns whether users reach the
-    /// manager by the socket. Must not wait: the strobe thread calls it.
+    /// Receives the address where the manager admits users of other hosts. Returns whether users
+    /// reach the manager by the socket. Must not wait: the strobe thread calls it.
     pub hear: Arc<Hear>,
 }
 
@@ -153,8 +154,8 @@ impl LiveConfig {
         }
     }
 
-    /// How the keeper goes on without this node manager. The cluster is a part of the door's name:
-    /// the keeper of another cluster keeps other jobs.
+    /// How the keeper continues without this node manager. The cluster is a part of the door's
+    /// name: the keeper of another cluster keeps other jobs.
     fn survival(&self) -> Option<Survival> {
         let bound = self.nm.node_return;
         let door = self.dir.join(format!("{DOOR_PREFIX}{}", self.cluster));

@@ -1,7 +1,7 @@
 //! The cores that this node's ranks may use, and which of them bound ranks get (`--bind core`).
 //!
 //! Jobs that are not bound do not count here. A job that changes its rows keeps its cores, even if
-//! another job of the new rows is bound to the same cores. Jobs that come later avoid these cores.
+//! another job of the new rows is bound to the same cores. Later jobs avoid these cores.
 
 use crate::JobKey;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -104,7 +104,8 @@ impl Cores {
     }
 }
 
-/// The processors of a processor's core, itself among them; empty if the kernel does not tell.
+/// The processors of a processor's core, itself among them; empty if the kernel does not report
+/// them.
 fn siblings(cpu: u16) -> Vec<u16> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_list(&fs::read_to_string(path).unwrap_or_default())

@@ -1,14 +1,15 @@
-//! Flexible coscheduling on a real node (A5 of the policy reference). It decides which ranks have
-//! their slot to themselves, which go first in it, and which run when no other process does
-//! ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
+//! Flexible coscheduling on a real node (A5 of the policy reference). The policy decides which
+//! ranks have their slot to themselves, which run first in it, and which run when no other process
+//! does ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
 //!
 //! A job whose ranks here all need coscheduling (CS) is stopped out of its slot, as under gang
-//! scheduling. In other jobs, ranks that go first (CS, and F in their slot) are ordinary processes.
-//! The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those sleep.
+//! scheduling. In other jobs, ranks that run first (CS, and F in their slot) are ordinary
+//! processes. The other ranks are behind all ordinary processes (SCHED_IDLE) and run while those
+//! sleep.
 //!
-//! A thread looks, at the edges of slots, at what each rank has done, and then changes the ranks
-//! accordingly. No other thread waits for it. The thread that ends a slot only stops and resumes
-//! jobs. So a job runs out of its slot only once its ranks are behind others.
+//! At the edges of slots, a thread checks what each rank has done, and then changes the ranks
+//! accordingly. No other thread waits for this thread. The thread that ends a slot only stops and
+//! resumes jobs. A job therefore runs out of its slot only once its ranks are behind others.
 
 mod chores;
 #[cfg(test)]
@@ -33,7 +34,7 @@ use storm_pl::boost::{self, Process};
 use storm_rm::{ProcessClass, Rank, RankClass, RowSet};
 use tokio::sync::mpsc;
 
-/// Keeps slots, from the first job that asks for it.
+/// Keeps slots, from the first job that requests it.
 #[derive(Debug)]
 pub(super) struct Flexible {
     shared: Arc<Shared>,
@@ -61,8 +62,8 @@ struct State {
     former: Vec<Former>,
     /// How many jobs were watched.
     watched: u64,
-    /// Switches that were ordered and may not be done. Until they are, no other thread stops or
-    /// resumes jobs.
+    /// Switches that were ordered and may not be done. Until these switches are done, no other
+    /// thread stops or resumes jobs.
     switching: u32,
     over: bool,
 }
@@ -71,11 +72,11 @@ struct State {
 #[derive(Debug)]
 struct Former {
     job: Job,
-    /// Whether the job goes on. Its ranks are then told to wait in their own way.
+    /// Whether the job continues. If so, the job's ranks are then ordered to wait in their own way.
     goes_on: bool,
 }
 
-/// An edge of a slot that the thread has not looked at yet.
+/// An edge of a slot that the thread has not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Edge {
     at: Duration,
@@ -86,7 +87,7 @@ struct Edge {
 enum EdgeKind {
     Begins,
     Ends,
-    /// A part of a long slot ends, and the next one begins.
+    /// A part of a long slot ends, and the next part begins.
     Part,
 }
 
@@ -114,17 +115,17 @@ struct Job {
     may_spin: bool,
     /// Whether ranks may run behind others. If not, all count as CS.
     may_yield: bool,
-    /// Whether no other job could run while its ranks do not. Its ranks then stay ordinary
+    /// Whether no other job could run while its ranks do not. The job's ranks then stay ordinary
     /// processes: to put them behind the rest of the host would help no job.
     alone: bool,
-    /// How often its ranks were looked at.
+    /// How often its ranks were checked.
     looks: u32,
     frozen: bool,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
-    /// The way of waiting that each rank was told.
+    /// The way of waiting that each rank was ordered to use.
     ways: BTreeMap<Rank, Way>,
-    /// Ranks that were put behind others or told how to wait, or are about to be.
+    /// Ranks that were put behind others or got a way of waiting, or are about to.
     touched: BTreeSet<Rank>,
 }
 
@@ -249,8 +250,8 @@ impl Flexible {
         }
     }
 
-    /// Forgets a job that is over or about to be ended. Its ranks become ordinary processes soon,
-    /// since they would take long to end behind others.
+    /// Forgets a job that is over or about to be ended. The job's ranks become ordinary processes
+    /// soon, since they would take long to end behind others.
     pub(super) fn forget(&self, job: JobKey) {
         let mut state = self.shared.lock();
         if let Some(former) = state.remove(job) {
@@ -369,8 +370,8 @@ impl Shared {
 }
 
 impl State {
-    /// Watches another job. A job that was alone and runs out of its slot is stopped. It may run
-    /// there again once it is behind others. No switch may be under way.
+    /// Watches another job. A job that was alone and runs out of its slot is stopped. The job may
+    /// run there again once it is behind others. No switch may be under way.
     fn insert(&mut self, key: JobKey, job: Job) {
         self.jobs.insert(key, job);
         self.see_who_is_alone();
@@ -397,7 +398,7 @@ impl State {
 
 impl Job {
     /// Begins or ends the job's slot. Returns whether the job must be stopped (true) or resumed
-    /// (false), if either. All jobs are stopped before any is resumed.
+    /// (false), if either. Every job to stop is stopped before any is resumed.
     ///
     /// The end of a slot may resume a job, since late slices count as one and a slot may end twice.
     /// The job was stopped at the first end, because one rank was not behind others. If this rank

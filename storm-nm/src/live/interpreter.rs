@@ -1,6 +1,6 @@
-//! The program that the kernel starts a program with: the interpreter in the first line of a
-//! script, or the loader of an ELF file (execve(2)). It is needed only to name the missing one in
-//! an error.
+//! The interpreter with which the kernel starts a program (execve(2)). A script names its
+//! interpreter in its first line; the interpreter of an ELF file is its loader. This module serves
+//! only to name a missing interpreter in an error.
 
 use nix::fcntl::OFlag;
 use object::read::elf::{FileHeader, ProgramHeader as _};
@@ -47,7 +47,7 @@ fn interpreter_in(file: &File) -> Option<PathBuf> {
 fn loader<'a, E: FileHeader<Endian = Endianness>, R: ReadRef<'a>>(data: R) -> Option<&'a [u8]> {
     let header = E::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    // The file itself says how many headers to read. The kernel executes no program with more.
+    // The file itself states how many headers to read. The kernel executes no program with more.
     if header.e_phnum(endian) > SEGMENTS_MAX {
         return None;
     }

@@ -33,11 +33,11 @@ pub(super) enum DirectoryError {
     Put { name: String, path: PathBuf, source: io::Error },
 }
 
-/// Makes the directory with its files; blocking. If it fails, it leaves nothing.
+/// Makes the directory with its files; blocking. If the call fails, it leaves nothing.
 pub(super) fn make(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryError> {
     let made = fill(path, owner, files);
     if made.is_err() {
-        // The user must hear of the first failure, so this one is ignored.
+        // The user must get the first failure, so this second failure is ignored.
         let _ = remove(path);
     }
     made

@@ -77,7 +77,7 @@ pub(super) fn job_contents(spec: &JobSpec) -> impl Iterator<Item = &FileSpec> {
     program.into_iter().chain(&spec.files).filter(local)
 }
 
-/// The user that the job runs as; blocking, as it asks the user database.
+/// The user that the job runs as. Blocking, as the call queries the user database.
 pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::CredentialsError> {
     let own = Credentials::own();
     if own.uid == owner.uid && own.gid == owner.gid {
@@ -149,8 +149,8 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
     arguments
 }
 
-/// Checks the placement of ranks that join through PMIx. It is one of their arguments, and Linux
-/// takes at most 128 KiB for an argument (execve(2)).
+/// Checks the placement of ranks that join through PMIx. The placement is one of the ranks'
+/// arguments, and Linux takes at most 128 KiB for an argument (execve(2)).
 pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
     let bytes = task.pmi_config().process_mapping.len();
     if bytes <= PLACEMENT_MAX_BYTES {
@@ -163,7 +163,7 @@ pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
     Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE })
 }
 
-/// Facts about the node that a rank is told, besides its names.
+/// Facts about the node that a rank receives, in addition to its names.
 pub(super) struct Surroundings<'a> {
     /// Cores of the host.
     pub(super) cores: usize,
@@ -228,7 +228,7 @@ fn limit(wanted: &storm_rm::ResourceLimit, is_root: bool) -> Option<ResourceLimi
     Some(ResourceLimit { resource: wanted.resource, soft, hard: hard.max(soft) })
 }
 
-/// All limits of Linux.
+/// The limits of Linux.
 const RESOURCES: [Resource; 16] = [
     Resource::RLIMIT_CPU,
     Resource::RLIMIT_FSIZE,

@@ -1,11 +1,11 @@
-//! The facts about a job that the next node manager needs, if this one ends before the job. They
-//! are in a file in memory that the keeper holds
+//! The facts about a job that the next node manager needs, if this node manager ends before the
+//! job. The facts are in a file in memory that the keeper holds
 //! (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
 //!
 //! The file is written as things happen, since a node manager that is killed has no time to write
-//! it. The next node manager can tell from the file whether a step was taken:
+//! it. The file shows the next node manager whether a step was taken:
 //!
-//! - Output leaves a rank's pipe for a file by one call (splice(2)), so the file's length says how
+//! - Output leaves a rank's pipe for a file by one call (splice(2)), so the file's length shows how
 //!   much has left.
 //! - A PMI request stays in its socket until it is in the ledger, and in the ledger until it is
 //!   answered.
@@ -32,7 +32,7 @@ use storm_mpi::pmi::wire::MAX_LINE_BYTES;
 use storm_rm::message::LaunchJob;
 use storm_rm::{JobIncarnation, Rank};
 
-/// The layout of the file. It is sparse: unwritten parts take no memory.
+/// The layout of the file. The file is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
 const USELESS_AT: u64 = 17;
 const ENTRY_LENGTH_AT: u64 = 24;
@@ -68,7 +68,7 @@ const QUESTIONS: [&str; 6] = [
     "cmd=get_appnum",
     "cmd=get_my_kvsname",
     "cmd=get_universe_size",
-    // Its answer, memory, comes from the node manager of the day.
+    // The answer to this request, memory, is made by the present node manager.
     "cmd=storm_segment ",
 ];
 
@@ -81,7 +81,7 @@ pub(super) struct Entry {
     pub(super) program: PathBuf,
     pub(super) memory_limit_bytes: Option<u64>,
     pub(super) memory_kills_before: u64,
-    /// The files that come with this one.
+    /// The files that belong to this file.
     pub(super) has_spool: bool,
     pub(super) has_page: bool,
     pub(super) has_lock: bool,
@@ -110,16 +110,16 @@ impl Entry {
     }
 }
 
-/// How far the launch of a job's ranks has come.
+/// The progress of the launch of a job's ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaunchProgress {
-    /// No rank has been told to start.
+    /// No rank has been ordered to start.
     Nobody,
-    /// Some ranks may have been told.
+    /// Some ranks may have been ordered to start.
     Some,
-    /// All ranks have been told.
+    /// Every rank has been ordered to start.
     All,
-    /// The keeper could not be told of all ranks.
+    /// The keeper could not be given all ranks.
     Unkept,
 }
 
@@ -193,8 +193,9 @@ impl Ledger {
         Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
     }
 
-    /// Notes the first run of a job that the node can have heard of. The next node manager takes
-    /// every later run that it does not find for one that this node never heard of.
+    /// Notes the first run of a job for which the node can have received a command. If the next
+    /// node manager does not find a later run, it concludes that this node never received the
+    /// launch of that run.
     pub(super) fn set_first_run(&self, first: JobIncarnation) -> io::Result<()> {
         self.file.write_all_at(&first.0.to_le_bytes(), FIRST_RUN_AT)
     }
@@ -215,7 +216,7 @@ impl Ledger {
         self.spool.as_ref()
     }
 
-    /// Notes how far the launch has come.
+    /// Notes the progress of the launch.
     pub(super) fn set_progress(&self, told: LaunchProgress) -> io::Result<()> {
         if self.progress()? == LaunchProgress::Unkept {
             return Ok(());
@@ -234,7 +235,7 @@ impl Ledger {
         })
     }
 
-    /// Notes that the job cannot go on without the present node manager.
+    /// Notes that the job cannot continue without the present node manager.
     pub(super) fn set_useless(&self) -> io::Result<()> {
         self.file.write_all_at(&[1], USELESS_AT)
     }

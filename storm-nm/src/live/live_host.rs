@@ -47,11 +47,11 @@ use tokio::time::{Interval, MissedTickBehavior};
 const EVENTS_MAX: usize = 256;
 /// How long the keeper is given to end everything that it keeps.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many questions in a row the keeper may leave unanswered. A single one proves nothing: its
-/// answer may have arrived and not been read yet.
+/// How many pings in a row the keeper may leave unanswered. A single unanswered ping proves
+/// nothing: its answer may have arrived and not been read yet.
 const PINGS_UNANSWERED_MAX: u32 = 4;
 const SIGKILL: i32 = 9;
-/// The page in which ranks say what they do, in the job's directory.
+/// The page in which ranks report what they do, in the job's directory.
 const PAGE_FILE: &str = ".storm-ranks";
 
 /// Why a node cannot serve.
@@ -68,7 +68,7 @@ pub enum AttachError {
         /// Why.
         source: io::Error,
     },
-    /// The kernel does not say where this process may run.
+    /// The kernel does not report where this process may run.
     #[error("the cores of this node are not known")]
     Cores(#[source] io::Error),
 }
@@ -77,7 +77,7 @@ pub enum AttachError {
 pub struct LiveHost {
     config: LiveConfig,
     capabilities: Vec<String>,
-    /// Whether jobs can be held to the memory that they ask for.
+    /// Whether jobs can be held to the memory that they request.
     memory: Result<(), MemoryUnlimited>,
     /// Whether the missing limit was reported, which happens once.
     told_of_memory: Cell<bool>,
@@ -96,17 +96,18 @@ pub struct LiveHost {
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
     shared_memory: SharedMemory,
-    /// The jobs of a former node manager, until somebody asks for them.
+    /// The jobs of a former node manager, until the present node manager inherits them.
     inherited: Cell<Vec<Inherited>>,
     /// Whether users of this host reach the manager by the node's relay.
     relays: Cell<bool>,
-    /// Whether the keeper goes on without this node manager.
+    /// Whether the keeper continues without this node manager.
     survives: bool,
-    /// The first run of a job that this node can have heard of.
+    /// The first run of a job for which this node can have received a command.
     first_run: Cell<Option<JobIncarnation>>,
-    /// Launches that were done and are not told yet, as the keepers lack ranks of their jobs.
+    /// Launches that were done and are not reported yet, as the keepers lack ranks of their jobs.
     untold: RefCell<Vec<(PadId, HostEvent)>>,
-    /// Jobs that were launched and whose ledgers do not say so yet, for the same reason.
+    /// Jobs that were launched and whose ledgers do not record the launch yet, as keepers lack
+    /// ranks.
     unnoted: RefCell<Vec<JobKey>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
@@ -125,13 +126,13 @@ struct Sources {
     keeper: KeeperEvents,
     local: mpsc::Receiver<HostEvent>,
     keeper_ended: bool,
-    /// When the keeper is asked for a sign of life.
+    /// When the keeper is pinged.
     pings: Interval,
 }
 
 impl LiveHost {
-    /// Attaches a keeper to the tokio runtime that the caller runs in, opens the
-    /// cache and asks for the first pads.
+    /// Attaches a keeper to the tokio runtime that the caller runs in, opens the cache and requests
+    /// the first pads.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -208,12 +209,12 @@ impl LiveHost {
         Ok(host)
     }
 
-    /// Notes this node's number in the network, which its ranks are told.
+    /// Notes this node's number in the network, which its ranks receive.
     pub fn joined_as(&self, node: NodeId) {
         self.node.set(node);
     }
 
-    /// Returns a function that tells whether there are jobs on this node.
+    /// Returns a check of whether there are jobs on this node.
     pub(super) fn has_jobs(&self) -> impl Fn() -> bool + use<> {
         let jobs = self.jobs.clone();
         move || !jobs.borrow().is_empty()
@@ -295,7 +296,7 @@ impl LiveHost {
         })
     }
 
-    /// Makes the page in which the job's ranks say what they do. Only jobs that share processors
+    /// Makes the page in which the job's ranks report what they do. Only jobs that share processors
     /// get a page.
     fn watch(&self, task: &JobTask, directory: &Path) -> Option<Arc<RankPage>> {
         let coscheduling = task.launch.coscheduling;
@@ -328,13 +329,13 @@ impl LiveHost {
         }
     }
 
-    /// How the ranks of a job are told to wait. The first job that needs it has the messages
-    /// measured.
+    /// The way in which the ranks of a job are ordered to wait. The first job that needs it has the
+    /// messages measured.
     async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
         match task.launch.coscheduling {
             Coscheduling::PeriodicBoost if self.booster.permitted() => return boosted_waiting(),
             // A rank that polls all the time without a boost only takes time from others. Under
-            // flexible coscheduling, the page tells each rank how to wait.
+            // flexible coscheduling, the page holds each rank's way of waiting.
             Coscheduling::Strobed
             | Coscheduling::Local
             | Coscheduling::PeriodicBoost
@@ -354,7 +355,7 @@ impl LiveHost {
         implicit_waiting(measured.await)
     }
 
-    /// Holds a job to the memory that it asked for, if this node can.
+    /// Holds a job to the memory that it requested, if this node can.
     fn limit_memory(&self, task: &JobTask, pad: PadId) -> io::Result<Option<u64>> {
         let asked = task.spec().resources.memory_limit_bytes(task.room());
         match &self.memory {
@@ -388,7 +389,7 @@ impl LiveHost {
             // PMI lines fill the queue: wait behind them.
             let events = self.events.clone();
             tokio::task::spawn_local(async move {
-                // The receiver lives as long as the host.
+                // The receiver exists as long as the host.
                 let _ = events.send(event).await;
             });
         }
@@ -397,7 +398,7 @@ impl LiveHost {
     /// Waits until the keeper is gone, or until the time limit.
     async fn await_keeper(&self) {
         let gone = self.keeper_left.notified();
-        // The keeper's events must be read. If no other task reads them, this one does.
+        // The keeper's events must be read. If no other task reads the events, this task does.
         let events = async {
             loop {
                 self.next_event().await;
@@ -443,17 +444,17 @@ impl LiveHost {
     }
 }
 
-/// Asks the keeper so often that the unanswered questions take the timeout together.
+/// Pings the keeper so often that the unanswered pings take the timeout together.
 fn pings(keeper_timeout: Duration) -> Interval {
     let period = (keeper_timeout / PINGS_UNANSWERED_MAX).max(Duration::from_millis(1));
     let mut pings = tokio::time::interval(period);
-    // A host that stood still must not ask the missed questions all at once.
+    // A host that stood still must not send all missed pings at once.
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     pings
 }
 
 /// Makes `dir` and `dir/jobs`, through which users pass to their jobs' directories. Removes the
-/// directories that a crashed daemon left, except those of jobs that go on.
+/// directories that a crashed daemon left, except those of jobs that continue.
 fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachError> {
     let jobs = dir.join("jobs");
     let prepare = || {
@@ -477,8 +478,8 @@ fn prepare_directory(dir: &Path, kept: &BTreeSet<JobKey>) -> Result<(), AttachEr
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
 }
 
-/// Gives the page of a job's ranks to their user. Never uses its name, which may be another file's
-/// by now: the page lies in the user's directory.
+/// Gives the page of a job's ranks to their user. Never uses the page's name, which may be another
+/// file's by now: the page lies in the user's directory.
 fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     if nix::unistd::geteuid().is_root() {
         page.give_to(owner.uid, owner.gid)?;

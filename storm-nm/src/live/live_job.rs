@@ -27,13 +27,13 @@ pub(super) struct LiveJob {
     pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
     /// The processors that each rank of this node is bound to, in order; empty without binding.
     pub(super) cpus: Vec<Vec<u16>>,
-    /// How its ranks are told to wait for messages.
+    /// The way in which its ranks are ordered to wait for messages.
     pub(super) waiting: Vec<(&'static str, String)>,
     /// The memory that the job may use on this node, if it is limited.
     pub(super) memory_limit_bytes: Option<u64>,
     /// How many processes of the pad's former jobs were killed for too much memory.
     pub(super) memory_kills_before: u64,
-    /// The page in which the ranks say what they do, if they are asked to.
+    /// The page in which the ranks report what they do, if they have to.
     pub(super) page: Option<Arc<RankPage>>,
     /// The processes of ranks that have not ended.
     pub(super) processes: RefCell<BTreeMap<Rank, ProcessId>>,
@@ -41,7 +41,7 @@ pub(super) struct LiveJob {
     pub(super) stopped: Cell<bool>,
     /// The files that the ranks share, if any.
     pub(super) shared_files: Option<Rc<SharedFiles>>,
-    /// The ledger for the next node manager; `None` if the job ends with this one.
+    /// The ledger for the next node manager; `None` if the job ends with this node manager.
     pub(super) ledger: Option<Rc<Ledger>>,
     /// Whether the pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
@@ -52,7 +52,7 @@ impl LiveJob {
         self.streams.borrow().get(&rank).cloned()
     }
 
-    /// Opens the processes of ranks that have not ended, as far as this node has heard.
+    /// Opens the processes of ranks whose end this node has not received.
     pub(super) fn open_processes(&self) -> BTreeMap<Rank, Arc<Process>> {
         let processes = self.processes.borrow();
         let open = |(rank, pid): (&Rank, &ProcessId)| {
@@ -70,7 +70,7 @@ impl LiveJob {
         told.is_some_and(|told| told != LaunchProgress::Unkept)
     }
 
-    /// Notes that nothing will be heard of its ranks any more.
+    /// Notes that no more events of its ranks will arrive.
     pub(super) fn ranks_ended(&self) {
         self.streams.borrow().values().for_each(|streams| streams.rank_ended());
     }

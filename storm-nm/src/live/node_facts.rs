@@ -9,7 +9,7 @@ pub(super) fn hostname() -> String {
         .map_or_else(|_| "localhost".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Memory of the host in MiB; 0 if the kernel does not say.
+/// Memory of the host in MiB; 0 if the kernel does not report it.
 pub fn memory_mib() -> u64 {
     Meminfo::current().map_or(0, |memory| memory.mem_total >> 20)
 }

@@ -11,12 +11,13 @@ use tokio::sync::Notify;
 
 /// How long a job waits for a pad: far longer than making one takes.
 const PAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to fill one pad before it is given up. Each waits four times as long as the one before,
-/// a second in all.
+/// Attempts to fill one pad before it is given up. Each waits four times as long as the attempt
+/// before, a second in all.
 const FILL_ATTEMPTS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 /// How long after a job its pad's processes are made again. A process on this host that waits for
-/// the job's end goes first: with 64 nodes on two processors it waited 57 ms for them.
+/// the job's end runs first. Without this delay, with 64 nodes on two processors, it waited 57 ms
+/// for the new processes.
 const AFTER_A_JOB: Duration = Duration::from_millis(10);
 /// Pads that may be lost while a job waits before the job is refused.
 const LOSSES_MAX: u32 = 2;
@@ -47,7 +48,7 @@ pub(super) struct PadPool {
     max: u16,
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
-    /// Pads that were lost so far, and why the last one was.
+    /// Pads that were lost so far, and why the last pad was.
     losses: Cell<u32>,
     why_lost: RefCell<String>,
     arrived: Notify,
@@ -136,8 +137,8 @@ impl PadPool {
         Ok(())
     }
 
-    /// Cleans the pad of a job that is over here. The job may go on elsewhere, and its other nodes
-    /// may still launch it. So the processes of the pad are made only when the job is over
+    /// Cleans the pad of a job that is over here. The job may continue elsewhere, and its other
+    /// nodes may still launch it. The pad's processes are therefore made only when the job is over
     /// everywhere ([`PadPool::fill_soon`]) or another job needs them.
     pub(super) fn vacate(&self, pad: PadId) -> io::Result<()> {
         if self.waiting.get() > 0 {
@@ -183,8 +184,8 @@ impl PadPool {
         }
     }
 
-    /// Notes that the pad is ready. If it was given back again since, the keeper will report it
-    /// once more, and this report is ignored.
+    /// Notes that the pad is ready. If the pad was given back again since, the keeper will report
+    /// the pad once more, and the present report is ignored.
     pub(super) fn ready(&self, pad: PadId) {
         if self.keeper.is_draining(pad) {
             return;
@@ -220,7 +221,7 @@ impl PadPool {
         });
     }
 
-    /// Whether the node has no place for any job, now or to come.
+    /// Whether the node has no place for any job, now or later.
     pub(super) fn is_empty(&self) -> bool {
         self.made.get() == 0
     }
@@ -248,8 +249,8 @@ impl PadPool {
         }
     }
 
-    /// Notes that the pad is gone for good. A job that waits for a pad gets `why` if no other
-    /// comes.
+    /// Notes that the pad is gone for good. A job that waits for a pad gets `why` if no other pad
+    /// becomes free.
     pub(super) fn lost_because(&self, pad: PadId, why: &str) {
         why.clone_into(&mut self.why_lost.borrow_mut());
         self.lost(pad);
@@ -280,7 +281,8 @@ impl PadPool {
         self.filling.borrow_mut().insert(pad, self.keeper.size(pad));
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
-            // The waiting processes end. If the keeper cannot be told, they end with the keeper.
+            // The waiting processes end. If the keeper cannot get the order, they end with the
+            // keeper.
             let _ = self.keeper.discard(pad);
             self.lost_because(pad, &error.to_string());
         }

@@ -1,16 +1,16 @@
 //! Gives back the pages of program text that only the start needed.
 //!
-//! Most of the resident memory of a daemon that has just started is text that ran once: parsing of
-//! options and configuration, the handshake, and the text that the kernel mapped around it. The
-//! mappings stay. A page that is used again comes back from the page cache (`MADV_DONTNEED` of a
-//! private mapping of a file, madvise(2)).
+//! Most of the resident memory of a daemon that has just started is text that ran once. This text
+//! parsed options and configuration and made the handshake; the kernel also mapped the text around
+//! it. The mappings stay. The kernel reloads a page that is used again from the page cache
+//! (`MADV_DONTNEED` of a private mapping of a file, madvise(2)).
 
 use nix::sys::mman::{MmapAdvise, madvise};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use std::ptr::NonNull;
 
 /// Gives back text and constants. Returns how many bytes of them were resident, or 0 if the system
-/// does not say what is mapped.
+/// does not report what is mapped.
 pub(super) fn let_go() -> u64 {
     let Ok(maps) = Process::myself().and_then(|process| process.smaps()) else { return 0 };
     maps.iter().filter(|map| is_unchanged_file(map)).map(release).sum()

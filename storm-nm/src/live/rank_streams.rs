@@ -20,7 +20,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_local};
 
-/// Bytes asked of a PMI connection at once.
+/// Bytes read from a PMI connection at once.
 const PMI_READ_BYTES: usize = 1024;
 
 /// The streams of one rank; a stream that has ended is `None`.
@@ -81,7 +81,7 @@ impl RankStreams {
     /// Takes over the ends that there are.
     ///
     /// # Errors
-    /// The event loop has no room for another end (`ENOSPC`, `ENOMEM`). All ends are closed then.
+    /// The event loop has no room for another end (`ENOSPC`, `ENOMEM`). Every end is closed then.
     pub(super) fn open(
         (ends, own): (PlEnds, OwnEnds),
         (job, rank): (JobKey, Rank),
@@ -106,8 +106,8 @@ impl RankStreams {
         Ok(streams)
     }
 
-    /// Notes that the rank has ended, or will not be heard of. Its streams end when no other
-    /// process holds them.
+    /// Notes that the rank has ended, or that no events of it will arrive. The rank's streams end
+    /// when no other process holds them.
     pub(super) fn rank_ended(&self) {
         self.own.borrow_mut().take();
     }
@@ -193,7 +193,7 @@ impl RankStreams {
             return Some(false);
         }
         let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone())?;
-        // The answer is still unread, or the rank has read it and asked again.
+        // The answer is still unread, or the rank has read it and sent another request.
         let unread = storm_pl::unread_by_peer(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
         let asks = recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
         (unread || asks.is_ok()).then_some(true)
@@ -256,7 +256,7 @@ async fn read_pmi(
             }
         }
         if pending.len() > MAX_LINE_BYTES {
-            // No valid line is longer. It is refused like any other invalid line.
+            // No valid line is longer. A longer line is refused like any other invalid line.
             let line = String::from_utf8_lossy(&pending).into_owned();
             let _ = events.send(HostEvent::Pmi { job, rank, line }).await;
             return;
@@ -299,7 +299,7 @@ pub(super) fn last_lines(ends: &PlEnds, noted: &Remembered) -> Vec<String> {
 }
 
 /// Takes out of the socket the bytes that a former node manager was about to read, if they are
-/// still there. They are in the ledger.
+/// still there. Those bytes are in the ledger.
 pub(super) fn skip_unread(ends: &PlEnds, bytes: usize) {
     if let Some(pmi) = &ends.pmi {
         let mut unread = vec![0; bytes];

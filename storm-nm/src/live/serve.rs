@@ -30,7 +30,7 @@ pub enum ServeError {
     /// The cluster cannot be joined.
     #[error("the cluster cannot be joined")]
     Join(#[source] Box<dyn Error + Send + Sync>),
-    /// The jobs of a former node manager were found, but no Machine Manager came for them.
+    /// The jobs of a former node manager were found, but no Machine Manager claimed them.
     #[error("no Machine Manager came for the jobs of this node")]
     NoManager,
     /// The record of switches cannot be written.
@@ -77,8 +77,8 @@ impl From<Keeper> for LiveKeeper {
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
     // The directory must exist: its real path names the leftovers that the keeper removes at the
-    // end. If it cannot be made, the node manager says so when it uses it. Parents are not made:
-    // another process may just have removed them.
+    // end. If the directory cannot be made, the node manager reports the failure when it uses the
+    // directory. Parents are not made: another process may just have removed them.
     let _ = std::fs::create_dir(&config.dir);
     let config = config.keeper();
     match Keeper::take_over(&config)? {
@@ -90,8 +90,8 @@ pub fn start_keeper(config: &LiveConfig) -> Result<LiveKeeper, StartError> {
 /// Runs a node manager on the calling thread until it is shut down or the cluster is lost.
 ///
 /// `join` runs inside the runtime (one thread, tokio, in a `LocalSet`) and returns the node's end
-/// of the network. It adds the plan of global memory if the plan differs from `plan`, or from that
-/// of the life before. If the link is lost and the jobs are kept
+/// of the network. `join` adds the plan of global memory if the plan differs from `plan`, or from
+/// that of the life before. If the link is lost and the jobs are kept
 /// ([`NmConfig::manager_lost`](crate::NmConfig)), `join` is called again.
 ///
 /// # Errors
@@ -139,7 +139,7 @@ where
                 tokio::task::spawn_local(at_rest);
                 let way_back = async || match join().await {
                     Ok(life) => Some(life),
-                    // The node manager was asked to end, so this is no failure.
+                    // The node manager was ordered to end, so its end is no failure.
                     Err(_) if asked_to_end.load(Ordering::Relaxed) => None,
                     Err(error) => {
                         let error: Box<dyn Error + Send + Sync> = error.into();
@@ -150,8 +150,7 @@ where
                 Ok(run_and_return(primitives, plan, host, nm, way_back).await)
             }
             Err(error) => {
-                // Found jobs stay: a node manager that is started after the repair goes on with
-                // them.
+                // Found jobs stay: a node manager that is started after the repair continues them.
                 match inherits && host.keeps_jobs().is_some() {
                     true => host.detach(),
                     false => host.leave().await,

@@ -70,7 +70,7 @@ impl SharedFiles {
             let (Output::Lines { path }, Some(end)) = (output, end) else { continue };
             let path = cwd.join(path);
             let number = self.paths.iter().position(|known| *known == path);
-            // All ranks of a node have the same files.
+            // The ranks of a node have the same files.
             if let Some(number) = number.and_then(|number| u8::try_from(number).ok()) {
                 self.files.add(number, end);
             }
@@ -104,7 +104,7 @@ impl SharedFiles {
             Err(error) if is_not_yet(&error) => {}
             end => return end,
         }
-        // SAFETY: the descriptor stays the same and open as long as the registered value lives.
+        // SAFETY: the descriptor stays the same and open as long as the registered value exists.
         let socket =
             unsafe { AsyncFd::register_with_interest(self.files.clone(), Interest::READABLE) }?;
         loop {

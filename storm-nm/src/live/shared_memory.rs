@@ -3,9 +3,9 @@
 //! Libraries would otherwise put their files into `/dev/shm` itself. Killed ranks leave them there,
 //! and ranks of several nodes on one host would take the same names.
 //!
-//! A node manager removes the directories of its jobs. If it is killed, its keeper removes them. If
-//! both are killed, the next node manager that starts on the host does, whatever its name. A
-//! directory in use is locked.
+//! A node manager removes the directories of its jobs. If the node manager is killed, its keeper
+//! removes the directories. If both are killed, the next node manager that starts on the host does,
+//! whatever its name. A directory in use is locked.
 
 use super::job_directory;
 use crate::JobKey;
@@ -24,10 +24,10 @@ use storm_rm::Owner;
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The beginning of every directory's name.
 const PREFIX: &str = "storm-";
-/// The characters after the prefix. They identify the node manager.
+/// The characters after the prefix. These characters identify the node manager.
 const HASH_CHARS: usize = 16;
 /// How often a directory is made again. Another node manager may take a new directory, not locked
-/// yet, for one that was left behind.
+/// yet, for a directory that was left behind.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The directories of one node manager's jobs.
@@ -117,7 +117,7 @@ impl SharedMemory {
     }
 
     /// Removes the same directories as [`remove_all`](Self::remove_all), but keeps those of jobs
-    /// that go on.
+    /// that continue.
     pub(super) fn remove_all_but(&self, kept: &BTreeSet<JobKey>) {
         let kept: BTreeSet<PathBuf> = kept.iter().map(|job| self.path(*job)).collect();
         for entry in fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {

@@ -1,6 +1,6 @@
-//! The thread that begins slices by the node's own clock. It freezes and thaws jobs at the times
-//! that it was given. A slice costs its processor only a wake-up and the writes of the switch.
-//! `Turns` decides what slots mean for jobs under flexible coscheduling.
+//! The thread that begins slices by the node's own clock. The thread freezes and thaws jobs at the
+//! times that it was given. A slice costs its processor only a wake-up and the writes of the
+//! switch. `Turns` decides what slots mean for jobs under flexible coscheduling.
 
 use super::flexible::Turns;
 use crate::ahead::DueSwitch;
@@ -43,7 +43,7 @@ struct State {
     moves: bool,
     done: Done,
     clock: Option<Clock>,
-    /// When the thread looks by itself; `None` while it waits to be told of a plan.
+    /// When the thread next checks the time by itself; `None` while it waits for a plan.
     looks: Option<Instant>,
     over: bool,
 }
@@ -118,8 +118,8 @@ impl Switcher {
         let State { plan, done, .. } = &mut *state;
         done.switches.reserve(plan.len());
         done.jobs.reserve(plan.len());
-        // Wake the thread only if it would look too late. An early look finds nothing to do and
-        // does no harm.
+        // Wake the thread only if its next check would be too late. An early check finds nothing to
+        // do and does no harm.
         let looks_late = match (state.next(), state.looks) {
             (Some(due), Some(looks)) => due < looks,
             (due, None) => due.is_some(),
@@ -147,7 +147,7 @@ impl Switcher {
         std::mem::take(&mut state.done)
     }
 
-    /// Whether the thread is there. If it could not be made, tries again.
+    /// Whether the thread is there. If the thread could not be made, tries again.
     fn start(&self) -> bool {
         if self.started.get() {
             return true;
@@ -189,8 +189,8 @@ impl State {
         DueSwitch::take(&mut self.plan, until)
     }
 
-    /// Does the switches due at `before`, which is now. The caller reports the error after it has
-    /// released the state.
+    /// Does the switches due at `before`, the present time. The caller reports the error after it
+    /// has released the state.
     fn switch(&mut self, turns: &Turns, clock: Clock, before: Instant) -> Result<(), SwitchError> {
         let Some(due) = DueSwitch::take(&mut self.plan, before) else { return Ok(()) };
         let freezer = |job: &JobKey| self.freezers.get(job).map(AsRef::as_ref);

@@ -52,9 +52,10 @@ struct Inner<R: Runtime> {
     /// Whether there is a node manager. Without a node manager the node is a keeper.
     has_manager: Cell<bool>,
     asked_to_end: Cell<bool>,
-    /// The first run of a job that the node can have heard of, as the node manager said last.
+    /// The first run of a job for which the node can have received a command, by the node manager's
+    /// last note.
     first_run: Cell<Option<JobIncarnation>>,
-    /// The task that ends the jobs if no node manager comes for them in time.
+    /// The task that ends the jobs if no node manager claims them in time.
     bound: RefCell<Option<Task>>,
     stalled: Cell<bool>,
     /// The time of a computation in percent of its nominal time.

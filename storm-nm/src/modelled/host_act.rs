@@ -45,7 +45,7 @@ pub enum HostAct {
     Classified {
         /// The job.
         job: JobKey,
-        /// All ranks here, with their classes.
+        /// The ranks here, with their classes.
         ranks: Vec<RankClass>,
     },
     /// A signal was sent to every rank of a job.
@@ -60,7 +60,7 @@ pub enum HostAct {
     /// The keeper killed every process of a job, as the node manager had not renewed its lease in
     /// time.
     LeaseOver(JobKey),
-    /// The keeper ended all jobs of the node, as no node manager came for them in time.
+    /// The keeper ended all jobs of the node, as no node manager claimed them in time.
     KeeperEnded,
     /// The processes that the ranks of a job left behind were killed.
     End(JobKey),

@@ -23,7 +23,7 @@ pub(super) struct Job<R: Runtime> {
     pub(super) is_resuming: Cell<bool>,
     /// The ledger that outlives the node manager. Without a ledger the job ends with it.
     pub(super) ledger: Option<Ledger>,
-    /// What the keeper lacks of it.
+    /// The parts of the job that the keeper lacks.
     pub(super) cut: Cell<Option<CutLaunch>>,
     pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }

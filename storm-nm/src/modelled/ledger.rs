@@ -1,5 +1,5 @@
-//! The facts about a modelled job that the next node manager needs, if this one ends before the job
-//! (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//! The facts about a modelled job that the next node manager needs, if the present node manager
+//! ends before the job (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 //!
 //! The modelled ranks themselves know where they stand, and how much input they have taken.
 
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use storm_rm::message::{Report, Stream};
 use storm_rm::{JobIncarnation, Rank};
 
-/// Requests that change nothing. A rank whose question is open is asked for it again.
+/// Requests that change nothing. A rank with an open question is requested to repeat the question.
 const QUESTIONS: [&str; 5] =
     ["cmd=get ", "cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size"];
 /// How much output is kept. The Machine Manager has handled older output, as on a real node.
@@ -23,7 +23,7 @@ const KEPT_BYTES_PER_RANK: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) task: Rc<JobTask>,
-    /// The first run of a job that the node can have heard of.
+    /// The first run of a job for which the node can have received a command.
     pub(super) first_run: Cell<JobIncarnation>,
     /// Whether the keeper has ended the job because its lease ran out.
     pub(super) lease_over: Cell<bool>,
@@ -35,7 +35,7 @@ pub(super) struct Ledger {
 struct Outputs {
     kept: VecDeque<Report>,
     kept_bytes: usize,
-    /// How many bytes of each stream have come. The flag is true for standard error.
+    /// How many bytes of each stream have arrived. The flag is true for standard error.
     totals: BTreeMap<(Rank, bool), u64>,
 }
 
@@ -86,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// How many bytes of a stream have come.
+    /// How many bytes of a stream have arrived.
     pub(super) fn output_offset(&self, rank: Rank, stream: Stream) -> u64 {
         let outputs = self.outputs.borrow();
         outputs.totals.get(&(rank, stream == Stream::Stderr)).copied().unwrap_or_default()

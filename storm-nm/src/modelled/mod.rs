@@ -1,14 +1,15 @@
 //! A modelled node: processes with scripts and a disk with a speed, in the time of any runtime.
 //!
-//! The node manager's tests run on it, and so does a simulated machine. A process uses CPU time
-//! only while its job is not frozen, so that context switches can be checked to the nanosecond.
-//! The node outlives its node manager where [`Model::returns`] says so, and is a keeper until the
-//! next one begins.
+//! The node manager's tests and a simulated machine run on modelled nodes. A process uses CPU time
+//! only while its job is not frozen, so that context switches can be checked to the nanosecond. The
+//! node outlives its node manager where [`Model::returns`] permits it, and is a keeper until the
+//! next node manager begins.
 //!
 //! Ranks of a row do not contend for processors, as gang scheduling prevents it. Under policies
 //! that run all rows at once, they share processors like processes of an operating system
-//! (`processor`). If the ranks leave a processor free, the node manager has it for itself; if not,
-//! it takes its time from the last one. A process does nothing but its script.
+//! (`processor`). If the ranks leave a processor free, the node manager has this processor for
+//! itself. If not, the node manager takes its time from the last processor. A process does nothing
+//! but its script.
 
 mod activity;
 mod ahead;

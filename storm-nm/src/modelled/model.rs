@@ -41,13 +41,14 @@ pub struct Model {
     pub address: String,
     /// Number of processing elements.
     pub pes: u32,
-    /// Number of processors. If it does not exceed the elements, a rank shares one with the daemon.
+    /// Number of processors. If there are no more processors than elements, a rank shares a
+    /// processor with the daemon.
     pub processors: u32,
     /// The operating system that shares them if several jobs run at once.
     pub os: OperatingSystem,
     /// The only user as whom jobs can run; `None` if jobs can run as any user.
     pub only_uid: Option<u32>,
-    /// For how long jobs go on without a node manager; they end with it if `None`.
+    /// For how long jobs continue without a node manager; jobs end with the node manager if `None`.
     pub returns: Option<NodeReturn>,
     /// Time to make a job's directory.
     pub prepare_time: Duration,

@@ -39,7 +39,7 @@ impl Events {
         self.news.ring();
     }
 
-    /// Drops the events, since the node manager that was to hear them is gone.
+    /// Drops the events, since the node manager that was to receive them is gone.
     pub(super) fn clear(&self) {
         self.queue.borrow_mut().clear();
     }
@@ -94,7 +94,7 @@ pub(super) struct Process<R> {
     model: Rc<Model>,
     /// The daemon's time, if the daemon shares the processor.
     daemon: Option<Rc<DaemonTime>>,
-    /// Its share of a processor, if processes of other jobs run beside it.
+    /// Its share of a processor, if processes of other jobs run on the same processor.
     share: RefCell<Option<Rc<Share>>>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
@@ -115,7 +115,7 @@ pub(super) struct Process<R> {
     signalled: Bell,
     replies: RefCell<VecDeque<String>>,
     replied: Bell,
-    /// The events of its start and end that the node manager was told.
+    /// The events of its start and end that the node manager received.
     told: RefCell<Vec<HostEvent>>,
     /// The PMI request that waits for its answer.
     open_request: RefCell<Option<OpenRequest>>,

@@ -3,8 +3,8 @@
 //! preempt the running one, but is not credited for all of its sleep. The model is Linux's
 //! completely fair scheduler (sched(7)).
 //!
-//! It is for processes that are never stopped for each other, as under `local`. Under strobes each
-//! process has a processor to itself for its slice.
+//! The model is for processes that are never stopped for each other, as under `local`. Under
+//! strobes each process has a processor to itself for its slice.
 
 use crate::JobKey;
 use crate::boost_turns::{BoostTurns, Doing};
@@ -292,12 +292,12 @@ impl Processor {
         let competes = |other: &Tenancy| other.competes() && other.first == own.first;
         let others = tenants.iter().filter(|(id, other)| **id != tenant && competes(other));
         let least = others.map(|(_, other)| other.had).min()?;
-        // A turn goes from half a slice behind the others to half a slice ahead of them. A process
-        // that is further behind runs no longer than a slice.
+        // A turn extends from half a slice behind the others to half a slice ahead of them. A
+        // process that is further behind runs no longer than a slice.
         Some((least + self.slice / 2).saturating_sub(own.had).min(self.slice))
     }
 
-    /// The least time of all processes but one that want the processor, among those that go
+    /// The least time of all processes, except one, that want the processor, among those that go
     /// `first`, or among the others.
     fn least_had(&self, but: Tenant, first: bool) -> Option<Duration> {
         let tenants = self.tenants.borrow();
@@ -319,8 +319,8 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Selects a process if any wants to run, and makes the running one yield to one that goes
-    /// first.
+    /// Selects a process if any wants to run, and makes the running process yield to a process that
+    /// runs first.
     fn dispatch(&self) {
         let tenants = self.tenants.borrow();
         let runs = self.running.get().and_then(|runs| tenants.get(&runs));

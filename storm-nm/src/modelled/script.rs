@@ -78,7 +78,7 @@ pub enum Step {
         /// Key.
         key: String,
     },
-    /// Asks for the end of the job and waits for it.
+    /// Requests the end of the job and waits for the end.
     Abort {
         /// Exit code for the job.
         exit_code: i32,

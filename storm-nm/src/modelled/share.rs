@@ -16,7 +16,7 @@ use storm_rm::{Coscheduling, Rank, RowSet};
 /// Longer than any simulation.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// Longest imbalance for which it pays to poll longer for all ranks, in times to wake up; and the
-/// reciprocal weight of a new measurement. Both as in storm-mpi.
+/// reciprocal weight of a new measurement. Both values are those of storm-mpi.
 const IMBALANCE_MAX_WAKES: u32 = 10;
 const IMBALANCE_WEIGHT: u32 = 8;
 /// Number of vain polls after which most waits skip polling, as in storm-mpi
@@ -102,7 +102,7 @@ impl TwoPhase {
         first.max(since.map_or(Duration::ZERO, |since| pair.saturating_sub(since)))
     }
 
-    /// A poll has brought news, or not.
+    /// A poll has found a message, or not.
     fn looked(&self, found: bool) {
         self.vain.set(if found { 0 } else { self.vain.get().saturating_add(1) });
         if self.vain.get() >= VAIN_MAX {
@@ -156,7 +156,7 @@ impl Share {
         self.processor.run(runtime, self.tenant, work, never).await.0
     }
 
-    /// Waits for news, or for `all` others. Returns the processor time used meanwhile.
+    /// Waits for a message, or for `all` others. Returns the processor time used meanwhile.
     pub(super) async fn await_news<R: Runtime>(
         &self,
         runtime: &R,
@@ -172,7 +172,7 @@ impl Share {
             Waits::Looks | Waits::ByClass { .. } => (FOR_EVER, Duration::ZERO),
         };
         let mut used = Duration::ZERO;
-        // If the news is there already, a process that skips polling need not sleep either.
+        // If the message is there already, a process that skips polling need not sleep either.
         if !patience.is_zero() || news.as_mut().now_or_never().is_none() {
             let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
             let arrived;

@@ -1,8 +1,8 @@
 //! Buffered coscheduling on this node: the engine that moves the messages of ranks, and the ranks'
 //! memory ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)).
 //!
-//! It lasts for a life in the cluster: the slices are the Machine Manager's, and messages in flight
-//! are lost with it.
+//! The engine lasts for a life in the cluster: the slices are the Machine Manager's, and messages
+//! in flight are lost with it.
 
 use super::Node;
 use crate::core::Event;
@@ -29,8 +29,8 @@ const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager,
 const NM_GONE: &str =
     "its messages move in slices, and the Node Manager that it began with is gone";
 
-/// The host has done a switch this long after its due time. Then it is time to check whether the
-/// row gives its processing elements away.
+/// This long after a switch was due, the host has done the switch. The node manager then checks
+/// whether the row gives its processing elements away.
 const SWITCH_DONE: Duration = Duration::from_micros(100);
 
 /// The jobs that communicate in slices, or were to.
@@ -76,8 +76,8 @@ struct ToldTurns {
     after: Cell<Option<Instant>>,
 }
 
-/// How often ranks have been asked to ring. An unasked ring, or a second ring soon after, is not
-/// handled: it would keep the node busy.
+/// How often ranks have been requested to ring. An unasked ring, or a second ring soon after, is
+/// not handled: it would keep the node busy.
 #[derive(Default)]
 struct Resting {
     asked: Cell<u64>,
@@ -88,7 +88,7 @@ struct Resting {
 #[derive(Clone, Copy)]
 struct Opened {
     job: JobKey,
-    /// Whether a rank here has asked for its memory, and so communicates.
+    /// Whether a rank here has requested its memory, and so communicates.
     joined: bool,
 }
 
@@ -195,7 +195,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Notes that a rank is gone that its peers may wait for.
+    /// Notes the end of a rank for which its peers may wait.
     pub(super) fn rank_gone(&self, job: JobKey, rank: Rank) {
         if let Some(buffered) = &*self.buffered.slices.borrow() {
             buffered.engine.borrow_mut().rank_gone(member(job, rank));
@@ -204,7 +204,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Takes an event of the host first. Returns true if it needs no further handling. A rank that
-    /// asks for its memory gets it, or its job ends if its slices are over.
+    /// requests its memory gets it, or its job ends if its slices are over.
     pub(super) fn hear(self: &Rc<Self>, event: &HostEvent) -> bool {
         if let HostEvent::Pmi { job, line, .. } = event
             && line == SEGMENT_REQUEST
@@ -255,14 +255,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Makes the engine check for news when a rank rings that was asked to.
+    /// Makes the engine check for requests when a rank that was requested to ring does so.
     fn hear_bell(self: &Rc<Self>, buffered: &BufferedSlices, who: Member, bell: OwnedFd) {
         let (node, resting) = (self.clone(), buffered.resting.clone());
         let engine = buffered.nudge.clone();
         let hearing = async move {
             let mut rings = pin!(node.host.rings(bell));
-            // The check for a rank's news has already asked it to ring if there were none. A sleep
-            // for a rank that rings seldom ends at once.
+            // If the check found no requests of a rank, it has already requested the rank to ring.
+            // A sleep for a rank that rings seldom ends at once.
             let mut next = node.runtime.now();
             while rings.next().await.is_some() {
                 node.runtime.sleep_until(next).await;
@@ -337,8 +337,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Ends jobs that can no longer communicate, for the reason that their ranks were told. A job
-    /// that does not communicate here continues, and the first of its ranks that tries is told.
+    /// Ends jobs that can no longer communicate, for the reason that their ranks received. A job
+    /// that does not communicate here continues, and the first of its ranks that tries receives the
+    /// reason.
     fn end_failed(self: &Rc<Self>, buffered: &BufferedSlices) {
         let failures = buffered.ranks.borrow_mut().take_failures();
         for (key, error) in failures {

@@ -39,7 +39,7 @@ pub enum ExitReason {
         /// The number in the manager's configuration.
         configured: u32,
     },
-    /// A signal on the host asked for it.
+    /// A signal on the host requested the end.
     #[error("asked to end")]
     AskedToEnd,
 }

@@ -110,7 +110,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.slices.order.borrow_mut().follow(partition, slices, self.runtime.now());
     }
 
-    /// Recalls the host's orders, and tells the core which slices have begun.
+    /// Recalls the host's orders, and reports to the core which slices have begun.
     pub(super) fn recall_slices(&self) {
         self.slices.recall(&self.core, &self.host);
     }

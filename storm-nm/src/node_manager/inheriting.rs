@@ -1,4 +1,5 @@
-//! Continues the jobs of a former node manager of this node, and leaves jobs to the next one.
+//! Continues the jobs of a former node manager of this node, and leaves jobs to the next node
+//! manager.
 
 use super::Node;
 use crate::core::Event;
@@ -47,7 +48,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Whether jobs continue without this node manager.
     pub(super) fn leaves_jobs(&self) -> bool {
-        // Includes a job that is over here, as the Machine Manager may not have heard of its end.
+        // Includes a job that is over here, as the Machine Manager may not have received the report
+        // of its end.
         self.host.keeps_jobs().is_some() && self.core.borrow().jobs().next().is_some()
     }
 }

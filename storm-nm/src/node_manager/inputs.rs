@@ -1,6 +1,6 @@
-//! Standard input on its way to the ranks. The Machine Manager is told how much they have taken,
-//! and sends at most a window more (`storm_rm::input_flow`). So a job that does not read, because
-//! it is busy or stopped, makes its client wait.
+//! Standard input on its way to the ranks. The Machine Manager receives reports of how much the
+//! ranks have taken, and sends at most a window more (`storm_rm::input_flow`). A job that does not
+//! read, because it is busy or stopped, therefore makes its client wait.
 //!
 //! The input of a rank that is gone or has closed its input is discarded. The other ranks and the
 //! client continue.
@@ -136,8 +136,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
     }
 
-    /// Tells the Machine Manager how much of a job's input all of these ranks have taken. It waits
-    /// for this report before it sends more.
+    /// Reports to the Machine Manager how much of a job's input all of these ranks have taken. The
+    /// Machine Manager waits for this report before it sends more.
     pub(super) fn tell_input(self: &Rc<Self>, key: JobKey, ranks: &[Rank]) {
         if ranks.is_empty() {
             return;

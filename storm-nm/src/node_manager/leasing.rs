@@ -1,5 +1,5 @@
-//! Renews the leases of jobs that asked to be queued again (`docs/decisions/0007-no-run-twice.md`).
-//! It does so while this node manager runs and belongs to the cluster.
+//! Renews the leases of jobs that requested requeueing (`docs/decisions/0007-no-run-twice.md`). The
+//! renewals continue while this node manager runs and belongs to the cluster.
 
 use super::Node;
 use crate::{Host, JobTask};

@@ -18,19 +18,19 @@ pub struct Life<P> {
 }
 
 impl<P> From<P> for Life<P> {
-    /// A life with the plan of the one before.
+    /// A life with the plan of the life before.
     fn from(primitives: P) -> Life<P> {
         Life { primitives, plan: None }
     }
 }
 
-/// The present life in the cluster, or the last one.
+/// The present life in the cluster, or the last life.
 pub(super) struct LifeState<P> {
     name: String,
     id: Cell<NodeId>,
     link: RefCell<P>,
     plan: RefCell<Rc<GlobalPlan>>,
-    /// Whether this is a later life, or another node manager had jobs that this one has.
+    /// Whether this is a later life, or this node manager has jobs that another node manager had.
     is_later: Cell<bool>,
     /// Since when no manager has accepted a life of this node.
     lost_since: Cell<Option<Instant>>,
@@ -44,7 +44,7 @@ pub(super) struct LifeState<P> {
     changed: Bell,
 }
 
-/// The difference between a life and the one before.
+/// The difference between a life and the life before.
 #[derive(Debug, Default)]
 pub(super) struct NewLife {
     /// The new id, if it is another one.
@@ -160,7 +160,7 @@ impl<P: Primitives> LifeState<P> {
         self.is_asked_to_leave.get()
     }
 
-    /// Tells that the core has changed.
+    /// Reports that the core has changed.
     pub(super) fn core_changed(&self) {
         self.changed.ring();
     }

@@ -1,4 +1,4 @@
-//! What a node manager does beside the heartbeats.
+//! The tasks of a node manager that run concurrently with the heartbeats.
 
 use crate::task_set::TaskSet;
 use std::cell::RefCell;

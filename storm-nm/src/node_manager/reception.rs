@@ -27,7 +27,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.tasks.receive(channel, task);
     }
 
-    /// Tells the Machine Manager that the file will not be here, and why.
+    /// Reports to the Machine Manager that the file will not be here, and why.
     pub(super) fn refuse_file(self: &Rc<Self>, info: &ReceiveFile, reason: String) {
         let reason = format!(
             "{} cannot receive {}: {reason}",
@@ -47,7 +47,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 let mut chunks = prepare_channel(&self.life.link(), &self.life.plan(), info)
                     .map_err(|error| explain(&error))?;
                 receive_file(&mut chunks, info, &mut sink).await.map_err(|error| match error {
-                    // The sink's own text says which write failed.
+                    // The sink's own text names the write that failed.
                     ReceiveError::Sink(error) => explain(&error),
                     other => explain(&other),
                 })?;

@@ -19,8 +19,8 @@ use storm_rm::termination::Urgency;
 const HELD_PER_REPORT: usize = 64;
 
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Finds the next life after one that ended for `reason`. Returns `None` if there may be none,
-    /// or if `way_back` does not find it in time.
+    /// Finds the next life after a life that ended for `reason`. Returns `None` if there may be
+    /// none, or if `way_back` does not find it in time.
     pub(super) async fn return_after<L: Into<Life<P>>>(
         self: &Rc<Self>,
         reason: &ExitReason,
@@ -75,7 +75,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let passed = self.runtime.now() - since;
         self.runtime.sleep(self.config.requeue_fence.saturating_sub(passed)).await;
         self.handle(Event::GivenUp);
-        // The next node manager must not take these runs for ones that it never heard of.
+        // The next node manager must not conclude that it never received the launch of these runs.
         self.host.remember_first_run(self.core.borrow().first_run());
         std::future::pending().await
     }
@@ -102,8 +102,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Leaves if the Machine Manager has no use for a node with fewer processing elements than
-    /// `configured`. The refused node is this one, or an earlier node of its name. A node that may
-    /// have jobs stays, for them.
+    /// `configured`. The refused node is this node, or an earlier node of its name. A node that may
+    /// have jobs stays for these jobs.
     pub(super) fn refused(self: &Rc<Self>, configured: u32) {
         let offered = self.host.info(self.life.id()).pes;
         if offered >= configured {

@@ -51,7 +51,7 @@ impl Streams {
     }
 }
 
-/// The jobs whose client does not keep up, or may come back.
+/// The jobs whose client does not keep up, or may return.
 #[derive(Debug, Default)]
 struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,
@@ -119,7 +119,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Cuts the output of all orphans: no more is read until each job is told to continue. Keeps
+    /// Cuts the output of all orphans: no more is read until each job is ordered to continue. Keeps
     /// all output that may not have reached a client: unsent reports, and sent ones that the lost
     /// Machine Manager may not have passed on. Clients drop output that they have had. Other
     /// reports are dropped, since the next Machine Manager gets all of them anew.
@@ -149,7 +149,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Takes output that a former node manager read, to be sent on the Machine Manager's word.
+    /// Takes output that a former node manager read, to be sent with the Machine Manager's consent.
     pub(super) fn inherit_output(&self, job: JobKey, reports: Vec<Report>) {
         self.streams.held.cut.borrow_mut().insert(job, reports);
     }

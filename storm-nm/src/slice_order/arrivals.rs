@@ -7,8 +7,8 @@ use storm_primitives::Instant;
 /// (section 10) has.
 const SAMPLES: usize = 8;
 
-/// An older sample counts for less: since then, two clocks of 50 parts in a million may have
-/// drifted apart by one part in this many.
+/// An older sample counts for less. Since an older sample, two clocks of 50 parts in a million may
+/// have drifted apart by one part in this many.
 const DRIFT_DIVISOR: i128 = 10_000;
 
 /// When the Machine Manager's strobes would arrive by this node's clock without delays. The

@@ -1,5 +1,5 @@
-//! Random events, on a node that recalls the host's orders only when it must, and on one that
-//! recalls them before every event. Both do the same at the same time.
+//! Random events, on a node that recalls the host's orders only when it must, and on a node that
+//! recalls them before every event. Both nodes do the same at the same time.
 
 use super::*;
 use crate::ahead::DueSwitch;
@@ -170,7 +170,7 @@ impl Side {
         actions
     }
 
-    /// All that the core knows, except whether a job without processes stood at its end.
+    /// The knowledge of the core, except whether a job without processes stood at its end.
     fn whole_core(&self) -> String {
         format!("{:?}", self.core).replace("stopped: true", "").replace("stopped: false", "")
     }
@@ -249,7 +249,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The knowledge of the Machine Manager and the host, which tell nothing impossible.
+/// The knowledge of the Machine Manager and the host, which report nothing impossible.
 #[derive(Default)]
 struct Known {
     launched: BTreeSet<u64>,

@@ -1,5 +1,5 @@
 //! Output that was read before a node joined again: it arrives whole, before the end of its job is
-//! told.
+//! reported.
 
 use crate::support::{World, launch_on, ms, scenario_after};
 use bytes::Bytes;
@@ -64,7 +64,7 @@ fn resumed(hold_output: bool) -> ResumedJob {
     }
 }
 
-/// Waits for the end of the job. Checks that all output came before, and each byte once.
+/// Waits for the end of the job. Checks that all output arrived before, and each byte once.
 async fn all_came(world: &World, said: &[u8]) {
     world.exits_of(JOB.0).await;
     for rank in [0, 1] {

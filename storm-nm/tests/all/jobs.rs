@@ -278,7 +278,7 @@ fn a_lost_cluster_ends_the_jobs_and_the_manager() {
         world.launch(world.job(1, RowSet::ALL)).await;
         world.all_started(1, 1).await;
         world.network.freeze(NodeId(2));
-        // The node is cut off once its silence is noticed. Then it wakes up alone.
+        // The node is cut off once its silence is noticed. Then the node wakes up alone.
         world.sleep(ms(20)).await;
         world.network.thaw(NodeId(2));
         world.when(|| world.exits.borrow().len() == 1).await;

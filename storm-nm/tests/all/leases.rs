@@ -54,7 +54,7 @@ fn a_job_with_requeue_has_a_lease_until_its_end() {
     assert_eq!(core.requeued(), []);
 }
 
-/// A regression: the next manager believed that the node had never heard of a run that it had given
+/// A regression: the next manager believed that the node had never received a run that it had given
 /// up. The same run was launched there again.
 #[test]
 fn a_run_that_was_given_up_is_none_that_was_never_heard_of() {

@@ -78,8 +78,8 @@ fn a_launch_whose_client_is_not_back_holds_the_output_from_the_start() {
     assert!(hold.is_some() && hold < prepare, "{launched:?}");
 }
 
-/// A regression: the end of a job that ended without a manager was told to the next one ahead of
-/// output that waited for a client.
+/// A regression: a job ended without a manager. The next manager got the end ahead of output that
+/// waited for a client.
 #[test]
 fn the_end_of_a_job_is_told_after_its_withheld_output() {
     for hold in [false, true] {
@@ -117,8 +117,8 @@ fn the_end_of_a_job_is_told_after_its_withheld_output() {
 fn a_run_from_before_the_node_was_there_is_not_launched() {
     let mut core = joined(4);
     core.handle(Event::ManagerLost);
-    // The manager has the same journal, so the node may be told of runs that the manager before had
-    // begun.
+    // The manager has the same journal, so the node may get commands for runs that the manager
+    // before had begun.
     tell(&mut core, answer(7, &[]));
     assert_eq!(core.first_run(), Some(JobIncarnation(1)));
     assert!(!tell(&mut core, launch_of(1, 5)).is_empty());

@@ -108,7 +108,7 @@ fn input_reaches_the_ranks_that_read_it() {
     scenario(43, 2, echoes(), body);
 }
 
-/// Launches a job on one node whose input goes to all ranks or to the first.
+/// Launches a job on one node. The job's input is for all ranks or for the first.
 async fn launch_reader(world: &World, input: InputSpec) {
     let mut launch = world.job(1, RowSet::ALL);
     launch.spec = Rc::new(storm_rm::JobSpec { input, ..support::spec(2) });

@@ -141,7 +141,7 @@ fn events_between_slices_change_the_switches() {
         world.sleep(ms(10)).await;
         close(used(1) - first, ms(10), SWEEP * 2);
         close(used(2) - second, ms(5), SWEEP * 2);
-        // Job 1 runs in the slices of row 1 only from here on. This is a slice of row 1.
+        // Job 1 runs in the slices of row 1 only from here on. The present slice is of row 1.
         world.say(vec![Command::SetRows { job: JobId(1), rows: row(1) }]).await;
         world.say(vec![Command::SetRows { job: JobId(2), rows: row(0) }]).await;
         let (first, second) = (used(1), used(2));
@@ -157,7 +157,7 @@ fn many_slices(world: &World) -> Command {
     Command::Slices(Slices { strobe: world.next_strobe(1), quantum_ns: 1_000_000, following })
 }
 
-/// Output, input, PMI requests and heartbeats that say nothing of rows come many times in a span.
+/// Output, input, PMI requests and heartbeats without rows arrive many times in a span.
 #[test]
 fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
     let put = Step::Put { key: "k".to_owned(), value: "v".to_owned() };

@@ -113,7 +113,7 @@ fn a_request_that_was_taken_waits_for_its_answer_alone() {
         }
         assert!(matches!(node.host.next_event().await, HostEvent::Pmi { .. }));
         node.host.manager_ends();
-        // A question is not logged, so the rank is asked for it again.
+        // A question is not logged, so the rank must repeat the question.
         let waiting = node.host.inherit().remove(0).open_requests;
         let asked = waiting.iter().find(|(of, _)| *of == rank).and_then(|(_, line)| line.as_ref());
         assert!(asked.is_some_and(|line| line.starts_with("cmd=get ")), "{waiting:?}");
@@ -202,7 +202,7 @@ fn a_launch_is_cut_off_if_no_rank_executes_when_the_node_manager_ends() {
     });
 }
 
-/// Regression: the next node manager took runs that were given up for ones that it never heard of.
+/// Regression: the next node manager concluded that it had never received runs that were given up.
 #[test]
 fn the_next_node_manager_learns_the_first_run_that_the_node_last_knew() {
     run(vec![Step::Compute(ms(10_000))], |node| async move {

@@ -1,5 +1,6 @@
 //! Rows under buffered coscheduling. A row whose ranks all wait here gives its elements away, slice
-//! by slice. It gets them back with the next strobe, or when a message has arrived for it.
+//! by slice. The row gets its elements back with the next strobe, or when a message has arrived for
+//! it.
 
 use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
@@ -134,7 +135,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
         Rc::make_mut(&mut launch.spec).resources.memory = memory;
         let task =
             storm_nm::JobTask::of_node(Rc::new(launch.clone()), NodeId(1)).expect("it has ranks");
-        // A host of one core: libraries are told to yield.
+        // A host of one core: libraries are configured to yield.
         let told = storm_nm::rank_environment(&task, Rank(0), &names, "/j".as_ref(), 1, &waiting);
         assert!(told.iter().any(|(name, _)| name == "OMPI_MCA_schizo"), "{told:?}");
         let text = |text: &str| std::ffi::OsString::from(text);

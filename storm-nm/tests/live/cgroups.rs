@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use storm_primitives::NodeId;
 
-/// Where cgroup v2 is, alone or beside version 1.
+/// Where cgroup v2 is, alone or together with version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
 /// The directory of a node's control groups, if it has any.

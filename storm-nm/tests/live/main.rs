@@ -1,5 +1,5 @@
 //! Node managers with real processes: keeper, PLs, pipes, files. Each test runs with control
-//! groups, if root has any, and with signals. All tests also run as an ordinary user.
+//! groups, if root has any, and with signals. The tests also run as an ordinary user.
 //!
 //! The program is its own keeper: with the argument `keeper` it is nothing else.
 
@@ -237,7 +237,7 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
         assert!(path.exists());
         cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
     }
-    // All nodes notice damage on the way.
+    // Every node notices damage on the way.
     let mut damaged = content.clone();
     damaged.push(b'x');
     let announced = file("script2", &damaged, Destination::JobDirectory);
@@ -297,7 +297,7 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     }
 }
 
-/// The first rank leaves a child that holds the pipe and never reads. The other ranks go on.
+/// The first rank leaves a child that holds the pipe and never reads. The other ranks continue.
 async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
     cluster: Rc<Cluster>,
 ) {
@@ -385,7 +385,8 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
     for turn in 0..30_u32 {
         let (running, stopped) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
         cluster.strobe(turn % 2).await;
-        // The first answer shows that the switch is over; the stopped job is asked only then.
+        // The first answer shows that the switch is over; the stopped job gets its question only
+        // then.
         for (job, question) in [(running, "first"), (stopped, "asked"), (running, "second")] {
             cluster.say(vec![ask(job, format!("{question} of turn {turn}."))]).await;
             if job == running {

@@ -1,9 +1,9 @@
 //! Limits the memory of runs by the memory controller of cgroup v2, or else of v1.
 //!
 //! Each run has its own directory, below the pad's directory with v2, and next to it with v1. The
-//! waiting PLs are moved into it before they become the job. The directory is removed when they are
-//! gone. Files in memory that the run leaves behind (tmpfs, /dev/shm) therefore do not count
-//! against another run (`docs/decisions/0057-memory-of-each-run.md`).
+//! waiting PLs are moved into it before they become the job. The directory is removed when these
+//! processes are gone. Files in memory that the run leaves behind (tmpfs, /dev/shm) therefore do
+//! not count against another run (`docs/decisions/0057-memory-of-each-run.md`).
 //!
 //! Without a controller there is no limit, and the reason is kept for messages.
 
@@ -74,8 +74,8 @@ impl MemoryControl {
         enter(&directory, processes)
     }
 
-    /// Ends a run. These `processes` did not take part in it: they return to the directory in which
-    /// they were born, and the run's directory is removed. A directory that is still held is
+    /// Ends a run. These `processes` did not take part in the run: they return to the directory in
+    /// which they were born, and the run's directory is removed. A directory that is still held is
     /// removed with the next run's.
     pub(crate) fn forget(&self, pad: PadId, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);

@@ -51,7 +51,7 @@ fn find_mount(
         let mut fields = line.split(|&byte| byte == b' ');
         let root = fields.nth(3)?;
         let mount = fields.next()?;
-        // Optional fields end with a single dash; the type comes next. See proc_pid_mountinfo(5).
+        // Optional fields end with a single dash; the type follows. See proc_pid_mountinfo(5).
         fields.find(|&field| field == b"-")?;
         let kind = fields.next()?;
         let options = fields.nth(1).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! The cgroup directory of this node. It contains the pads' directories, and a lock on it proves
-//! that they belong to this node.
+//! The cgroup directory of this node. The directory contains the pads' directories. A lock on it
+//! proves that the pads' directories belong to this node.
 //!
 //! The keeper holds a lock on the directory until it ends. The lock distinguishes a directory in
-//! use from one that a crashed daemon left. A stale directory is emptied by force and taken over.
+//! use from a directory that a crashed daemon left. A stale directory is emptied by force and taken
+//! over.
 
 use std::fs::{self, File};
 use std::io;
@@ -238,8 +239,8 @@ fn populated(path: &Path) -> io::Result<bool> {
     Ok(fs::read_to_string(path.join("cgroup.events"))?.contains("populated 1"))
 }
 
-/// Whether the locked directory still has this path. Its former owner may have removed it after the
-/// opening and before the lock.
+/// Whether the locked directory still has this path. The directory's former owner may have removed
+/// it after the opening and before the lock.
 fn still_there(lock: &Flock<File>, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (lock.metadata(), fs::metadata(path)) {
@@ -251,7 +252,7 @@ fn still_there(lock: &Flock<File>, path: &Path) -> bool {
 /// Gives other processes a moment to end.
 fn pause() {
     let none: &mut [PollFd<'_>] = &mut [];
-    // An early return only makes the next check come sooner.
+    // An early return only makes the next check earlier.
     let _ = poll(none, PollTimeout::from(LOOK_AGAIN_MS));
 }
 
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A killed node manager used to leave such a directory for up to 25 s on an overloaded host.
+    /// A killed node manager used to leave its directory for up to 25 s on an overloaded host.
     #[test]
     fn a_directory_in_use_is_waited_for_only_while_somebody_wants_it() {
         let parent = tempfile::tempdir().expect("a directory");

@@ -2,7 +2,8 @@
 //! pad is born. A run with a memory limit has a third, also below ([`super::MemoryControl`]).
 //!
 //! The pad's own directory contains no process, because the kernel demands it of directories that
-//! enable controllers for others. It stops and resumes everything below it.
+//! enable controllers for others. A freeze of the pad's own directory stops and resumes everything
+//! below the directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -33,7 +34,7 @@ pub(crate) struct PadCgroup {
 }
 
 impl PadCgroup {
-    /// Makes the directories. If it fails, no directory is left behind, so a retry works.
+    /// Makes the directories. If the call fails, no directory is left behind, so a retry works.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
         let made = Self::create_in(path);

@@ -1,8 +1,8 @@
 //! The usage of processes that no process in their job waits for. The keeper is their nearest
-//! subreaper, so it reaps them and learns what each has used. `/proc` shows the usage of live ones.
+//! subreaper, so it reaps them and gets the usage of each. `/proc` shows the usage of live ones.
 //!
-//! The usage of a child is unknown if its parent ignores SIGCHLD and the child ends before its job:
-//! the kernel reaps the child by itself. The cgroup of the pad still counts its CPU time.
+//! The usage of a child is unknown if its parent ignores SIGCHLD and the child ends before its job.
+//! The kernel reaps this child by itself. The cgroup of the pad still counts its CPU time.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,8 +51,8 @@ impl Abandoned {
 /// A process as `/proc` shows it. The process may have ended without being reaped.
 pub(super) struct Glimpse {
     pub(super) session: ProcessId,
-    /// Whether the process is about to be reaped: it has a deadly signal pending, or has already
-    /// released its memory, which is the first step of an exit.
+    /// Whether the process is about to be reaped. Such a process has a deadly signal pending, or
+    /// has already released its memory, which is the first step of an exit.
     pub(super) ends: bool,
     usage: Usage,
 }

@@ -23,8 +23,8 @@ pub(super) fn claim_node(setup: &Setup, control: &Seqpacket) -> Result<Claim, Re
         Ok(parent) => parent,
         Err(why) => return Ok((None, Err(why))),
     };
-    // The NM sends nothing before it knows of the start, so a readable socket means that the NM has
-    // ended.
+    // The NM sends nothing before it has the report of the start, so a readable socket means that
+    // the NM has ended.
     let is_there = || {
         let mut end = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
         poll(&mut end, PollTimeout::ZERO).unwrap_or(0) == 0

@@ -24,7 +24,7 @@ use crate::seqpacket::{Seqpacket, Wait};
 
 const MAGIC: [u8; 8] = *b"STORMkpr";
 const GREETING_BYTES: usize = 16;
-/// A greeting follows the connection at once, so a late greeting never comes.
+/// A greeting follows the connection at once, so a late greeting never arrives.
 const GREETING_TIMEOUT_MS: u16 = 1_000;
 /// How many Node Managers may wait to connect. In practice there is one.
 const BACKLOG: i32 = 4;

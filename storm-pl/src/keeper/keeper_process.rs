@@ -1,8 +1,8 @@
 //! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
 //!
-//! The keeper has one thread and blocks whenever nothing happens. It ends when the NM sends the
-//! command. It also ends when the NM is gone and no next NM takes over a kept job. All of its
-//! processes then die.
+//! The keeper has one thread and blocks whenever nothing happens. The keeper ends when the NM sends
+//! the command. The keeper also ends when the NM is gone and no next NM takes over a kept job. The
+//! keeper's processes then die.
 
 mod exits;
 mod leases;
@@ -50,7 +50,7 @@ const LOOKS_BEFORE_STUCK: u32 = 5_000;
 const STUCK_NAMED_MAX: usize = 16;
 /// How many reports may wait to be sent together, each with the socket of a PL.
 const UNTOLD_MAX: usize = 5;
-/// How often an ending keeper looks (some 4 s) before it leaves processes that it cannot kill.
+/// How often an ending keeper checks (some 4 s) before it leaves processes that it cannot kill.
 const LAST_LOOKS_MAX: u32 = 2_000;
 /// How many of these checks spare the processes that write files.
 const WRITERS_LOOKS_MAX: u32 = 1_000;
@@ -106,7 +106,7 @@ pub(crate) fn run_keeper(control: OwnedFd) {
 /// The pads that a keeper is responsible for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// All pads of a node.
+    /// The pads of a node.
     Node,
     /// One pad, on a node without cgroup v2. The keeper is the nearest subreaper of every process
     /// of the pad, so all of them are its descendants.
@@ -322,7 +322,7 @@ impl KeeperProcess {
     }
 
     /// Makes PLs until the pad has `pls`. Reports several at once to the NM, after the `untold`
-    /// reports. So the NM wakes once, and not between two forks.
+    /// reports. The NM thus wakes once, and not between two forks.
     fn fill(&mut self, id: PadId, pls: u16, mut untold: Vec<News>) {
         for index in 0..self.sizes.capacity {
             let Some(pad) = self.pads.get_mut(&id) else { break };
@@ -457,7 +457,8 @@ impl KeeperProcess {
         }
     }
 
-    /// Kills the processes that a dead keeper of a pad left. They are children of this keeper now.
+    /// Kills the processes that a dead keeper of a pad left. These processes are children of this
+    /// keeper now.
     fn look_for_orphans(&mut self) {
         if !self.orphans {
             return;
@@ -470,7 +471,7 @@ impl KeeperProcess {
             .collect();
         for &orphan in &orphans {
             process_tree::kill_descendants(orphan, &[]);
-            // SAFETY: kill takes two integers; the process is an unreaped child of this one.
+            // SAFETY: kill takes two integers; the process is an unreaped child of this process.
             unsafe { libc::kill(orphan.0, libc::SIGKILL) };
         }
         self.orphans = !orphans.is_empty();

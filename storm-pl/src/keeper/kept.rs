@@ -1,5 +1,5 @@
-//! The data of a job that a keeper keeps for the next Node Manager: files of the previous Node
-//! Manager, each rank's streams, and ends of ranks meanwhile.
+//! The data of a job that a keeper keeps for the next Node Manager. The data are files of the
+//! previous Node Manager, each rank's streams, and ends of ranks meanwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -21,12 +21,13 @@ pub struct Survival {
     /// The socket at which the next Node Manager finds the keeper. The directory exists and belongs
     /// to this user.
     pub door: PathBuf,
-    /// How long the keeper waits for the next Node Manager. It then ends all kept jobs.
+    /// How long the keeper waits for the next Node Manager. After this time the keeper ends all
+    /// kept jobs.
     pub bound: Duration,
 }
 
-/// The streams of a rank that are kept in addition to its command socket. Their descriptors travel
-/// in the order of the fields.
+/// The streams of a rank that are kept in addition to its command socket. The streams' descriptors
+/// travel in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keeps {
     pub(crate) stdin: bool,
@@ -69,7 +70,7 @@ pub(super) struct KeptRank {
 impl KeptRank {
     /// Closes the rank's standard input. Does nothing for a rank without one.
     pub(super) fn close_input(&mut self) {
-        // Standard input comes after the command socket.
+        // Standard input follows the command socket.
         if self.keeps.stdin && self.ends.len() == self.keeps.descriptors() {
             drop(self.ends.remove(1));
             self.keeps.stdin = false;
@@ -77,15 +78,15 @@ impl KeptRank {
     }
 }
 
-/// All kept jobs of a node.
+/// The kept jobs of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptJobs(pub(super) BTreeMap<KeptId, KeptJob>);
 
 impl KeptJobs {
     /// Keeps more of a job. Returns false if descriptors did not arrive because this process has
     /// too many. Without its files, the job is not kept. If a rank's descriptors are missing, the
-    /// job is kept without that rank and all later ones: the next Node Manager ends it, and knows
-    /// why.
+    /// job is kept without this rank and all later ones. The next Node Manager ends the job, and
+    /// has the reason.
     pub(super) fn keep(
         &mut self,
         id: KeptId,

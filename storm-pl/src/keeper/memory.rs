@@ -1,4 +1,4 @@
-//! Returns memory to the system that only the start needed. It runs before the keeper forks,
+//! Returns memory to the system that only the start needed. This code runs before the keeper forks,
 //! because children would have the memory too.
 //!
 //! Each page in memory costs every PL twice: its entry is copied at the fork, and removed by
@@ -47,7 +47,7 @@ fn give_back_stack() {
 
 /// The size of a page, which is a power of two.
 fn page_bytes() -> Option<usize> {
-    // SAFETY: only asks.
+    // SAFETY: the call only queries.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two())
 }

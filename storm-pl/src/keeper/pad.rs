@@ -8,8 +8,8 @@ use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::keeper::abandoned::Abandoned;
 use crate::process_tree;
 
-/// A PL that failed to launch exits at once. If it has not exited after this many checks (some 200
-/// ms), it is killed.
+/// A PL that failed to launch exits at once. If the PL has not exited after this many checks (some
+/// 200 ms), it is killed.
 const LOOKS_FOR_AWAITED_MAX: u32 = 100;
 
 /// A place for one job.
@@ -19,7 +19,7 @@ pub(super) struct Pad {
     pub(super) cgroup: Option<PadCgroup>,
     /// The process of each PL, or of the application it became, until it is reaped.
     pub(super) pls: Vec<Option<ProcessId>>,
-    /// PLs that have ended, and the report of each end. The command to keep a PL may come later.
+    /// PLs that have ended, and the report of each end. The command to keep a PL may arrive later.
     pub(super) ends: BTreeMap<PlIndex, (ProcessId, Option<(ExitStatus, Usage)>)>,
     /// Set from the end of a job until its last process is gone.
     pub(super) draining: Option<Draining>,
@@ -43,7 +43,7 @@ pub(super) struct Draining {
     pub(super) discarded: bool,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
-    /// Looks taken so far.
+    /// Checks done so far.
     pub(super) looks: u32,
 }
 
@@ -125,7 +125,7 @@ impl Pad {
         self.condemned || self.draining.as_ref().is_some_and(|draining| draining.everything)
     }
 
-    /// Checks a draining pad once more. It may have become clean.
+    /// Checks a draining pad once more. The pad may have become clean.
     pub(super) fn look(&mut self) -> Option<Clean> {
         let strays = self.strays();
         let draining = self.draining.as_mut()?;
@@ -146,8 +146,8 @@ impl Pad {
             return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
-            // A stray may be forking. Only a kill of the whole pad is certain to catch it. It also
-            // kills the waiting PLs, but strays are rare.
+            // A stray may be forking. Only a kill of the whole pad is certain to catch it. Such a
+            // kill also ends the waiting PLs, but strays are rare.
             draining.everything = true;
             self.kill_everything();
         }

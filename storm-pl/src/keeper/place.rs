@@ -92,7 +92,7 @@ pub(super) fn place(spec: &PlaceSpec) -> Result<(), PlaceFailure> {
     let (temporary, file) = create_temporary(directory).map_err(at(PlaceStep::Create))?;
     let result = fill_and_name(spec, &source, &file, &temporary);
     if result.is_err() {
-        // The caller learns of the failure above. A failed removal adds nothing.
+        // The caller gets the failure above. A failed removal adds nothing.
         let _ = fs::remove_file(&temporary);
     }
     result.map_err(|(step, error)| at(step)(error))

@@ -13,7 +13,7 @@ use crate::sys;
 
 /// The number of every keeper's control socket.
 pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
-/// Tells a pad's own keeper that the node's keeper died.
+/// The signal by which a pad's own keeper gets the death of the node's keeper.
 pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
 /// Leaves open only the control socket and standard error, which may carry the message of a panic.
@@ -38,8 +38,8 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// Signals that a keeper ignores but a program does not expect to find ignored. The first three
-/// come from a terminal; the NM decides how to react. SIGPIPE comes from an unread standard error.
+/// Signals that a keeper ignores but a program does not expect to find ignored. A terminal sends
+/// the first three; the NM decides how to react. An unread standard error causes SIGPIPE.
 pub(crate) const IGNORED: [Signal; 4] =
     [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 

@@ -1,8 +1,8 @@
 //! Turns the PL into the application in place. Each step that can fail has a name.
 //!
 //! The order matters. Limits and affinity need the daemon's privileges. Steps that touch the user's
-//! files come after the privileges are dropped. The parent-death signal is set after the change of
-//! user, which clears it.
+//! files follow the drop of privileges. The parent-death signal is set after the change of user,
+//! which clears it.
 
 use std::os::fd::RawFd;
 

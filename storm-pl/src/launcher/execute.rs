@@ -41,8 +41,8 @@ pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
     for path in candidates(request) {
         let errno = try_one(&path, &request.args, &env);
         match errno.0 {
-            // The file is not in this directory. Try the next one, but remember a file without
-            // permission.
+            // The file is not in this directory. Try the next directory, but remember a file
+            // without permission.
             libc::ENOENT if !exists(&path) => {}
             libc::ENOTDIR => {}
             libc::EACCES => worst = errno,

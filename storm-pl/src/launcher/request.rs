@@ -194,7 +194,7 @@ mod tests {
             prop_assert_eq!(request.stdout.to_bytes(), path.into_vec());
             prop_assert_eq!(&request.rank.cpus, &rank.cpus);
             for (name, value) in &rank.env {
-                // As for getenv, the first of several variables with the same name counts.
+                // The first of several variables with the same name counts, as for getenv.
                 let first = rank.env.iter().find(|(other, _)| other == name).unwrap();
                 let seen = request.variable(&name.clone().into_vec()).unwrap();
                 prop_assert_eq!(seen == value.clone().into_vec().as_slice(), &first.1 == value);

@@ -1,5 +1,5 @@
-//! Opens, as the user, the files that the rank asked for as its streams. Its pipes came with the
-//! launch. All other streams are already `/dev/null`.
+//! Opens, as the user, the files that the rank requested as its streams. The rank's pipes arrived
+//! with the launch. Any other stream is already `/dev/null`.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -43,7 +43,7 @@ fn replace(descriptor: RawFd, kind: StreamKind, path: &CStr) -> Result<(), Errno
     };
     let file = open(path, flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY, FILE_MODE)?;
     match kind {
-        // The file is opened only to find errors. It exists from now on, and the rank has its pipe.
+        // The file is opened only to find errors. From now on it exists, and the rank has its pipe.
         StreamKind::Lines if is_regular(&file)? => return Ok(()),
         StreamKind::Lines => {}
         StreamKind::Truncate => empty_if_unused(&file)?,

@@ -1,9 +1,9 @@
-//! A PL before its launch. It moves to fixed descriptors, then waits for one message, which also
-//! carries the streams of the rank.
+//! A PL before its launch. The PL moves to fixed descriptors, then waits for one message, which
+//! also carries the streams of the rank.
 //!
-//! All work that needs no knowledge of the job is done here, before the launch. The code runs in a
-//! child of the single-threaded keeper, so it may allocate. It never returns, and leaves only by
-//! `execve` or `_exit` (see [`crate::sys::fork_into`]).
+//! Every step that does not depend on the job is done here, before the launch. The code runs in a
+//! child of the single-threaded keeper, so it may allocate. The code never returns, and leaves only
+//! by `execve` or `_exit` (see [`crate::sys::fork_into`]).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -24,8 +24,8 @@ use crate::sys;
 /// The number of the command socket, which `execve` closes.
 const COMMAND_DESCRIPTOR: RawFd = 4;
 /// The numbers of standard output, standard error and the PMI socket. Before the launch, all are
-/// copies of standard input, which is `/dev/null` (`keeper::process_state`). So no descriptor of a
-/// launch arrives with a number to which another must be copied.
+/// copies of standard input, which is `/dev/null` (`keeper::process_state`). No descriptor of a
+/// launch therefore arrives with a number to which another must be copied.
 const EMPTY_DESCRIPTORS: [RawFd; 3] = [libc::STDOUT_FILENO, libc::STDERR_FILENO, PMI_DESCRIPTOR];
 /// Sizes of the blocks of a launch: the message, the table of its strings, the environment.
 const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
@@ -56,7 +56,7 @@ pub(crate) fn wait_for_launch(command: &Seqpacket, keeper: ProcessId, descriptor
 }
 
 /// Prepares the heap for a launch. The first larger block makes glibc join the freed small ones,
-/// whose pages are then copied on write, and the block itself is in new pages. Doing both here in
+/// whose pages are then copied on write. The block itself is in new pages. Doing both here in
 /// advance covers most launches. A launch with a larger environment waits for its further pages.
 fn touch_heap() {
     let blocks = HEAP_BLOCKS.map(|len| vec![1_u8; len]);

@@ -28,18 +28,18 @@ use crate::node::{Keeper, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
 
-/// Descriptors asked about at once.
+/// Descriptors queried at once.
 const READY_MAX: usize = 64;
 /// Messages read from one socket before other sockets get their turn.
 const MESSAGES_PER_TURN_MAX: usize = 64;
 
 /// A keeper that ends gives the killed processes some 4 s to die.
 const END_TIMEOUT_MS: u16 = 5_000;
-/// More reports than one pad can have on their way. It bounds the wait for the end of the pad's
-/// keeper.
+/// More reports than one pad can have on their way. This number bounds the wait for the end of the
+/// pad's keeper.
 const LAST_MESSAGES_MAX: usize = 16 * 1024;
 
-/// News from the keeper and its PLs.
+/// An event from the keeper and its PLs.
 ///
 /// Each launch causes either `LaunchFailed`, or `Launched` and later `Exited`. A process that is
 /// killed after its launch and before its first instruction counts as launched.
@@ -48,12 +48,12 @@ pub enum Event {
     /// The pad has as many waiting PLs as it was made for. Follows [`KeeperHandle::make_pads`] or
     /// [`KeeperHandle::make_pad`], and is repeated after `PadClean`.
     Ready {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
     },
     /// The pad could not be made or filled; [`KeeperHandle::release`] tries again.
     PadFailed {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
         /// The step that failed.
         step: PadStep,
@@ -62,25 +62,26 @@ pub enum Event {
     },
     /// The application executes.
     Launched {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
-        /// Which PL.
+        /// The PL.
         pl: PlIndex,
     },
     /// The application never executed. No further event follows for this launch.
     LaunchFailed {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
-        /// Which PL.
+        /// The PL.
         pl: PlIndex,
         /// The step that failed, and why.
         failure: LaunchFailure,
     },
-    /// The application's process ended. Its children may live on until the pad is released.
+    /// The application's process ended. The process's children may continue until the pad is
+    /// released.
     Exited {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
-        /// Which PL.
+        /// The PL.
         pl: PlIndex,
         /// Its process, no longer there.
         pid: ProcessId,
@@ -89,32 +90,32 @@ pub enum Event {
         /// Its usage of resources.
         usage: Usage,
     },
-    /// A PL died while it waited for a launch; it comes back when the pad is released.
+    /// A PL died while it waited for a launch; a new PL replaces it when the pad is released.
     PlDied {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
-        /// Which PL.
+        /// The PL.
         pl: PlIndex,
         /// How it ended.
         status: ExitStatus,
     },
     /// No process of the former job is left in the pad, and the pad is not frozen.
     PadClean {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
     },
     /// Processes of the former job have not died for some ten seconds. Most likely they wait for a
-    /// file system that does not answer. `PadClean` comes when they die.
+    /// file system that does not answer. `PadClean` follows when these processes die.
     PadStuck {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
         /// Up to 16 of them.
         processes: Vec<ProcessId>,
     },
     /// The lease of the pad has run out ([`KeeperHandle::lease`]): every process in it is dead or
-    /// about to be. Comes before the ends of the processes that the keeper killed for the lease.
+    /// about to be. Precedes the ends of the processes that the keeper killed for the lease.
     LeaseOver {
-        /// Which pad.
+        /// The pad.
         pad: PadId,
     },
     /// The pad's own keeper (on a node without cgroup v2) died, and with it every process in the
@@ -125,7 +126,7 @@ pub enum Event {
     },
     /// A placement ended.
     Placed {
-        /// Which one.
+        /// The placement.
         id: PlaceId,
         /// Whether the file is there.
         result: Result<(), PlaceFailure>,
@@ -133,17 +134,17 @@ pub enum Event {
     /// The keeper did not receive a part of the job that a later daemon needs. The job ends with
     /// this daemon.
     NotKept {
-        /// Which job.
+        /// The job.
         job: KeptId,
         /// Why.
         errno: Errno,
     },
-    /// A keeper has been sent all commands that waited for room: one pad, or the last one, is no
+    /// A keeper has been sent all commands that waited for room: one pad, or the last pad, is no
     /// longer [behind](crate::KeeperHandle::is_behind).
     ToldAll,
     /// The keeper ended with every process of every pad. The last event.
     KeeperGone {
-        /// Whether [`KeeperHandle::shutdown`] asked for it.
+        /// Whether [`KeeperHandle::shutdown`] requested the end.
         expected: bool,
     },
 }

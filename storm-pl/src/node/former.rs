@@ -22,7 +22,7 @@ pub(super) struct FormerPad {
     pub(super) pad: PadId,
     /// The pad's own keeper, on a node without cgroups.
     pub(super) own: Option<OwnKeeper>,
-    /// All of its jobs have given the pad back.
+    /// Every job of the pad has given it back.
     pub(super) is_vacant: bool,
     pub(super) pls: Vec<(PlIndex, FormerPl)>,
 }

@@ -63,7 +63,7 @@ pub enum LaunchError {
     /// The rank's part cannot be sent.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The streams of the rank cannot be made. None of them is left open.
+    /// The streams of the rank cannot be made. No stream is left open.
     #[error("cannot make the streams of a process{}", limit(.0))]
     Streams(#[source] io::Error),
     /// The message could not be sent: the PL has just died.
@@ -131,7 +131,7 @@ impl KeeperHandle {
         lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
     }
 
-    /// Gives the keeper these files of a job for the next daemon ([`Keeper::take_over`]). They
+    /// Gives the keeper these files of a job for the next daemon ([`Keeper::take_over`]). The files
     /// contain everything that the next daemon must know of the job. Call it before the ranks are
     /// launched.
     ///
@@ -226,7 +226,8 @@ impl KeeperHandle {
         };
         *state = Pl::Launching { command };
         if let Err(error) = pads.watch_launch(pad, pl) {
-            // The rank is launched all the same. Its outcome is noticed when it ends.
+            // The rank is launched all the same. The outcome of the launch is noticed when the rank
+            // ends.
             tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
         }
         Ok(Launching { pid, ends, lines, own, kept })
@@ -249,7 +250,7 @@ impl KeeperHandle {
         let shortage = Shortage::of(errno)?;
         let is_keepers = match step {
             PadStep::Cgroup | PadStep::Socket | PadStep::Fork | PadStep::Thaw => true,
-            // The sender learns of too many descriptors that are on their way.
+            // The sender gets the error if too many descriptors are on their way.
             PadStep::Handover => errno.0 == libc::ETOOMANYREFS,
             PadStep::Freezer => false,
         };
@@ -375,7 +376,7 @@ impl KeeperHandle {
         pads.line(pad).send(Command::Kill { pad, pls, signal }, &[])
     }
 
-    /// Copies a file as a user. [`crate::Event::Placed`] tells the result.
+    /// Copies a file as a user. [`crate::Event::Placed`] reports the result.
     ///
     /// # Errors
     /// The keeper is gone, or this process has no descriptor left.
@@ -430,7 +431,7 @@ impl KeeperHandle {
     }
 
     /// Pings the keeper. A keeper that has not answered the last `unanswered_max` pings is stopped
-    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// or hangs, and is killed with all its processes. [`crate::Event::KeeperGone`] reports when.
     /// Answers are read with the events.
     pub fn ping(&self, unanswered_max: u32) {
         let mut pads = lock(&self.pads);
@@ -444,12 +445,12 @@ impl KeeperHandle {
     }
 
     /// Kills a keeper that [`shutdown`](Self::shutdown) does not end, with all its processes.
-    /// [`crate::Event::KeeperGone`] tells when.
+    /// [`crate::Event::KeeperGone`] reports when.
     pub fn kill_keeper(&self) {
         lock(&self.pads).kill_keeper();
     }
 
-    /// Ends the keeper and all its processes. [`crate::Event::KeeperGone`] tells when.
+    /// Ends the keeper and all its processes. [`crate::Event::KeeperGone`] reports when.
     ///
     /// # Errors
     /// The keeper is already gone.

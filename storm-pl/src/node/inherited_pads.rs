@@ -1,4 +1,4 @@
-//! Pads in which jobs of a former daemon continue. They become pads of this daemon.
+//! Pads in which jobs of a former daemon continue. These pads become pads of this daemon.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Starts the keeper of a node. Synchronous, because it comes before the NM makes any thread.
+//! Starts the keeper of a node. Synchronous, because it runs before the NM makes any thread.
 
 use std::ffi::OsString;
 use std::fs;
@@ -45,8 +45,8 @@ pub fn is_name(name: &str) -> bool {
 /// How the keeper's process is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartMethod {
-    /// Fork the calling process, which must have one thread. It should be small: the keeper keeps
-    /// its memory, and each PL is forked from the keeper.
+    /// Fork the calling process, which must have one thread. The process should be small: the
+    /// keeper keeps its memory, and each PL is forked from the keeper.
     Fork,
     /// Run a program that calls [`keeper_main`]; possible from any process.
     Exec {
@@ -99,7 +99,7 @@ pub enum StartError {
     /// The keeper ended, or sent another message, before it was ready.
     #[error("the keeper did not come up")]
     NotUp(#[source] io::Error),
-    /// This process has no room for the jobs of a former daemon. They go on.
+    /// This process has no room for the jobs of a former daemon. The jobs continue.
     #[error("the jobs that a former daemon left here cannot be taken over: {0}")]
     TooMany(Shortage),
     /// The keeper gave its reason.
@@ -116,13 +116,13 @@ pub struct Keeper {
     pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
     pub(super) memory: Result<MemoryControl, MemoryUnlimited>,
     pub(super) survives: bool,
-    /// Set for a keeper that another process started and this one takes over.
+    /// Set for a keeper that another process started and this process takes over.
     pub(super) former: Option<Former>,
 }
 
 impl Keeper {
     /// Starts a keeper and waits until it is ready. Raises this process's soft limit on descriptors
-    /// to the hard limit, as the keeper does: a waiting PL takes one descriptor, a rank up to six.
+    /// to the hard limit, as the keeper does. A waiting PL takes one descriptor, a rank up to six.
     /// Ranks keep the earlier limit, unless their job has its own.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl Pads {
         Line::to_node((&self.control, &mut self.outbox), &self.epoll, self.limit)
     }
 
-    /// Sends waiting commands after news from a keeper, which may have room now.
+    /// Sends waiting commands after a report from a keeper, which may have room now.
     pub(super) fn send_waiting(&mut self, heard: Source, events: &mut VecDeque<Event>) {
         match heard {
             Source::Keeper | Source::Room => self.line_to_node().send_waiting(events),

@@ -1,5 +1,5 @@
-//! Commands about kept jobs. They reach a keeper in order, even if it does not read for a long
-//! time.
+//! Commands about kept jobs. The commands reach a keeper in order, even if the keeper does not read
+//! for a long time.
 //!
 //! A keeper that gets no processor while a large job starts leaves its socket full. The caller does
 //! not wait for it. Commands wait here, and are sent as soon as the keeper has read some.
@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
                 let sockets = copies.into_iter().map(Seqpacket::from);
                 sockets.for_each(|socket| say_end(&socket, FilesEnd::Failed(failure)));
             }
-            // The keeper is gone, which has its own event.
+            // The keeper is gone; its own event reports that end.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
 //! The CPU time of one job on a pad, including processes that no `wait4` reports. The pad's cgroup
-//! counts every process, even one that the kernel reaped for its parent.
+//! counts every process, even a process that the kernel reaped for its parent.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl PadTime {
         Self { before: group.and_then(counted), told: Usage::default() }
     }
 
-    /// Adds the usage of a rank that ended before the last one.
+    /// Adds the usage of a rank that ended before the last rank.
     pub(super) fn ended(&mut self, usage: Usage) {
         self.told = self.told.plus(usage);
     }

@@ -46,7 +46,7 @@ pub(super) struct Pads {
     /// The limit on descriptors of this process.
     pub(super) limit: DescriptorLimit,
     pub(super) next_place: u64,
-    /// The NM asked the keeper to end.
+    /// The NM ordered the keeper to end.
     pub(super) ending: bool,
     /// The pads of the jobs that were left with the keepers.
     pub(super) kept: BTreeMap<KeptId, PadId>,
@@ -66,14 +66,14 @@ pub(super) struct Pad {
     pub(super) draining: bool,
     /// How often the pad was given back. A `PadClean` for an earlier ticket is outdated.
     pub(super) ticket: u32,
-    /// The memory of the present job, or of the last one before the pad was filled, is limited.
+    /// The memory of the present job, or of the last job before the pad was filled, is limited.
     pub(super) limited: bool,
     /// `Ready` has not been reported since the last fill.
     pub(super) filling: bool,
     /// The PL whose launch is watched: see [`Pads::watch_launch`].
     pub(super) watched: Option<PlIndex>,
-    /// An earlier daemon gave the pad back. Its keeper only keeps the results of the pad's jobs,
-    /// and reports the ends of killed ranks.
+    /// An earlier daemon gave the pad back. The pad's keeper only keeps the results of the pad's
+    /// jobs, and reports the ends of killed ranks.
     pub(super) vacant: bool,
     /// The CPU time of the present job, from its first launch on.
     pub(super) time: Option<PadTime>,
@@ -123,8 +123,9 @@ impl Pads {
             return sys::kill_process(process);
         }
         if !self.gone {
-            // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
-            // only after `gone` was set under the same lock: the number names no other process.
+            // SAFETY: kill takes two integers. The keeper is a child of this process, which reaps
+            // it only after `gone` was set under the same lock. The number therefore names no other
+            // process.
             unsafe { libc::kill(self.keeper.0, libc::SIGKILL) };
         }
     }
@@ -242,7 +243,7 @@ impl Pads {
     }
 
     /// Handles the end of a launch in the pad, most likely that of `pl`. Records the outcome of
-    /// every launch that is over, and watches the last one that is not.
+    /// every launch that is over, and watches the last launch that is not.
     pub(super) fn take_launches(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
         if !self.take_launch(pad, pl, events) {
             return;

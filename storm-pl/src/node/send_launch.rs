@@ -11,7 +11,7 @@ use crate::node::streams::NewStreams;
 use crate::seqpacket::{Seqpacket, Wait};
 
 /// How often the descriptors of a rank are sent again (some 20 ms) while too many of this user's
-/// descriptors are in flight. Their receivers may still wait for a processor.
+/// descriptors are in flight. The receivers of the descriptors may still wait for a processor.
 const SEND_TRIES_MAX: u32 = 20;
 const SEND_AGAIN_MS: u16 = 1;
 

@@ -11,7 +11,7 @@ use crate::carried::{Carried, CarriedSet};
 use crate::descriptors::DescriptorLimit;
 use crate::launch_spec::{EncodedSpec, Input, Output, RankSpec};
 
-/// The NM's ends of the streams of one rank. All are non-blocking and closed on exec. An end is
+/// The NM's ends of the streams of one rank. Each end is non-blocking and closed on exec. An end is
 /// `None` if the rank has no such pipe, or wants no PMI connection.
 #[derive(Debug, Default)]
 pub struct PlEnds {

@@ -46,7 +46,7 @@ pub struct InheritedJob {
     pub lease_over: bool,
     /// Its keeper lacked descriptors for its later ranks, of which nothing is left.
     pub is_short: bool,
-    /// Files that the former daemon left for the next one.
+    /// Files that the former daemon left for the next daemon.
     pub files: Vec<OwnedFd>,
     /// Its ranks.
     pub ranks: Vec<InheritedRank>,
@@ -68,12 +68,13 @@ pub struct InheritedRank {
     pub pl: PlIndex,
     /// Its process, which may have ended.
     pub pid: ProcessId,
-    /// The outcome of its launch. While it is unknown, [`Event::Launched`](crate::Event::Launched)
-    /// or [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows.
+    /// The outcome of its launch. While the outcome is unknown,
+    /// [`Event::Launched`](crate::Event::Launched) or
+    /// [`Event::LaunchFailed`](crate::Event::LaunchFailed) follows.
     pub launch: InheritedLaunch,
     /// Its kept streams: standard input while it is open, the others for good.
     pub ends: PlEnds,
-    /// How it ended. If it has not, [`Event::Exited`](crate::Event::Exited) follows.
+    /// How it ended. If the rank has not ended, [`Event::Exited`](crate::Event::Exited) follows.
     pub ended: Option<(ExitStatus, Usage)>,
 }
 
@@ -93,7 +94,8 @@ impl Keeper {
     /// of another version of this program cannot be taken over, so the call waits for its end.
     ///
     /// # Errors
-    /// There is a keeper, but it does not hand over its jobs. It ends them when its time is over.
+    /// There is a keeper, but it does not hand over its jobs. The keeper ends the jobs when its
+    /// time is over.
     pub fn take_over(
         config: &KeeperConfig,
     ) -> Result<Option<(Self, Vec<InheritedJob>)>, StartError> {

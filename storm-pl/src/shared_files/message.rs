@@ -34,7 +34,7 @@ pub struct SharedFilesSpec {
 /// How the output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilesEnd {
-    /// All streams have ended, and their bytes are in the files.
+    /// Every stream has ended, and its bytes are in its file.
     Written,
     /// Some output is lost.
     Failed(FileFailure),
@@ -82,7 +82,7 @@ impl FileStep {
     }
 }
 
-/// Names the file of each received stream, and tells whether the message is the last. `None` for a
+/// Returns the file of each received stream, and whether the message is the last. `None` for a
 /// message that no sender makes.
 pub(crate) fn name_streams(
     message: &[u8],

@@ -2,7 +2,7 @@
 //! lines.
 //!
 //! The writer blocks whenever nothing happens, and while the disk blocks. Ranks then wait in their
-//! pipes. It ends when every stream has ended, or when a file cannot be written.
+//! pipes. The writer ends when every stream has ended, or when a file cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -250,7 +250,7 @@ impl Target {
     }
 }
 
-/// Opens the file as ranks do. Another job does not empty it while this one has it open.
+/// Opens the file as ranks do. Another job does not empty the file while this job has it open.
 fn open(path: &PathBuf) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)

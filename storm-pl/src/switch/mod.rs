@@ -16,7 +16,7 @@ pub use cgroup_freezer::CgroupFreezer;
 pub use freezer::{FreezeError, Freezer};
 pub use signal_freezer::SignalFreezer;
 
-/// A failure of a switch. All other jobs were still switched.
+/// A failure of a switch. The other jobs were still switched.
 #[derive(Debug, Error)]
 pub enum SwitchError {
     /// A job of the old row may still be running.

@@ -1,8 +1,8 @@
 //! Stops a pad by signals, for nodes without cgroup v2.
 //!
 //! SIGSTOP is sent to every thread, not to the process. A signal to the process would reach one
-//! thread, and the others would run until their next tick, which is 8 to 14 % of a short quantum.
-//! The cgroup is better in two ways. With signals, a parent sees its children stop and continue. A
+//! thread. The others would run until their next tick, which is 8 to 14 % of a short quantum. The
+//! cgroup is better in two ways. With signals, a parent sees its children stop and continue. A
 //! process that had stopped itself is resumed with the rest.
 
 use std::collections::HashSet;
@@ -17,8 +17,8 @@ use crate::sys::signal_thread;
 /// two or three.
 const PASSES_MAX: u32 = 64;
 
-/// Stops and resumes all descendants of one process, the pad's own keeper. As their subreaper the
-/// keeper always stays their ancestor.
+/// Stops and resumes all descendants of one process, the pad's own keeper. The keeper, as their
+/// subreaper, always stays their ancestor.
 #[derive(Debug)]
 pub struct SignalFreezer {
     root: ProcessId,

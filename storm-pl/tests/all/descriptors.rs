@@ -1,6 +1,6 @@
 //! Descriptors: how many each element needs, and the behaviour when there are none left.
 //!
-//! Limits apply to a whole process, and other tests run in this one. Each test of this module
+//! Limits apply to a whole process, and other tests run in this process. Each test of this module
 //! therefore runs once more in a process of its own, and lowers the limits there.
 
 use std::fs;

@@ -335,7 +335,7 @@ async fn a_job_that_gave_its_pad_back_is_told_of_until_it_is_forgotten() {
         node.handle.forget_kept(job.job);
         node.handle.make_pads(1).unwrap();
         let pid = nix::unistd::Pid::from_raw(node.pid);
-        // No event is of the pad that is gone.
+        // No event belongs to the pad that has ended.
         assert!(matches!(node.next().await, Event::Ready { pad } if pad != PAD));
         drop(node);
         let _ = nix::sys::wait::waitpid(pid, None);
@@ -493,8 +493,8 @@ fn leave_room(keeper: i32, more: usize) {
     support::limit_other(keeper, free as u64).unwrap();
 }
 
-/// The keeper used to forget the job without a word, and its ranks ended with the daemon. A keeper
-/// with no descriptor left could not let the next daemon in.
+/// The keeper used to forget the job without a report, and its ranks ended with the daemon. A
+/// keeper with no descriptor left could not let the next daemon in.
 #[tokio::test]
 async fn a_job_that_its_keeper_has_no_descriptors_for_is_short_and_both_daemons_are_told() {
     for mechanism in BOTH {
@@ -569,7 +569,7 @@ fn knock(config: &KeeperConfig) -> OwnedFd {
     greeted(config, version).0
 }
 
-/// It used to wait for its bound.
+/// The keeper used to wait for its bound.
 #[tokio::test]
 async fn a_keeper_ends_with_its_ranks_if_a_daemon_of_another_version_waits() {
     let directory = tempfile::tempdir().unwrap();

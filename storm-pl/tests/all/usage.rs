@@ -98,7 +98,7 @@ async fn children_that_nobody_waits_for_count() {
     }
 }
 
-/// No process reaps such a child, so only the cgroup has counted it.
+/// No process reaps a child of this kind, so only the cgroup has counted it.
 #[tokio::test]
 async fn a_child_that_its_parent_disowns_counts_by_the_control_group() {
     let mut node = Node::start(Mechanism::Cgroup, 1).await;

@@ -1,9 +1,9 @@
-//! The thread that boosts. It takes the lock only to learn of the jobs. It finds out what ranks do,
-//! and puts those whose turn it is ([`BoostTurns`]) before the others.
+//! The thread that boosts. The thread takes the lock only to read the list of jobs. The thread
+//! finds out what ranks do, and puts the ranks whose turn it is ([`BoostTurns`]) before the others.
 //!
-//! A look at a rank's descriptor, or closing the copy, may block for ever: the descriptor may
-//! belong to a file system that the rank's user serves. So only this thread does it, and only while
-//! no rank is boosted.
+//! An inspection of a rank's descriptor, or the close of the copy, may block for ever. The
+//! descriptor may belong to a file system that the rank's user serves. Only this thread therefore
+//! inspects descriptors, and only while no rank is boosted.
 
 use super::{Shared, Watched};
 use crate::JobKey;
@@ -21,7 +21,7 @@ use storm_pl::realtime;
 type Seat = (JobKey, usize);
 type Seats = BTreeMap<Seat, Arc<Process>>;
 
-/// Stands for all ranks of a job that say nothing: no rank of a node has this place.
+/// Stands for all ranks of a job that report nothing: no rank of a node has this place.
 const SILENT: usize = usize::MAX;
 
 /// The state that the thread keeps from period to period.

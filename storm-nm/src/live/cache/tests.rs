@@ -109,7 +109,8 @@ async fn a_file_system_with_little_room_bounds_the_cache() {
     assert!(available(dir.path()).unwrap() > 0);
     add(&open(|_| Ok(100)), b"old data").await.unwrap();
     assert_eq!(open(|_| Ok(100)).capacity_bytes(), 54, "what it holds is its own");
-    // Others have filled the file system since: the cache gives what it can, or says why not.
+    // Others have filled the file system since: the cache gives what it can, or returns the reason
+    // why not.
     let cache = Cache::open_on(root.clone(), Some(1000), of_twelve).unwrap();
     let refused = add(&cache, b"much more than that").await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
@@ -125,8 +126,8 @@ fn of_twelve(root: &Path) -> io::Result<u64> {
     Ok(12 - sizes)
 }
 
-/// A regression: two files came at once and both were let in, with room for one. One failed
-/// half-way.
+/// A regression: two files arrived at once and both were admitted, with room for one. One file
+/// failed half-way.
 #[tokio::test]
 async fn reserved_room_is_not_free() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Puts ranks behind others and back, and tells them how to wait.
+//! Puts ranks behind others and back, and sets their way of waiting.
 //!
-//! The watching thread does so without a lock: a rank may have many threads, and its user may keep
-//! the page file so busy that a write has to wait.
+//! The watching thread holds no lock while it makes these changes. A rank may have many threads,
+//! and its user may keep the page file so busy that a write has to wait.
 
 use super::{Former, Job, Shared, State};
 use crate::JobKey;
@@ -19,7 +19,7 @@ struct Put {
     behind: bool,
 }
 
-/// An order to tell a rank how to wait.
+/// An order to set a rank's way of waiting.
 struct Tell {
     of: Of,
     page: Arc<RankPage>,
@@ -130,7 +130,7 @@ pub(super) fn put(shared: &Shared) {
     former.iter().for_each(Former::tell);
 }
 
-/// Tells ranks how to wait.
+/// Sets the ways in which ranks wait.
 pub(super) fn tell(shared: &Shared) {
     let mut state = shared.lock();
     let tells: Vec<Tell> = state.jobs.iter_mut().flat_map(|(key, job)| job.tells(*key)).collect();

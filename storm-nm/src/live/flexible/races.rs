@@ -40,7 +40,7 @@ struct Host {
     next_job: u64,
     row: u32,
     strobe: u64,
-    /// The slices to come.
+    /// The next slices.
     ahead: Vec<(u64, u64, u32)>,
 }
 

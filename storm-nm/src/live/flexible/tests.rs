@@ -181,7 +181,8 @@ fn a_job_alone_on_its_node_is_behind_nobody_and_runs_out_of_its_slots() {
     let turned = flexible.turns().turn(&[JOB], &[]);
     assert!(turned.stop.is_empty() && !frozen());
     drop(turned);
-    // Another job comes: the first is stopped before the new one runs, and goes on behind it.
+    // Another job arrives: the first job is stopped before the new one runs, and continues behind
+    // it.
     does(other, does_not_care(&comer));
     assert!(frozen());
     chores::put(&flexible.shared);

@@ -1,5 +1,5 @@
-//! The thread that looks, at the edges of slots, at what ranks have done. It holds no lock while it
-//! reads.
+//! The thread that checks, at the edges of slots, what ranks have done. The thread holds no lock
+//! while it reads.
 
 use super::{Edge, EdgeKind, Job, Shared, State, chores, now};
 use crate::classes::LibraryReport;
@@ -13,18 +13,18 @@ use storm_pl::boost::{Process, ProcessUsage};
 use storm_pl::realtime;
 use storm_rm::Rank;
 
-/// A longer slot is looked at in parts: nothing ends a slot while only one row has jobs.
+/// A longer slot is checked in parts: nothing ends a slot while only one row has jobs.
 const PART: Duration = Duration::from_millis(50);
 
-/// The thread rests this many times as long as it looked, since it goes before all ordinary
-/// processes. With many ranks and short slots it skips some edges.
+/// The thread rests this many times as long as its last check took, since it runs before all
+/// ordinary processes. With many ranks and short slots it skips some edges.
 const REST: u32 = 9;
 
-/// The number of looks between two checks for sessions that ranks have started and that are not
-/// behind others. A check takes as long as all the rest of a look.
+/// The number of rounds between two checks for sessions that ranks have started and that are not
+/// behind others. A check takes as long as all the rest of a round.
 const FAMILY_EVERY: u32 = 16;
 
-/// The part of a job that is looked at, and the edge for which it is.
+/// The part of a job that is checked, and the edge for which the check is.
 struct Look {
     job: JobKey,
     /// The number under which the job is watched now.
@@ -58,7 +58,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
                 job.apply();
             }
             if job.edge.is_some() {
-                // The next edge has come: some counters may have been read after it.
+                // The next edge has passed: some counters may have been read after that edge.
                 job.classes.slot_lost();
                 continue;
             }

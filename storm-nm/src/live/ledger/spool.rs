@@ -1,6 +1,6 @@
-//! Output of a job's ranks that may not have reached the Machine Manager. One call moves it from a
-//! rank's pipe to a file in memory. So the output is in one of the two places at any moment, even
-//! if a node manager is killed.
+//! Output of a job's ranks that may not have reached the Machine Manager. One call moves output
+//! from a rank's pipe to a file in memory. The output is therefore in one of the two places at any
+//! moment, even if a node manager is killed.
 
 use super::memory_file;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
@@ -13,11 +13,11 @@ use std::os::unix::fs::FileExt;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
 
-/// The head of a record: mark, rank, stream, length (0 until its bytes have come) and offset in the
-/// stream. The bytes follow.
+/// The head of a record: mark, rank, stream, length (0 until its bytes have arrived) and offset in
+/// the stream. The bytes follow.
 const RECORD_BYTES: u64 = 24;
 const MARK: u32 = u32::from_le_bytes(*b"outp");
-/// How much output is kept. The Machine Manager has handled older output: the backlog of output and
+/// How much output is kept. The Machine Manager has handled older output. The backlog of output and
 /// the queue of reports bound the output on its way to a sixth of this size.
 const KEPT_BYTES: u64 = 1 << 20;
 /// How much each rank may add to the backlog.
@@ -48,7 +48,7 @@ pub(in crate::live) struct Spool {
     end: Cell<u64>,
     /// The places of the records, from the first that is kept.
     records: RefCell<VecDeque<u64>>,
-    /// How many bytes of each stream have come.
+    /// How many bytes of each stream have arrived.
     totals: RefCell<BTreeMap<Key, u64>>,
 }
 
@@ -105,7 +105,7 @@ impl Spool {
         self.file.as_fd()
     }
 
-    /// How many bytes of a stream have come.
+    /// How many bytes of a stream have arrived.
     pub(in crate::live) fn total(&self, rank: Rank, stream: Stream) -> u64 {
         self.totals.borrow().get(&(rank, number(stream))).copied().unwrap_or(0)
     }

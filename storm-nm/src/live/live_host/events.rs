@@ -13,7 +13,7 @@ use storm_rm::Rank;
 use storm_rm::message::RankExit;
 
 impl LiveHost {
-    /// Acts on an event of the keeper. Returns the event that the node manager must hear of.
+    /// Acts on an event of the keeper. Returns the event that the node manager must receive.
     pub(super) fn translate(&self, event: Event) -> Option<HostEvent> {
         match event {
             Event::Ready { pad } => {
@@ -26,7 +26,7 @@ impl LiveHost {
                 let why = self.explain_pad(step, errno);
                 self.pads.fill_failed(pad, &why);
                 // A node that can serve no job would fail every job that it is given, so it counts
-                // as lost. A shortage of descriptors does not count: without places the node has
+                // as lost. A shortage of descriptors does not count. Without places the node has
                 // its descriptors back, and it makes a place for the next job that it has room for.
                 let lost = self.pads.is_empty() && !is_of_descriptors(errno);
                 return lost.then_some(HostEvent::Lost);
@@ -61,7 +61,7 @@ impl LiveHost {
             Event::PadLost { pad } => self.pad_lost(pad),
             Event::Placed { id, result } => {
                 if let Some(waiting) = self.places.borrow_mut().remove(&id) {
-                    // The receiver may be gone.
+                    // The receiver may have ended.
                     let _ = waiting.send(result);
                 }
             }
@@ -107,7 +107,7 @@ impl LiveHost {
         }
     }
 
-    /// Tells of the launches whose keepers are no longer behind.
+    /// Reports the launches whose keepers are no longer behind.
     fn tell_launches(&self) {
         self.note_launches();
         let untold = self.untold.take();
@@ -119,8 +119,8 @@ impl LiveHost {
         }
     }
 
-    /// Closes the books of a rank that has ended. The job's use of too much memory is told instead
-    /// of the rank's end, which follows.
+    /// Closes the books of a rank that has ended. The job's use of too much memory is reported
+    /// instead of the rank's end. The event of the end follows.
     fn rank_exited(&self, job: &LiveJob, exit: RankExit) -> HostEvent {
         let (key, rank) = (job.task.key(), exit.rank);
         let place = rank.0.saturating_sub(job.task.first.0) as usize;
@@ -138,7 +138,7 @@ impl LiveHost {
         }
     }
 
-    /// Tells whether the job has used more memory than it may. The end of a rank shows it.
+    /// Returns an event if the job has used more memory than it may. The end of a rank shows it.
     fn over_memory(&self, job: &LiveJob) -> Option<HostEvent> {
         let limit_bytes = job.memory_limit_bytes?;
         let killed = self.keeper.memory_kills(job.pad) > job.memory_kills_before;

@@ -379,7 +379,7 @@ impl Host for LiveHost {
 
     fn ends_with_manager(&self, job: JobKey) {
         let live = self.job(job);
-        // A mark, in case the keeper is not told before the end.
+        // A mark, in case the keeper does not get the order before the end.
         let marked = live.iter().filter_map(|live| live.ledger.as_ref()).map(|it| it.set_useless());
         for error in marked.filter_map(Result::err) {
             tracing::warn!(%job, %error, "this job is not marked as one that ends");
@@ -395,7 +395,7 @@ impl Host for LiveHost {
         futures_util::stream::unfold(bell.ok(), |bell| async {
             let bell = bell?;
             let mut readable = bell.readable().await.ok()?;
-            // All rings so far count as one. The bound holds for a rank that rings without end.
+            // Rings up to now count as one. The bound holds for a rank that rings without end.
             for _ in 0..RINGS_AT_ONCE {
                 match readable.try_io(|bell| bell.get_ref().read(&mut [0; 64])) {
                     Ok(Ok(0) | Err(_)) => return None,

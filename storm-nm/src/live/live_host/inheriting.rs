@@ -26,7 +26,7 @@ use storm_pl::{
 use storm_rm::message::{CutLaunch, NodeReturn, Report};
 use storm_rm::{Coscheduling, JobIncarnation, Rank};
 
-/// The reason why a job does not go on whose Node Manager was killed in a step of two calls.
+/// The reason why a job does not continue: its Node Manager was killed in a step of two calls.
 const CUT_STREAM: &str =
     "its Node Manager was killed in the middle of a message to one of its ranks";
 
@@ -66,8 +66,8 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
                 let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
                 found.push((left, told));
             }
-            // No rank had been told to start, and the Machine Manager launches the job anew; or the
-            // former node manager held the messages of its ranks.
+            // Either no rank had been ordered to start, and the Machine Manager launches the job
+            // anew. Or the former node manager held the messages of its ranks.
             Ok(_) => unusable.push(job),
             Err(error) => {
                 tracing::error!(%error, "a job of a former node manager cannot be taken over");
@@ -110,7 +110,8 @@ impl LiveHost {
         })
     }
 
-    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive this node
+    /// manager.
     pub(super) fn make_ledger(
         &self,
         task: &Rc<JobTask>,
@@ -140,7 +141,7 @@ impl LiveHost {
         self.keeper.forget_kept(kept_id(job));
     }
 
-    /// Notes that the keeper lacks ranks of the job. The next node manager ends the job and says
+    /// Notes that the keeper lacks ranks of the job. The next node manager ends the job and reports
     /// why.
     pub(super) fn rank_not_kept(&self, job: &LiveJob, error: &io::Error) {
         let Some(ledger) = &job.ledger else { return };
@@ -173,7 +174,7 @@ impl LiveHost {
         }
     }
 
-    /// Notes in all ledgers the first run that this node can have heard of.
+    /// Notes in all ledgers the first run for which this node can have received a command.
     pub(super) fn note_first_run(&self, first: JobIncarnation) {
         for (key, job) in &*self.jobs.borrow() {
             let noted = job.ledger.as_ref().map_or(Ok(()), |ledger| ledger.set_first_run(first));
@@ -200,7 +201,7 @@ impl LiveHost {
         Remembered { ledger, keeper, job, pl, rank, taken_bytes: Cell::new(taken_bytes) }
     }
 
-    /// Takes over the jobs that a former node manager left. Ends the jobs that cannot go on.
+    /// Takes over the jobs that a former node manager left. Ends the jobs that cannot continue.
     pub(super) fn take_over(
         &self,
         left: Vec<(Found, LaunchProgress)>,
@@ -209,7 +210,7 @@ impl LiveHost {
         for job in unusable {
             self.keeper.forget_kept(job.job);
             if !job.given_back {
-                // Nobody knows what runs in this pad.
+                // It is unknown what runs in this pad.
                 let _ = self.keeper.discard(job.pad);
             }
         }
@@ -226,7 +227,7 @@ impl LiveHost {
         let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
-        // The keeper may have had no time to tell the former node manager.
+        // The keeper may have had no time to report to the former node manager.
         let told = if job.is_short { LaunchProgress::Unkept } else { told };
         let mut flaw = cut_of(told, job.ranks.len() == task.count as usize).map(Flaw::LaunchCut);
         let past = ledger.pmi_past(task.ranks()).unwrap_or_else(|error| {
@@ -336,7 +337,7 @@ impl LiveHost {
         (Rc::new(live), found)
     }
 
-    /// Takes over a rank. Returns how much input it has taken, or why its job does not go on.
+    /// Takes over a rank. Returns how much input it has taken, or why its job does not continue.
     fn take_over_rank(
         &self,
         job: &Rc<LiveJob>,
@@ -387,8 +388,8 @@ impl LiveHost {
     }
 }
 
-/// What the launch of a job lacks; `None` if all its ranks were told to start and the keeper has
-/// them.
+/// The missing parts of a job's launch; `None` if all its ranks were ordered to start and the
+/// keeper has them.
 fn cut_of(told: LaunchProgress, has_all_ranks: bool) -> Option<CutLaunch> {
     match told {
         LaunchProgress::Unkept => Some(CutLaunch::NotKept),
@@ -411,7 +412,7 @@ fn unanswered(
         if streams.was_answered(&request)? {
             continue;
         }
-        // The rest of an incomplete request is still to come.
+        // The rest of an incomplete request has not arrived yet.
         let Some(line) = request.line.strip_suffix('\n') else { continue };
         waiting.push((rank, (!request.logged).then(|| line.to_owned())));
     }

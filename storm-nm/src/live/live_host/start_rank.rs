@@ -14,8 +14,8 @@ use storm_pl::{PlIndex, ProcessId, Shortage};
 use storm_rm::Rank;
 
 impl LiveHost {
-    /// Turns a waiting process into a rank of the job. If it fails, nothing more is heard of the
-    /// rank, and its process ends with the job at the latest.
+    /// Turns a waiting process into a rank of the job. If the start fails, no more events of the
+    /// rank arrive, and its process ends with the job at the latest.
     pub(super) fn start_rank(
         &self,
         job: &LiveJob,
@@ -31,7 +31,7 @@ impl LiveHost {
             let reason = "its ranks were launched before this node manager was there".to_owned();
             return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
         };
-        // Of a job that is not whole, the keeper has the first ranks.
+        // If a job is not whole, the keeper has its first ranks.
         let kept = job.is_kept_whole().then(|| kept_id(key));
         let launching = self
             .keeper
@@ -62,7 +62,7 @@ impl LiveHost {
         Ok(())
     }
 
-    /// Opens a descriptor of the rank's process, if the policy looks at processes.
+    /// Opens a descriptor of the rank's process, if the policy inspects processes.
     pub(super) fn follow(&self, job: &LiveJob, key: JobKey, rank: Rank, pid: ProcessId) {
         let place = rank.0.saturating_sub(job.task.first.0) as usize;
         if job.page.is_none() && !self.flexible.watches(key) {

@@ -1,5 +1,5 @@
-//! The time between a node manager and the next one. The node is a keeper, which goes on with the
-//! jobs for a bounded time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
+//! The time between two node managers. The node is a keeper, which continues the jobs for a bounded
+//! time (`docs/decisions/0139-takeover-in-the-simulated-machine.md`).
 
 use super::{ModelledHost, SIGKILL};
 use crate::modelled::HostAct;
@@ -27,13 +27,13 @@ impl<R: Runtime> ModelledHost<R> {
         self.inner.has_manager.get()
     }
 
-    /// Asks the node manager to end and to leave its jobs to the next one, as SIGTERM does. It
-    /// notices the request when its link is closed.
+    /// Requests that the node manager end and leave its jobs to the next node manager, as SIGTERM
+    /// does. The node manager notices the request when its link is closed.
     pub fn ask_to_end(&self) {
         self.inner.asked_to_end.set(true);
     }
 
-    /// Ends the node manager. Its jobs go on for the time in
+    /// Ends the node manager. The jobs continue for the time in
     /// [`Model::returns`](crate::modelled::Model::returns). If no job is kept, all end at once.
     pub fn manager_ends(&self) {
         let inner = &self.inner;
@@ -54,7 +54,8 @@ impl<R: Runtime> ModelledHost<R> {
                 self.observe(HostAct::Stop(key));
             }
             if job.cut.get() != Some(CutLaunch::NotKept) {
-                // A node manager that ends before any rank executes has not told all to start.
+                // A node manager that ends before any rank executes has not ordered all ranks to
+                // start.
                 let processes = job.processes.borrow();
                 let has_begun = processes.values().any(|one| !one.known_events().is_empty());
                 job.cut.set((!has_begun).then_some(CutLaunch::Interrupted));
@@ -73,13 +74,13 @@ impl<R: Runtime> ModelledHost<R> {
         self.job(job).inspect(|job| job.cut.set(Some(CutLaunch::NotKept)));
     }
 
-    /// Cuts the power: nothing goes on, and nothing is reported.
+    /// Cuts the power: nothing continues, and nothing is reported.
     pub fn power_off(&self) {
         self.inner.has_manager.set(false);
         self.end_all();
     }
 
-    /// Ends everything if no node manager comes in time.
+    /// Ends everything if no node manager arrives in time.
     fn wait_for_next(&self) {
         let (this, keeper) = (self.clone(), self.inner.keeper.borrow().clone());
         let (own, within) = (keeper.clone(), self.keeps_jobs().unwrap_or(Duration::ZERO));
@@ -105,7 +106,8 @@ impl<R: Runtime> ModelledHost<R> {
         inner.boosting.set(false);
     }
 
-    /// Makes the ledger of a job for the next node manager, if the job can outlive this one.
+    /// Makes the ledger of a job for the next node manager, if the job can outlive the present node
+    /// manager.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
         let first_run = self.inner.first_run.get().filter(|_| self.keeps_jobs().is_some())?;
         Some(Ledger::new(task.clone(), first_run))
@@ -118,7 +120,8 @@ impl<R: Runtime> ModelledHost<R> {
         process.request_taken(ledger.log_line(rank, line));
     }
 
-    /// The jobs for the node manager that begins. It hears anew how far their ranks are.
+    /// The jobs for the node manager that begins. Events report anew to this node manager how far
+    /// the jobs' ranks are.
     pub(super) fn hand_over_jobs(&self) -> Vec<Inherited> {
         self.inner.events.clear();
         let jobs = self.inner.jobs.borrow();
@@ -128,10 +131,10 @@ impl<R: Runtime> ModelledHost<R> {
     fn hand_over_job(&self, key: JobKey, job: &Job<R>) -> Option<Inherited> {
         let ledger = job.ledger.as_ref()?;
         if ledger.lease_over.get() {
-            // Tell this event first, so that the killed ranks do not count as failed.
+            // Report this event first, so that the killed ranks do not count as failed.
             self.inner.events.push(HostEvent::LeaseOver { job: key });
         }
-        // The next node manager knows the rows of the launch and must be told of any others.
+        // The next node manager knows the rows of the launch and must receive any others.
         let rows = ledger.task.launch.rows;
         if job.rows.replace(rows) != rows {
             self.observe(HostAct::Rows { job: key, rows });

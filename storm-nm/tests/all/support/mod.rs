@@ -259,7 +259,7 @@ impl World {
         self.when(|| self.on_all(|p| p.memory().load(flag) == incarnation)).await;
     }
 
-    /// All exits of a run, once every node has reported them.
+    /// The exits of a run, once every node has reported them.
     pub(crate) async fn exits_of(&self, job: u64) -> BTreeMap<Rank, RankExit> {
         let mut exits = BTreeMap::new();
         for node in self.nodes().iter() {

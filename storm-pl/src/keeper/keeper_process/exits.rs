@@ -1,4 +1,4 @@
-//! The ends of PLs. They are reported once the usage of the processes that they left behind is
+//! The ends of PLs. An end is reported once the usage of the processes that the PL left behind is
 //! known.
 
 use super::{Child, KeeperProcess, Kind};
@@ -98,7 +98,7 @@ impl KeeperProcess {
             let of_pad = abandoned.iter().filter(|(_, pad, _)| *pad == exit.pad);
             let killed = self.pads.get(&exit.pad).is_some_and(super::Pad::is_killed);
             let incomplete = of_pad.clone().any(|(_, _, ends)| killed || *ends);
-            // Ends are reported in order, because the last one includes the usage that belongs to
+            // Ends are reported in order, because the last end includes the usage that belongs to
             // no PL.
             let behind = kept.iter().any(|before: &HeldExit| before.pad == exit.pad);
             if behind || (incomplete && exit.looks < LOOKS_FOR_USAGE_MAX) {

@@ -88,7 +88,8 @@ impl KeeperProcess {
 
     /// Whether a command may be read before its turn.
     pub(super) fn may_read_ahead(&self) -> bool {
-        // After the end of an NM, only the socket of the next one arrives, and nothing after it.
+        // After the end of an NM, only the socket of the next NM arrives, and nothing after the
+        // socket.
         !self.hears_last && !self.is_orphan() && self.early.len() < EARLY_MAX
     }
 

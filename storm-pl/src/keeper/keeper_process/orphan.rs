@@ -1,6 +1,6 @@
-//! A keeper whose NM is gone. It keeps the jobs for a bounded time, in which the next NM may take
-//! them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup v2, the
-//! keepers of pads keep the jobs. The node's keeper has the door, and enforces the bound.
+//! A keeper whose NM is gone. The keeper keeps the jobs for a bounded time, in which the next NM
+//! may take them over (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Without cgroup
+//! v2, the keepers of pads keep the jobs. The node's keeper has the door, and enforces the bound.
 
 use super::{KeeperProcess, Kind, LOOK_AGAIN_MS};
 use crate::cgroup::CgroupUnusable;
@@ -31,7 +31,7 @@ pub(super) struct Survivor {
     cgroup: Result<PathBuf, CgroupUnusable>,
     /// The end of the bounded time; `None` while there is an NM.
     until: Option<HostTime>,
-    /// Connections of Node Managers of another version. The end of a connection tells them that
+    /// Connections of Node Managers of another version. The end of a connection shows them that
     /// this keeper has ended.
     strangers: Vec<Seqpacket>,
 }
@@ -47,7 +47,7 @@ impl Survivor {
 }
 
 impl KeeperProcess {
-    /// Whether there is no NM, and one may come.
+    /// Whether there is no NM, and a next NM may arrive.
     pub(super) fn is_orphan(&self) -> bool {
         self.orphaned || self.is_at_door()
     }
@@ -96,7 +96,7 @@ impl KeeperProcess {
             self.ended = true;
             return;
         }
-        // The socket of the next NM may come at any time.
+        // The socket of the next NM may arrive at any time.
         (self.orphaned, self.spare) = (true, None);
         self.let_go_of_idle();
     }
@@ -115,9 +115,9 @@ impl KeeperProcess {
         self.drain(pad, Draining { everything, discarded, ..Draining::default() });
     }
 
-    /// Forgets PLs that wait for a launch. They end with the NM, which holds their sockets.
-    /// A killed rank may not be reaped yet. It is not forgotten, because the next NM waits for its
-    /// end.
+    /// Forgets PLs that wait for a launch. Such PLs end with the NM, which holds their sockets. A
+    /// killed rank may not be reaped yet. Such a rank is not forgotten, because the next NM waits
+    /// for its end.
     fn forget_waiting(&mut self) {
         let ranks = self.kept.running();
         for pad in self.pads.values_mut() {
@@ -170,8 +170,8 @@ impl KeeperProcess {
         descriptors: Vec<OwnedFd>,
     ) {
         let Some(of_pad) = self.pads.get(&pad) else { return };
-        // A rank may end before this command is read. If it dies before its launch, the launch
-        // fails.
+        // A rank may end before this command is read. If the rank's process dies before its launch,
+        // the launch fails.
         let known = |(pl, keeps): (PlIndex, Keeps)| Some((pl, keeps, of_pad.last_process(pl)?));
         let pls: Vec<PlIndex> = ranks.iter().map(|(pl, _)| *pl).collect();
         let ranks: Option<Vec<_>> = ranks.into_iter().map(known).collect();
@@ -188,7 +188,7 @@ impl KeeperProcess {
     }
 
     /// Reads ahead for commands to keep a rank. The NM sends them before the launch, so they may
-    /// wait unread when the rank ends. All other commands have their turn later.
+    /// wait unread when the rank ends. Any other command has its turn later.
     pub(super) fn hear_of_kept(&mut self) {
         let keeps = self.survivor.is_some() || self.kind == Kind::OnePad;
         while keeps && self.may_read_ahead() {

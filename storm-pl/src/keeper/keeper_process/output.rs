@@ -10,8 +10,8 @@ use crate::title::set_title;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 impl KeeperProcess {
-    /// Starts a writer. It belongs to no pad, because it writes the output that a pad leaves in its
-    /// pipes.
+    /// Starts a writer. The writer belongs to no pad, because it writes the output that a pad
+    /// leaves in its pipes.
     pub(super) fn write_files(&mut self, spec: &SharedFilesSpec, came: Vec<OwnedFd>) {
         // If the socket did not arrive, the NM reads an end of file at its own end.
         let Some(socket) = came.into_iter().next() else { return };

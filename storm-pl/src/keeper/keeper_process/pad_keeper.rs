@@ -3,7 +3,7 @@
 //! The keeper of a pad reaps the processes of the pad, so it keeps the pad's job when the NM is
 //! gone. The next NM finds the node's keeper, which also enforces the bound. The node's keeper has
 //! a copy of the NM's end of each pad keeper's socket. Through the copy, it reports the loss of an
-//! NM and the arrival of the next one
+//! NM and the arrival of the next NM
 //! (`docs/decisions/0138-jobs-outlive-a-node-manager-without-control-groups.md`).
 
 use super::{Child, KeeperProcess, Kind, Sizes};

@@ -39,7 +39,7 @@ impl KeeperProcess {
 
     pub(super) fn send(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         if self.is_orphan() || self.hears_last {
-            // The next NM learns everything from the kept jobs.
+            // The next NM gets everything from the kept jobs.
             return;
         }
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();

@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
     Failed(LaunchFailure),
 }
 
-/// The mechanism that a test asks for.
+/// The mechanism that a test requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     Cgroup,
