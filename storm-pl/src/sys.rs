@@ -27,7 +27,7 @@ pub(crate) enum Forked {
 ///
 /// # Safety
 /// The calling process must be single-threaded. The child then allocates and runs ordinary code.
-/// Such code is sound only if no other thread could hold a lock at the instant of the fork. With a
+/// This code is sound only if no other thread could hold a lock at the instant of the fork. With a
 /// cgroup the fork handlers of libc do not run in the child, so its cached thread id is stale. The
 /// child must therefore not call `raise` or `abort`, and must leave by `execve` or `_exit`.
 pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {

@@ -1,7 +1,7 @@
 //! A network without multicast as a fabric: a k-ary tree of messages with LogGP costs. The
 //! management node is the root of the tree (paper, section 3: collectives in logarithmic time).
 //!
-//! As in the analytic model, a node receives a block completely before it sends the block to its
+//! A node receives a block completely, as in the analytic model, before it sends the block to its
 //! children, one after the other. All nodes of a level count as having the block when the last of
 //! them has it. A node's links are busy while it sends. An operation of a node other than the root
 //! first climbs to the root. On the way back, every node combines the answers of its children.

@@ -73,7 +73,7 @@ struct Shared {
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Rc<Cell<bool>>,
-    /// Who polls: the driver, a reader, or a reader that is expected back.
+    /// The poller: the driver, a reader, or a reader that is expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
     /// A reader polled for `spin` and found nothing.

@@ -4,8 +4,8 @@
 //! The bytes of one push are a record. The first bytes of a record are in a slot, and the rest is
 //! in a ring of bytes. The last record is also in the line of memory (64 bytes) that the consumer
 //! polls. The line has the number of records, the record's length, and the same bytes as its slot.
-//! So a waiting consumer gets a short message, with its announcement, in a single line, and a
-//! longer message in no more lines than its own. When two processors write a line in turn, its
+//! A waiting consumer therefore gets a short message, with its announcement, in a single line, and
+//! a longer message in no more lines than its own. When two processors write a line in turn, its
 //! transfer takes longer than everything else that a short message costs. Slots that are not read
 //! stay where they are written.
 //!

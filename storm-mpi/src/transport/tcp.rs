@@ -13,7 +13,7 @@
 //! - The higher rank sends nothing before it gets an answer. If it is dialed meanwhile, it welcomes
 //!   that connection and closes its own, which has carried only its hello.
 //!
-//! So each direction uses a single connection from its first byte to its last. While it is
+//! Each direction therefore uses a single connection from its first byte to its last. While it is
 //! undecided which connection remains, the end of either means the end of the other rank. There are
 //! no time limits anywhere: a stopped peer is not dead.
 

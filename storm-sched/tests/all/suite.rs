@@ -105,7 +105,7 @@ fn bcs_holds_the_invariants_of_gang_scheduling() {
     assert!(covered.starts > 20 * covered.runs, "{covered:?}");
 }
 
-/// As for bcs, only the nodes behave differently.
+/// Only the nodes behave differently, as under bcs.
 #[test]
 fn fcs_holds_the_invariants_of_gang_scheduling() {
     let params = PolicyParams::default();

@@ -181,7 +181,7 @@ fn computed_under(compute: &str, faults: &str) -> f64 {
 #[test]
 fn a_slow_node_computes_as_much_slower_as_it_is_and_only_while_it_is() {
     let undisturbed = computed_under("500ms", "");
-    // Of the job's 500 ms, 100 pass before the fault. The next 300 ms do 100 ms of work. 300 ms
+    // 100 of the job's 500 ms pass before the fault. The next 300 ms do 100 ms of work. 300 ms
     // remain.
     let slow = "[[fault]]\nat = \"100ms\"\nnode = 1\nkind = \"slow\"\npercent = 300\n";
     let healed = "[[fault]]\nat = \"400ms\"\nnode = 1\nkind = \"slow\"\npercent = 100\n";

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Decides when to tell the user.
 #[derive(Debug, Default)]
 pub(super) struct AwayNotes {
-    /// What to say, and when.
+    /// The next note, and when it is due.
     next: Option<(String, Instant)>,
     /// Whether the user knows that nodes are away.
     told: bool,
@@ -43,7 +43,7 @@ impl AwayNotes {
         }
     }
 
-    /// What to say now that it is due, or that the job has ended.
+    /// The note that is due now, or at the end of the job.
     pub(super) fn take(&mut self) -> Option<String> {
         let (why, _) = self.next.take()?;
         self.told = true;

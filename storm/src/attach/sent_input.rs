@@ -39,8 +39,8 @@ impl SentInput {
         }
     }
 
-    /// What may not have arrived: where it begins, the bytes, and whether the input ends with them.
-    /// `None` if nothing was sent.
+    /// The input that may not have arrived: where it begins, the bytes, and whether the input ends
+    /// with them. `None` if nothing was sent.
     pub(super) fn in_doubt(&self) -> Option<(u64, Bytes, bool)> {
         if self.blocks.is_empty() {
             return None;

@@ -117,7 +117,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["sshare"], "`storm shares`"),
 ];
 
-/// What to do instead of an option for jobs that storm lacks.
+/// The advice for an option for jobs that storm lacks.
 pub(crate) fn instead_of(option: &str) -> Option<&'static str> {
     OF_JOBS.iter().find(|(names, _)| names.contains(&option)).map(|(_, tip)| *tip)
 }

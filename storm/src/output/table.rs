@@ -301,7 +301,7 @@ impl TableOutput {
     }
 }
 
-/// What runs in the place of a job, if it is not the program in each process.
+/// The first step of a job, if it is not the program in each process.
 fn runs_as(first: FirstStep) -> &'static str {
     match first {
         FirstStep::Program => "",

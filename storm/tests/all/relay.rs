@@ -178,7 +178,7 @@ fn a_job_on_another_host_submits_to_its_own_cluster() {
     assert_eq!(lines.len(), 2, "{told}");
     assert!(lines.iter().all(|line| sockets.iter().any(|socket| socket == line)), "{told}");
     assert_eq!(came_from(&scratch, BOB), ["10.77.0.2", "10.77.0.3"]);
-    // What the user has chosen stays.
+    // The user's own choices stay.
     let chosen = format!("run {} --chdir / --export ALL,STORM_SOCKET=/mine printenv", hosts.at());
     let told = prints(as_user(&hosts, &scratch, 0, BOB, &chosen).arg("STORM_SOCKET"));
     assert_eq!(told, "/mine\n");
