@@ -322,6 +322,7 @@ impl Core {
             | EndCause::TimeLimit
             | EndCause::ManagerRestarted
             | EndCause::Shutdown
+            | EndCause::ScriptEnded
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::DependencyNeverSatisfied { .. }

@@ -6,7 +6,7 @@ use super::absent_clients::AbsentClients;
 use super::live::Restored;
 use super::restored_elements::RestoredElements;
 use super::{Core, Durable, JobTimer, Timer};
-use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
+use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase, StepEvent};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -63,8 +63,13 @@ impl Core {
 
     fn replay_job(&mut self, job: JobId, mut event: JobEvent) {
         self.jobs.read(job, &mut event);
-        if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-            self.live.has_begun(*incarnation);
+        match &event.kind {
+            JobEventKind::Placed { incarnation: run, .. }
+            | JobEventKind::Step { event: StepEvent::Began { run, .. }, .. }
+            | JobEventKind::Step { event: StepEvent::Ended { latest_run: run, .. }, .. } => {
+                self.live.has_begun(*run);
+            }
+            _ => {}
         }
         self.apply(job, &event);
     }
