@@ -1,6 +1,6 @@
 //! Strobes on modelled nodes: the CPU time of each job, to the microsecond.
 
-use crate::support::{World, file, ms, scenario, spec, us};
+use crate::support::{World, file, ms, scenario, us};
 use bytes::Bytes;
 use std::rc::Rc;
 use std::time::Duration;
