@@ -322,6 +322,8 @@ impl JobRecord {
         self.comes_first = sequel.comes_first();
         self.former_nodes = match sequel.has_ended_everywhere(self.spec.requeue) {
             true => NodeSet::new(),
+            // Steps may have run on any node of the place.
+            false if self.steps.is_some() => self.nodes(),
             false => self.step_nodes(),
         };
         self.ranks.clear();

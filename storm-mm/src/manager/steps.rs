@@ -113,7 +113,8 @@ impl Core {
                  {elements} processes' room on {nodes} nodes: it would never fit"
             ));
         }
-        if self.next_step(record) >= STEPS_MAX {
+        let waiting = u32::try_from(live.ledger().waiting().count()).unwrap_or(u32::MAX);
+        if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {
             return refused(format!("job {name} has started {STEPS_MAX} steps, the most of a run"));
         }
         Ok(())

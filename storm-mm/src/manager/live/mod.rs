@@ -35,6 +35,8 @@ pub(super) struct LiveJobs {
     jobs: BTreeMap<JobId, LivePlace>,
     /// The jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
+    /// The jobs of which steps have waited; of the others none does.
+    step_waiters: BTreeSet<JobId>,
     /// The places in the global arrays of flags.
     slots: SlotPool,
     /// Placed jobs that wait for a place, in order.
@@ -59,6 +61,7 @@ impl LiveJobs {
         LiveJobs {
             jobs: BTreeMap::new(),
             outside_matrix: BTreeSet::new(),
+            step_waiters: BTreeSet::new(),
             slots: SlotPool::new(job_slots),
             awaiting: VecDeque::new(),
             next_run: 1,
