@@ -135,6 +135,7 @@ impl EndCause {
         const TERMINATED: u8 = 128 + 15;
         match self {
             EndCause::Cancelled { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::Shutdown
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
@@ -152,8 +153,7 @@ impl EndCause {
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
+            | EndCause::Unserviceable { .. } => Some(1),
         }
     }
 

@@ -91,8 +91,16 @@ impl Core {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
+        let is_array = jobs.iter().any(|one| *one != job);
         let mut outcomes = self
             .together(now, |core| jobs.into_iter().map(|job| act(core, job)).collect::<Vec<_>>());
+        let has_ended = |one: &Result<(), ApiError>| {
+            one.as_ref().is_err_and(|error| error.code == ErrorCode::JobEnded)
+        };
+        if is_array && outcomes.iter().all(has_ended) {
+            let message = format!("job {job} has ended: all jobs of the array are over");
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        }
         match outcomes.iter().any(Result::is_ok) {
             true => Ok(()),
             false => outcomes.pop().unwrap_or(Ok(())),

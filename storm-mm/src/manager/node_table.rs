@@ -1,5 +1,6 @@
 //! The nodes: their configuration, and their reports of themselves.
 
+use super::away::Going;
 use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
@@ -30,6 +31,8 @@ pub(super) struct NodeEntry {
     pub(super) drained: Option<String>,
     /// Whether it was up at some time since this manager started.
     pub(super) seen: bool,
+    /// How it was lost the last time. Without meaning if it was never up.
+    pub(super) going: Going,
     /// Why it was refused, if it was.
     pub(super) refused: Option<String>,
     pub(super) info: Option<NodeInfo>,
@@ -47,6 +50,7 @@ impl NodeTable {
             features: node.features.clone(),
             drained: None,
             seen: false,
+            going: Going::Lost,
             refused: None,
             info: None,
             status: None,
@@ -65,12 +69,20 @@ impl NodeTable {
         &self.up
     }
 
-    /// Records whether a node is up. Returns whether the state changed.
-    pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
+    /// A node is up. Returns whether it was not before.
+    pub(super) fn came(&mut self, node: NodeId) -> bool {
         if let Some(entry) = self.get_mut(node) {
-            entry.seen |= up;
+            entry.seen = true;
         }
-        if up { self.up.insert(node) } else { self.up.remove(node) }
+        self.up.insert(node)
+    }
+
+    /// A node is not up any more, or more is known of its loss. Returns whether it was up before.
+    pub(super) fn went(&mut self, node: NodeId, going: Going) -> bool {
+        if let Some(entry) = self.get_mut(node) {
+            entry.going = going;
+        }
+        self.up.remove(node)
     }
 
     /// Sets which nodes, by name and with a reason, take no further jobs. All other nodes do.

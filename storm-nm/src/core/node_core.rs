@@ -451,9 +451,13 @@ impl NodeCore {
     ) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
-        if sequence != state.fences || !state.in_fence {
-            // A returned Machine Manager may end a fence that is over here.
-            tracing::warn!(job = %key, sequence, fences = state.fences, "the end of another fence");
+        if sequence > state.fences {
+            tracing::warn!(job = %key, sequence, fences = state.fences, "a fence ends before it begins");
+            return;
+        }
+        if sequence < state.fences || !state.in_fence {
+            // A returned Machine Manager ends the latest fence again, which is over here.
+            tracing::debug!(job = %key, sequence, "the fence is over already");
             return;
         }
         state.in_fence = false;
