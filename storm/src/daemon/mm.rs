@@ -21,8 +21,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
-    ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server,
-    ServerLimits, Spool, reply_channel,
+    ApiError, Call, ClientId, ErrorCode, FromClient, ManagerRequest, Peer, RemoteClients,
+    ReplySink, Server, ServerLimits, Spool, reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::{JournalError, RedbJournal};
@@ -365,7 +365,7 @@ async fn start_local(
     local: &super::settings::LocalCluster,
     root: &Root,
     primitives: &TcpPrimitives,
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     ready: Option<OwnedFd>,
 ) -> Result<LocalNodes, DaemonError> {
     let started = LocalNodes::start(local, root.local_addr(), &settings.cluster);
@@ -387,7 +387,7 @@ async fn start_local(
 
 /// Waits until the core counts every node as up, so each node has reported its properties.
 async fn all_up(
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     primitives: &TcpPrimitives,
     nodes: u32,
 ) -> Result<(), DaemonError> {
@@ -411,7 +411,7 @@ async fn all_up(
 }
 
 /// Ends the cluster on request.
-async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
+async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<FromClient>) {
     asked_to_end(lifeline).await;
     ask(&calls, ManagerRequest::Shutdown).await;
 }
@@ -442,7 +442,7 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
 
 /// Sends a request of our own to the core.
 async fn ask(
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     request: ManagerRequest,
 ) -> Option<storm_mm::api::Reply> {
     let peer = {
@@ -451,7 +451,8 @@ async fn ask(
     };
     let answers = reply_channel(OWN_REPLY_BYTES);
     let replies: ReplySink = answers.sink(1, false);
-    calls.send(Call { peer, request, replies }).await.ok()?;
+    let call = Call { peer, client: ClientId::MANAGER, request, replies };
+    calls.send(FromClient::Call(call)).await.ok()?;
     answers.next().await.map(|line| line.reply)
 }
 

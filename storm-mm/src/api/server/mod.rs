@@ -13,7 +13,7 @@ mod upload;
 mod writer;
 
 use super::halves::{ReadHalf, WriteHalf, local_halves};
-use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
+use super::{ApiError, ErrorCode, FromClient, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
 use connections::Connections;
@@ -24,6 +24,7 @@ use socket2::SockRef;
 use std::future::pending;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -141,7 +142,7 @@ impl ServerLimits {
 pub struct Server {
     spool: Spool,
     limits: ServerLimits,
-    calls: Sender<Call>,
+    calls: Sender<FromClient>,
     long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
     /// A string that all jobs submitted here share, and no job of another cluster has.
@@ -151,7 +152,7 @@ pub struct Server {
 impl Server {
     /// Stores files in `spool` and sends requests to `calls`. The bound of `calls` limits how many
     /// requests may wait for the core.
-    pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
+    pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<FromClient>) -> Server {
         // Without randomness only the job's number remains, which a job of another cluster may have
         // as well.
         let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
@@ -270,6 +271,8 @@ impl Server {
     ) {
         let connection = Connection {
             peer,
+            client: connections.number(),
+            has_asked: AtomicBool::new(false),
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
