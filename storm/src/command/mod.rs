@@ -98,7 +98,11 @@ fn client_command(
     display: DisplayOptions,
 ) -> Result<u8, Failure> {
     let silent = display.quiet || display.json;
-    let runtime = event_loop().map_err(|error| Failure::of("runtime", &error))?;
+    let runtime = event_loop().map_err(|error| {
+        let causes = vec![error.to_string()];
+        let message = "the command cannot start".to_owned();
+        Failure { message, causes, ..Failure::of("runtime", &error) }
+    })?;
     let result = runtime.block_on(async {
         match command {
             Command::Submit(options) => {

@@ -25,6 +25,7 @@ use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file::KeyFileError;
 use last_words::LastWords;
+use nix::libc;
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
@@ -108,15 +109,17 @@ impl DaemonError {
     fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             DaemonError::NodeDied { .. } | DaemonError::NodesLate { .. }
-                if DescriptorLimit::of_this_process().0 < FEW_DESCRIPTORS =>
+                if few_files().is_some() =>
             {
-                let limit = DescriptorLimit::of_this_process().0;
-                Some(
-                    format!("the daemons may open {limit} files each: raise it (`ulimit -n`)")
-                        .into(),
-                )
+                few_files().map(Cow::from)
+            }
+            DaemonError::System { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => {
+                few_files().map(Cow::from)
             }
             DaemonError::NodeDied { source, .. } => source.hint.clone().map(Cow::from),
+            DaemonError::Journal { .. } if too_small_bytes().is_some() => Some(
+                "the limit on file sizes (RLIMIT_FSIZE) is too small: `ulimit -f unlimited`".into(),
+            ),
             other => other.fixed_hint().map(Cow::from),
         }
     }
@@ -208,6 +211,13 @@ const CHECK_ALL: &str =
     "check --mm, --cluster, --name and --key, and that the manager runs the same version";
 /// A daemon of a local cluster needs a hundred descriptors or so.
 const FEW_DESCRIPTORS: u64 = 128;
+/// The hint if this process and the daemons that it starts may open few files.
+fn few_files() -> Option<String> {
+    let DescriptorLimit(limit) = DescriptorLimit::of_this_process();
+    let is_few = limit < FEW_DESCRIPTORS;
+    is_few.then(|| format!("the daemons may open {limit} files each: raise it (`ulimit -n`)"))
+}
+
 /// The hint when another manager is running.
 const ONE_MANAGER: &str = "one manager per state-dir: end the other one first";
 
