@@ -179,6 +179,27 @@ impl EndCause {
         }
     }
 
+    /// The rank that ended the job, if it may have done so because another rank crashed.
+    pub fn effect_of_a_crash(&self) -> Option<Rank> {
+        match self {
+            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => Some(*rank),
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::LaunchCut { .. }
+            | EndCause::Preempted { .. }
+            | EndCause::NodeRemoved { .. } => None,
+        }
+    }
+
     /// The sequel of the run for the job.
     pub fn sequel(&self) -> Sequel {
         match self {

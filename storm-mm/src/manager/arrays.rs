@@ -31,7 +31,7 @@ impl Core {
 
     /// Hands jobs of an array to their policy, as many as the array's limit allows.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
-        if self.jobs.needs_mut().fill_later(unit) {
+        if self.jobs.fill_later(unit) {
             return;
         }
         // Each turn takes a job out of the waiting jobs, or is the last.
@@ -50,11 +50,11 @@ impl Core {
     /// Acts on many jobs at once. Arrays and queues are dealt with only at the end, since each end
     /// of a job would have all waiting jobs checked.
     pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
-        if self.jobs.needs_mut().begin_together() {
+        if self.jobs.begin_together() {
             return act(self);
         }
         let outcome = act(self);
-        let units = self.jobs.needs_mut().end_together();
+        let units = self.jobs.end_together();
         for id in self.partitions.ids() {
             self.tell_untold(now, id);
         }
@@ -66,7 +66,7 @@ impl Core {
 
     /// Notifies a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
-        let untold = self.partitions.get_mut(id).take_untold();
+        let untold = self.partitions.take_untold(id);
         if !untold.is_empty() {
             self.handle_together(now, id, untold);
             self.effects.immediate.push(Immediate::SlicesChanged(id));

@@ -6,7 +6,7 @@
 use super::Core;
 use super::eligibility::Obstacle;
 use super::ending::no_such_job;
-use super::jobs::{Begin, End, conditions};
+use super::jobs::{Begin, End, Notice, conditions};
 use crate::api::{ApiError, ErrorCode, JobState};
 use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
@@ -89,19 +89,19 @@ impl Core {
         }
         for on in begins {
             match self.unit_begun(now, on) {
-                None => self.jobs.needs_mut().await_begin(job, on),
+                None => self.jobs.await_begin(job, on),
                 Some(at) => self.note_before(now, job, on, DependencyNote::Begun { at }),
             }
         }
         for on in ends {
             match self.unit_ended(on) {
-                None => self.jobs.needs_mut().await_end(job, on),
+                None => self.jobs.await_end(job, on),
                 Some(completed) => self.note_end_before(now, job, on, completed),
             }
         }
         for (array, task) in tasks {
             match self.corresponding_ended(array, task) {
-                Err(task) => self.jobs.needs_mut().await_end(job, task),
+                Err(task) => self.jobs.await_end(job, task),
                 Ok(completed) => {
                     let note = DependencyNote::CorrespondingEnded { completed };
                     self.note_before(now, job, array, note);
@@ -196,7 +196,7 @@ impl Core {
         let holds = |condition: &Condition| condition.holds_after(completed);
         // A job that has ended meanwhile waits for nothing.
         let failed = !any && !about.iter().all(holds);
-        let Some(is_due) = self.jobs.needs_mut().told(job, failed) else { return };
+        let Some(is_due) = self.jobs.told(job, failed) else { return };
         if is_due || any && about.iter().any(holds) {
             self.reconsider(now, job);
         }
@@ -206,7 +206,7 @@ impl Core {
         self.note_before(now, job, unit, DependencyNote::Begun { at });
         let any = self.jobs.get(&job).and_then(|record| record.spec.needs.dependency.as_ref());
         let any = any.is_some_and(|needed| needed.any);
-        let Some(is_due) = self.jobs.needs_mut().told(job, false) else { return };
+        let Some(is_due) = self.jobs.told(job, false) else { return };
         if is_due || any {
             self.reconsider(now, job);
         }
@@ -215,29 +215,28 @@ impl Core {
     /// Notifies waiting jobs of begins and ends. Ends that result from a notice are dealt with here
     /// as well, one after the other, because chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
-        if self.jobs.needs_mut().set_settling(true) {
+        if self.jobs.begin_settling() {
             return;
         }
-        loop {
-            if let Some(Begin { unit, at }) = self.jobs.needs_mut().next_begin() {
-                for job in self.jobs.needs_mut().take_followers(unit) {
-                    self.tell_begin(now, job, unit, at);
+        while let Some(news) = self.jobs.next_news() {
+            match news {
+                Notice::Begin(Begin { unit, at }, waited) => {
+                    for job in waited {
+                        self.tell_begin(now, job, unit, at);
+                    }
                 }
-            } else if let Some(end) = self.jobs.needs_mut().next_end() {
-                self.settle_end(now, end);
-            } else {
-                break;
+                Notice::End(end, waited) => self.settle_end(now, end, waited),
             }
         }
-        self.jobs.needs_mut().set_settling(false);
+        self.jobs.end_settling();
     }
 
-    fn settle_end(&mut self, now: Instant, end: End) {
+    fn settle_end(&mut self, now: Instant, end: End, waited: BTreeSet<JobId>) {
         let End { unit, completed, next_of_name } = end;
         match completed {
             None => self.fill_array(now, unit),
             Some(completed) => {
-                for job in self.jobs.needs_mut().take_dependents(unit) {
+                for job in waited {
                     self.tell_end(now, job, unit, completed);
                 }
             }

@@ -196,7 +196,7 @@ impl Core {
             return;
         }
         let later = self.jobs.needs().is_together();
-        if let Some(event) = self.partitions.get_mut(partition).dequeue(job, event, later) {
+        if let Some(event) = self.partitions.dequeue(partition, (job, event), later) {
             self.tell_policy(now, partition, event);
         }
     }
@@ -312,23 +312,7 @@ impl Core {
     /// reports of their nodes arrive first, the crash counts as the cause. A library may also crash
     /// because a peer aborted, so the reason names both.
     fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
-        let told = match &cause {
-            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
-            EndCause::Cancelled { .. }
-            | EndCause::NodeLost { .. }
-            | EndCause::RankKilled { .. }
-            | EndCause::LaunchFailed { .. }
-            | EndCause::StagingFailed { .. }
-            | EndCause::TimeLimit
-            | EndCause::ManagerRestarted
-            | EndCause::Shutdown
-            | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. }
-            | EndCause::LaunchCut { .. }
-            | EndCause::Preempted { .. }
-            | EndCause::NodeRemoved { .. } => return cause,
-        };
+        let Some(told) = cause.effect_of_a_crash() else { return cause };
         let crashed = live.exits().values().find_map(|exit| match exit.status {
             ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {
                 Some((exit.rank, signal))

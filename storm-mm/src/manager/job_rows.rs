@@ -26,10 +26,10 @@ impl Core {
         let all = self.partitions[live.partition()].runs_all();
         let rows = if all { RowSet::ALL } else { rows };
         let Some(moved) = live.set_rows(home, rows) else { return };
-        let partition = self.partitions.get_mut(live.partition());
-        partition.rows_change();
+        let partition = live.partition();
+        self.partitions.rows_change(partition);
         if live.is_on_nodes() {
-            live.count_time(now, partition.active());
+            live.count_time(now, self.partitions[partition].active());
         }
         self.tell_rows(job);
         let placed = self.jobs.get(&job).is_some_and(|record| {

@@ -20,9 +20,9 @@ impl Core {
         self.replay(journal);
         self.absent_clients = AbsentClients::of(now, self.jobs.values());
         // The journal has these ends for each waiting job.
-        self.jobs.needs_mut().forget_ends();
+        self.jobs.forget_ends();
         self.restore_settings(now);
-        self.jobs.needs_mut().forget_begins();
+        self.jobs.forget_begins();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {

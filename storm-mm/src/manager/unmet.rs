@@ -39,7 +39,7 @@ impl Core {
         for (lack, jobs) in waiting {
             warn_of(lack, jobs);
         }
-        self.jobs.needs_mut().set_unmet(unmet);
+        self.jobs.set_unmet(unmet);
     }
 
     /// The partition that a job lacks, or the lack of its partition.
@@ -104,9 +104,9 @@ impl Core {
             for job in jobs {
                 let lack = core.jobs.get(&job).and_then(|record| core.lacks_service(record));
                 match lack {
-                    Some(lack) => core.jobs.needs_mut().lack(job, lack),
+                    Some(lack) => core.jobs.lack(job, lack),
                     None => {
-                        core.jobs.needs_mut().meet(job);
+                        core.jobs.meet(job);
                         core.reconsider(now, job);
                     }
                 }
@@ -130,7 +130,7 @@ impl Core {
         // The last first: none may start because another leaves.
         self.together(now, |core| {
             for job in jobs.into_iter().rev() {
-                core.jobs.needs_mut().lack_files(job);
+                core.jobs.lack_files(job);
                 core.leave(now, job);
             }
         });
@@ -152,7 +152,7 @@ impl Core {
         };
         let jobs: Vec<JobId> = lacking.map(|(job, _)| job).filter(whole).collect();
         for job in jobs {
-            self.jobs.needs_mut().meet(job);
+            self.jobs.meet(job);
             self.reconsider(now, job);
         }
     }

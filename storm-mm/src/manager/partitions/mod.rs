@@ -5,6 +5,7 @@ mod error;
 mod partition;
 mod settings;
 mod slice_order;
+mod transitions;
 mod walk;
 
 pub use error::PartitionError;
@@ -56,7 +57,7 @@ impl Partitions {
     }
 
     /// The partition of this number, to be changed.
-    pub(super) fn get_mut(&mut self, id: PartitionId) -> &mut Partition {
+    fn get_mut(&mut self, id: PartitionId) -> &mut Partition {
         &mut self.all[usize::from(id.0)]
     }
 
