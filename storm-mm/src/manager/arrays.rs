@@ -6,29 +6,9 @@
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, Peer};
 use storm_primitives::Instant;
-use storm_rm::{ArrayError, ArraySpec, JobId, PartitionId};
+use storm_rm::{JobId, PartitionId};
 
 impl Core {
-    /// The number of jobs that an array makes, if the array is allowed.
-    pub(super) fn array_size(&self, array: &ArraySpec) -> Result<u64, ApiError> {
-        let most = self.config.array_max;
-        if most == 0 {
-            let message = "this cluster takes no arrays of jobs";
-            return Err(ApiError::new(ErrorCode::TooLarge, message)
-                .hint("array-max is 0 in its configuration; submit the jobs one by one"));
-        }
-        let indices = array.indices(most).map_err(|why| {
-            let code = match why {
-                ArrayError::TooLarge { .. } => ErrorCode::TooLarge,
-                ArrayError::Syntax(_) | ArrayError::Empty => ErrorCode::BadRequest,
-            };
-            ApiError::new(code, "the array cannot be submitted")
-                .why(why.to_string())
-                .hint(format!("an array has at most {most} jobs here (array-max)"))
-        })?;
-        Ok(indices.len() as u64)
-    }
-
     /// Hands jobs of an array to their policy, as many as the array's limit allows.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
         if self.jobs.fill_later(unit) {

@@ -7,13 +7,13 @@ use super::Core;
 use super::eligibility::Obstacle;
 use super::ending::no_such_job;
 use super::jobs::{Begin, End, Notice, conditions};
-use crate::api::{ApiError, ErrorCode, JobState};
+use crate::api::{ApiError, ErrorCode};
 use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use storm_primitives::Instant;
-use storm_rm::{ArraySpec, Condition, Dependency, JobId, JobSpec, Needs};
+use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
 
 impl Core {
     /// Fails if a job that a submission depends on is unknown. A condition on the corresponding job
@@ -35,28 +35,12 @@ impl Core {
             let Condition::AfterCorr(other) = *condition else { continue };
             match &needs.array {
                 Some(array) if self.jobs.needs().is_array(other) => {
-                    self.check_corresponding(array, other)?;
+                    self.jobs.check_corresponding(array, other)?;
                 }
                 _ => *condition = Condition::AfterOk(other),
             }
         }
         Ok(())
-    }
-
-    /// Fails if a job of an array has no corresponding job in `other`.
-    fn check_corresponding(&self, array: &ArraySpec, other: JobId) -> Result<(), ApiError> {
-        // Submission has refused arrays that are invalid.
-        let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
-        match indices.into_iter().find(|index| self.jobs.needs().task_with(other, *index).is_none())
-        {
-            None => Ok(()),
-            Some(index) => Err(ApiError::new(
-                ErrorCode::NoSuchJob,
-                format!("array {other} has no job of index {index}"),
-            )
-            .why(format!("aftercorr:{other} makes each job wait for the job of the same index"))
-            .hint(format!("afterok:{other} waits for the whole array"))),
-        }
     }
 
     /// Subscribes a waiting job to the begins and ends of the jobs that it depends on. Events that
@@ -94,7 +78,7 @@ impl Core {
             }
         }
         for on in ends {
-            match self.unit_ended(on) {
+            match self.jobs.unit_ended(on) {
                 None => self.jobs.await_end(job, on),
                 Some(completed) => self.note_end_before(now, job, on, completed),
             }
@@ -122,25 +106,12 @@ impl Core {
         }
     }
 
-    /// Whether a job or array has ended, and if so, COMPLETED. A forgotten job counts as ended and
-    /// not COMPLETED, since nothing better is known.
-    fn unit_ended(&self, unit: JobId) -> Option<bool> {
-        if self.jobs.needs().is_array(unit) {
-            return self.jobs.needs().array_ended(unit);
-        }
-        match self.jobs.get(&unit).map(|record| &record.phase) {
-            Some(Phase::Ended(outcome)) => Some(outcome.state == JobState::Completed),
-            Some(_) => None,
-            None => Some(false),
-        }
-    }
-
     /// Whether a job of an array has ended COMPLETED; the error is the job to wait for. If the job
     /// is forgotten, the array knows whether all its jobs were COMPLETED.
     fn corresponding_ended(&self, array: JobId, task: Option<JobId>) -> Result<bool, JobId> {
         let Some(task) = task else { return Ok(false) };
         match self.jobs.get(&task) {
-            Some(_) => self.unit_ended(task).ok_or(task),
+            Some(_) => self.jobs.unit_ended(task).ok_or(task),
             None => Ok(self.jobs.needs().array_is_well(array)),
         }
     }

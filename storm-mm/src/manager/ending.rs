@@ -46,7 +46,7 @@ impl Core {
         // The last job first, so that none starts because another leaves.
         let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
-            core.check_state(job, states)?;
+            core.jobs.check_state(job, states)?;
             core.cancel_one(now, peer, job, signal)
         })
     }
@@ -65,18 +65,6 @@ impl Core {
             let cancel = |job: &JobId| core.cancel_those_in(now, peer, *job, signal, states);
             jobs.iter().map(cancel).collect()
         })
-    }
-
-    /// Fails if a job is in none of these states. An empty list allows any state, and an unknown
-    /// job passes.
-    fn check_state(&self, job: JobId, states: &[JobState]) -> Result<(), ApiError> {
-        match self.jobs.get(&job) {
-            Some(record) if !states.is_empty() && !states.contains(&record.state()) => {
-                let message = format!("job {} is {} by now", record.name(), record.state());
-                Err(ApiError::new(ErrorCode::OtherState, message))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     fn cancel_one(

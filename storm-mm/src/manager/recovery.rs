@@ -129,13 +129,13 @@ impl Core {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
         let row = record.row.ok_or("it has no row")?;
         let slot = self.live.take_slot().ok_or("there are fewer places for jobs than before")?;
-        let home = self.partition_of_nodes(record);
+        let home = self.partitions.of_nodes(record);
         let suspended = self.is_suspended(job);
         let place = home.and_then(|home| {
             let partition = &self.partitions[home];
             restored.place(record, (home, partition), row, suspended)
         });
-        let partition = home.unwrap_or_else(|| self.counted_partition(record));
+        let partition = home.unwrap_or_else(|| self.partitions.counted(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let placement = place.map(|(_, placement)| placement);
         let live = self.live_again(now, record, (partition, row, slot), placement.clone());

@@ -12,7 +12,6 @@
 //! Ranks keep the way of communicating that they were launched with, so the running jobs end first.
 
 use super::live::Awaiting;
-use super::partitions::Partition;
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
 use crate::job::{JobEventKind, Phase};
@@ -71,7 +70,7 @@ impl Core {
             let message = "only an administrator may change a partition";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        let id = self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name))?;
+        let id = self.partitions.id_of(name).ok_or_else(|| self.partitions.none_named(name))?;
         let partition = &self.partitions[id];
         let target = sched.or(partition.next_sched()).unwrap_or(partition.policy().name());
         let target = partition
@@ -91,12 +90,6 @@ impl Core {
         }
         self.note_settings(now);
         Ok(self.partition_view(&self.partitions[id]))
-    }
-
-    pub(super) fn no_such_partition(&self, name: &str) -> ApiError {
-        let names: Vec<&str> = self.partitions.iter().map(Partition::name).collect();
-        ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
-            .hint(format!("there are: {}", names.join(", ")))
     }
 
     pub(super) fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {

@@ -2,6 +2,7 @@
 //! them. Its jobs are only the jobs of the policies' events.
 
 mod error;
+mod finding;
 mod partition;
 mod settings;
 mod slice_order;
