@@ -1,6 +1,6 @@
 //! scontrol(1): holds and releases jobs, waits for one, and writes lists of hosts.
 
-use super::asking::{is_other_cluster, manager, means, place};
+use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
 use crate::command::listing::list;
 use crate::command::misunderstood::misunderstood;
@@ -38,7 +38,7 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     if is("show", 2) {
         return show(words);
     }
-    is_other_cluster(line, &place()?).await?;
+    named_cluster(line, &place()?).await?;
     match () {
         () if is("hold", 3) || is("uhold", 2) || is("holdu", 5) => {
             alter(keyword, words, true).await
