@@ -7,6 +7,7 @@ mod step_fields;
 
 pub use fold::fold_arrays;
 pub use job_fields::JOB_FIELDS;
+pub(in crate::view) use job_fields::tres;
 pub use order::{BadSort, Order};
 pub use step_fields::STEP_FIELDS;
 
