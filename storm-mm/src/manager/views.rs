@@ -273,8 +273,11 @@ impl Core {
             ran_s: ran.min(elapsed).as_secs(),
             time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
+            reason_code: self.reason_code(now, record, waiting).map(str::to_owned),
+            ending: matches!(record.phase, Phase::Ending(_)),
             estimate: self.estimate(now, record, waiting),
             exit_code,
+            attributes: None,
             place: None,
         }
     }

@@ -30,8 +30,11 @@ pub(crate) fn view(id: u64) -> JobView {
         elapsed_s: 0,
         time_limit_s: None,
         reason: None,
+        reason_code: None,
+        ending: false,
         estimate: None,
         exit_code: None,
+        attributes: None,
         place: None,
     }
 }

@@ -170,7 +170,7 @@ struct Size<'a> {
 
 impl Size<'_> {
     /// No column is wider than this: a user's number must not take the memory of the host.
-    const WIDEST: usize = 100_000;
+    const WIDEST: usize = 10_000;
 
     fn of(text: &str) -> Size<'_> {
         let (right, text) = match text.strip_prefix('.') {

@@ -4,7 +4,7 @@
 pub fn fold_hosts(names: &[&str]) -> String {
     let list = names.join(",");
     // A name that the notation does not allow is shown as it is.
-    match nodeset::Parser::default().parse::<u32>(&list) {
+    match list.parse::<nodeset::NodeSet>() {
         Ok(set) if !names.is_empty() => set.to_string(),
         Ok(_) | Err(_) => list,
     }

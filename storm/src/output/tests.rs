@@ -45,8 +45,11 @@ fn running() -> JobView {
         ran_s: 1_860,
         time_limit_s: Some(86_400),
         reason: None,
+        reason_code: None,
+        ending: false,
         estimate: None,
         exit_code: None,
+        attributes: None,
         place: None,
     }
 }

@@ -113,7 +113,7 @@ impl SacctLayout {
 
 impl Column {
     /// No column is wider than this: a user's number must not take the memory of the host.
-    const WIDEST: u32 = 100_000;
+    const WIDEST: u32 = 10_000;
 
     fn of(field: &'static SacctField, width: Option<i32>) -> Column {
         // A width given without a sign puts the text at the right, as sacct does.
