@@ -207,9 +207,14 @@ impl EndCause {
 const CANCELLED_BY: &str = "cancelled by user ";
 
 impl EndCause {
-    /// The user that cancelled a job, if this is the text of a cancellation.
+    /// The user that cancelled a job, if this is the text of a cancellation: `cancelled by user 7`
+    /// or, where the manager knows the name, `cancelled by ada (7)`.
     pub fn canceller_in(text: &str) -> Option<u32> {
-        text.strip_prefix(CANCELLED_BY)?.parse().ok()
+        if let Some(uid) = text.strip_prefix(CANCELLED_BY) {
+            return uid.parse().ok();
+        }
+        let (_, uid) = text.strip_prefix("cancelled by ")?.strip_suffix(')')?.rsplit_once('(')?;
+        uid.parse().ok()
     }
 }
 

@@ -1,24 +1,21 @@
 //! Further facts of jobs, for listings that ask for them.
 
 use super::Core;
+use super::eligibility::Obstacle;
 use crate::api::{JobAttributes, JobPartView, JobState, UseView};
 use crate::job::{EndCause, JobRecord, Outcome, Phase};
-use storm_rm::message::{ExitStatus, RankExit};
-use storm_rm::{ArraySpec, Destination, OsBytes, Program, Rank};
+use storm_primitives::Instant;
+use storm_rm::message::{NodeRanks, RankExit};
+use storm_rm::{Condition, Destination, ExitStatus, OsBytes, Program, Rank};
 
 impl Core {
     /// The further facts of a job.
-    pub(super) fn attributes(&self, record: &JobRecord) -> JobAttributes {
+    pub(super) fn attributes(&self, now: Instant, record: &JobRecord) -> JobAttributes {
         let spec = &record.spec;
-        let part = |share: &storm_rm::message::NodeRanks| JobPartView {
+        let part = |share: &NodeRanks| JobPartView {
             node: self.node_name(share.node),
             procs: share.count,
         };
-        let dependency = spec.needs.dependency.as_ref().map(|dependency| {
-            let text = |condition: &storm_rm::Condition| condition.text(&|job| self.jobs.name(job));
-            let texts: Vec<String> = dependency.conditions.iter().map(text).collect();
-            texts.join(if dependency.any { "?" } else { "," })
-        });
         let outcome = match &record.phase {
             Phase::Ended(outcome) => Some(outcome),
             Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
@@ -29,7 +26,6 @@ impl Core {
             qos: record.service.qos.clone(),
             reservation: record.reservation.as_ref().map(|(_, name)| name.clone()),
             nice: record.service.nice,
-            nodes_asked: spec.nodes,
             first: spec.first,
             program: path_of(&spec.program),
             cwd: spec.cwd.clone(),
@@ -37,12 +33,32 @@ impl Core {
             requeue: spec.requeue,
             runs: record.runs,
             begin: spec.needs.begin,
-            dependency,
-            array_limit: spec.needs.array.as_ref().and_then(|array: &ArraySpec| array.limit),
-            parts: record.ranks.iter().map(part).collect(),
+            dependency: self.open_dependency(now, record),
+            first_part: record.ranks.first().map(part),
             cancelled_by: outcome.and_then(canceller),
             exit: outcome.map(|outcome| exit_of(outcome, &record.exits)),
             used: self.used(record),
+        }
+    }
+
+    /// The conditions that a waiting job still waits for.
+    fn open_dependency(&self, now: Instant, record: &JobRecord) -> Option<String> {
+        if record.phase != Phase::Pending {
+            return None;
+        }
+        let text = |condition: &Condition| condition.text(&|job| self.jobs.name(job));
+        match self.unmet_dependency(now, record)? {
+            Obstacle::Dependency { open, any, .. } => {
+                let texts: Vec<String> = open.iter().map(text).collect();
+                Some(texts.join(if any { "?" } else { "," }))
+            }
+            Obstacle::NeverSatisfied(condition) => Some(text(&condition)),
+            Obstacle::Held(_)
+            | Obstacle::Begin(_)
+            | Obstacle::ArrayLimit(_)
+            | Obstacle::Unmet(_)
+            | Obstacle::Places
+            | Obstacle::GoingDown => None,
         }
     }
 
@@ -55,7 +71,7 @@ impl Core {
         let largest = record.exits.iter().max_by_key(|exit| exit.max_rss_kib)?;
         let least = record.exits.iter().min_by_key(|exit| cpu(exit))?;
         let at = |rank: Rank| {
-            let on = |share: &&storm_rm::message::NodeRanks| {
+            let on = |share: &&NodeRanks| {
                 (share.first.0..share.first.0.saturating_add(share.count)).contains(&rank.0)
             };
             let node = record.ranks.iter().find(on);
@@ -139,6 +155,8 @@ mod tests {
         let reason = EndCause::Cancelled { uid: 1000 }.to_string();
         let mut cancelled = Outcome { reason: Some(reason), ..outcome(JobState::Cancelled, 143) };
         assert_eq!(canceller(&cancelled), Some(1000));
+        cancelled.reason = Some("cancelled by ada (1001)".to_owned());
+        assert_eq!(canceller(&cancelled), Some(1001));
         cancelled.reason = Some(EndCause::Shutdown.to_string());
         assert_eq!(canceller(&cancelled), None);
     }

@@ -75,7 +75,7 @@ impl Core {
         waiting: &Waiting,
         attributes: bool,
     ) -> JobView {
-        let attributes = attributes.then(|| Box::new(self.attributes(record)));
+        let attributes = attributes.then(|| Box::new(self.attributes(now, record)));
         JobView { attributes, ..self.view_with(now, record, waiting) }
     }
 

@@ -256,6 +256,7 @@ impl Core {
         JobView {
             id: record.id,
             array: record.task,
+            array_limit: record.spec.needs.array.as_ref().and_then(|array| array.limit),
             name: record.spec.name.clone(),
             user: self.config.user_view(uid),
             partition: record.partition.clone(),
@@ -263,6 +264,7 @@ impl Core {
             state: record.state(),
             procs: record.spec.procs,
             resources: record.spec.resources.clone(),
+            nodes_asked: record.spec.nodes,
             nodes: record.ranks.len() as u32,
             node_list: record.node_list.clone(),
             row: record.row,

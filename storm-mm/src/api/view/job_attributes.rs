@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::message::ExitStatus;
-use storm_rm::{FirstStep, OsBytes, OutputSpec, Rank};
+use storm_rm::{ExitStatus, FirstStep, OsBytes, OutputSpec, Rank};
 
 /// The facts. A listing has them only on request: most readers need none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +20,6 @@ pub struct JobAttributes {
     pub reservation: Option<String>,
     /// Subtracted from its priority.
     pub nice: i32,
-    /// The number of nodes that it asks for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes_asked: Option<u32>,
     /// The first step, which runs in its place.
     pub first: FirstStep,
     /// The program: a path, or the name of a shipped file.
@@ -39,15 +35,12 @@ pub struct JobAttributes {
     /// The time before which it does not begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<Timestamp>,
-    /// The conditions on other jobs that it was submitted with: `afterok:7`.
+    /// The conditions on other jobs that it still waits for: `afterok:7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency: Option<String>,
-    /// The most jobs of its array that run at once.
+    /// Its part of its first node, once placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array_limit: Option<u32>,
-    /// The processes on each node of its place, once placed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<JobPartView>,
+    pub first_part: Option<JobPartView>,
     /// The user that cancelled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<u32>,

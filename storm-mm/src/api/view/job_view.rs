@@ -13,6 +13,9 @@ pub struct JobView {
     /// Which job of an array it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
+    /// The most jobs of its array that run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_limit: Option<u32>,
     /// Its name.
     pub name: String,
     /// The submitter.
@@ -28,6 +31,9 @@ pub struct JobView {
     /// The resources that it requests from its nodes in addition to processing elements.
     #[serde(default)]
     pub resources: Resources,
+    /// The number of nodes that it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_asked: Option<u32>,
     /// Number of nodes; 0 until it is placed.
     pub nodes: u32,
     /// The nodes, folded: `n[1-4]`; empty until it is placed.

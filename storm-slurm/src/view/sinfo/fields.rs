@@ -2,7 +2,8 @@
 
 use super::SinfoLine;
 use crate::view::field::{both, named};
-use crate::view::{Field, NodeFacts, PartitionFacts, fold_hosts, time_text};
+use crate::host_list::fold_sorted;
+use crate::view::{Field, NodeFacts, PartitionFacts, time_text};
 
 /// Every field.
 pub const SINFO_FIELDS: &[Field<SinfoLine>] = &[
@@ -50,8 +51,8 @@ pub const SINFO_FIELDS: &[Field<SinfoLine>] = &[
         first(line, host).unwrap_or_default()
     }),
     both('N', "nodelist", "NODELIST", |line, _| {
-        let names: Vec<&str> = line.nodes.iter().map(|node| node.name.as_str()).collect();
-        fold_hosts(&names)
+        let names: Vec<String> = line.nodes.iter().map(|node| node.name.clone()).collect();
+        fold_sorted(&names)
     }),
     both('o', "nodeaddr", "NODE_ADDR", |line, _| {
         let address = |node: &NodeFacts| Some(node.address.clone().unwrap_or(node.name.clone()));
