@@ -5,8 +5,8 @@ use super::eligibility::Obstacle;
 use crate::api::{JobAttributes, JobPartView, JobState, UseView};
 use crate::job::{EndCause, JobRecord, Outcome, Phase};
 use storm_primitives::Instant;
-use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{Condition, Destination, ExitStatus, OsBytes, Program, Rank};
+use storm_rm::message::{ExitStatus, NodeRanks, RankExit};
+use storm_rm::{Condition, Destination, OsBytes, Program, Rank};
 
 impl Core {
     /// The further facts of a job.
@@ -27,9 +27,9 @@ impl Core {
             reservation: record.reservation.as_ref().map(|(_, name)| name.clone()),
             nice: record.service.nice,
             first: spec.first,
-            program: path_of(&spec.program),
-            cwd: spec.cwd.clone(),
-            output: spec.output.clone(),
+            program: path_of(&spec.step.program),
+            cwd: spec.step.cwd.clone(),
+            output: spec.step.output.clone(),
             requeue: spec.requeue,
             runs: record.runs,
             begin: spec.needs.begin,

@@ -61,6 +61,31 @@ pub enum NodeBase {
 }
 
 impl NodeFacts {
+    /// A node that is idle, and of which nothing else is known.
+    pub fn named(name: &str) -> NodeFacts {
+        NodeFacts {
+            name: name.to_owned(),
+            address: None,
+            hostname: None,
+            partitions: Vec::new(),
+            base: NodeBase::Idle,
+            drained: false,
+            reserved: false,
+            responds: true,
+            reason: None,
+            reason_by: None,
+            cpus: 0,
+            cpus_used: 0,
+            memory_mib: None,
+            memory_held_mib: 0,
+            free_mib: None,
+            load_percent: None,
+            features: Vec::new(),
+            gres: None,
+            version: None,
+        }
+    }
+
     /// The short state: `idle`, `mix`, `drng`; a star follows if the node does not answer.
     pub fn state_compact(&self) -> String {
         let base = match self.base {
@@ -117,8 +142,14 @@ impl NodeFacts {
         !self.drained && self.responds && !matches!(self.base, NodeBase::Unknown | NodeBase::Down)
     }
 
-    /// Whether it is in a state of this name; `None` if Slurm has no such state.
-    pub fn is_in(&self, state: &str) -> Option<bool> {
+    /// Whether it is in a state of this name; `None` if Slurm has no such state. All states that
+    /// are joined by `&` must hold.
+    pub fn is_in(&self, states: &str) -> Option<bool> {
+        let all = states.split('&').map(|state| self.is_in_one(state));
+        all.collect::<Option<Vec<bool>>>().map(|all| all.into_iter().all(|holds| holds))
+    }
+
+    fn is_in_one(&self, state: &str) -> Option<bool> {
         let state = state.to_lowercase();
         Some(match state.as_str() {
             "all" => true,
@@ -139,6 +170,11 @@ impl NodeFacts {
             | "powering_up" | "pow_up" | "blocked" => false,
             _ => return None,
         })
+    }
+
+    /// Whether Slurm has a state of this name. Several names may be joined by `&`.
+    pub fn knows_state(state: &str) -> bool {
+        NodeFacts::named("").is_in(state).is_some()
     }
 
     /// The states that may be asked for, for messages.

@@ -5,8 +5,17 @@
 
 mod complaint;
 mod help;
+mod job_facts;
+mod node_facts;
 mod links;
 mod option_table;
+mod queue_options;
+mod sacct;
+mod scontrol_show;
+mod sinfo;
+mod source;
+mod squeue;
+mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
 use crate::command::{note, print};
@@ -63,16 +72,23 @@ fn asked(verb: Verb, line: &CommandLine) -> u8 {
     ended(verb, result)
 }
 
-async fn carried_out(verb: Verb, _line: &CommandLine) -> Result<u8, Complaint> {
+async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
     match verb {
+        Verb::Squeue => squeue::run(line).await,
+        Verb::Sinfo => sinfo::run(line).await,
+        Verb::Sacct => sacct::run(line).await,
+        Verb::Scontrol => match line.operands.split_first() {
+            Some((word, words)) if word == "show" => {
+                let words: Vec<String> =
+                    words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+                scontrol_show::run(line, &words).await
+            }
+            _ => Err(Complaint::not_built(verb)),
+        },
         Verb::Sbatch
         | Verb::Srun
         | Verb::Salloc
-        | Verb::Squeue
         | Verb::Scancel
-        | Verb::Sinfo
-        | Verb::Scontrol
-        | Verb::Sacct
         | Verb::Sacctmgr
         | Verb::Sshare
         | Verb::Sprio

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::{ExitStatus, FirstStep, OsBytes, OutputSpec, Rank};
+use storm_rm::message::ExitStatus;
+use storm_rm::{FirstStep, OsBytes, OutputSpec, Rank};
 
 /// The facts. A listing has them only on request: most readers need none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
