@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobName {
     /// The number of a job or an array.
-    pub job: u32,
+    pub job: u64,
     /// The indices of jobs of an array, as ranges.
     pub tasks: Option<Vec<(u32, u32)>>,
     /// A step: `batch`, or a number.
@@ -24,7 +24,7 @@ pub struct NotAJob(pub String);
 
 impl JobName {
     /// Whether the name means this job, which may be one of an array.
-    pub fn means(&self, id: u32, array: Option<(u32, u32)>) -> bool {
+    pub fn means(&self, id: u64, array: Option<(u64, u32)>) -> bool {
         match (&self.tasks, array) {
             (None, None) => self.job == id,
             (None, Some((array, _))) => self.job == id || self.job == array,
@@ -62,7 +62,7 @@ impl FromStr for JobName {
             None => (jobs, None),
             Some((job, tasks)) => (job, Some(ranges(tasks).ok_or_else(wrong)?)),
         };
-        let job = number(job).filter(|job| *job > 0).ok_or_else(wrong)?;
+        let job = number(job).map(u64::from).filter(|job| *job > 0).ok_or_else(wrong)?;
         Ok(JobName { job, tasks, step: step.map(str::to_owned), typed: text.to_owned() })
     }
 }

@@ -35,6 +35,11 @@ impl Complaint {
         Complaint { lines: vec![Line::Plain(text.into())], status: EXIT_FAILED }
     }
 
+    /// A text behind the command's name, with status 1.
+    pub(super) fn told(text: impl Into<String>) -> Complaint {
+        Complaint { lines: vec![Line::Told(text.into())], status: EXIT_FAILED }
+    }
+
     /// Adds a line with an error.
     #[must_use]
     pub(super) fn and_error(mut self, text: impl Into<String>) -> Complaint {

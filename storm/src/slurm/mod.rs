@@ -3,18 +3,23 @@
 //! The texts and the options are those of the crate `storm-slurm`. This module asks the manager.
 //! Nothing is decided here: each command makes the same requests as a command of storm.
 
+mod asking;
 mod complaint;
 mod help;
 mod job_facts;
-mod node_facts;
 mod links;
+mod node_facts;
 mod option_table;
 mod queue_options;
 mod sacct;
+mod sbatch;
+mod scancel;
+mod scontrol;
 mod scontrol_show;
 mod sinfo;
 mod source;
 mod squeue;
+mod srun;
 mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
@@ -74,22 +79,15 @@ fn asked(verb: Verb, line: &CommandLine) -> u8 {
 
 async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
     match verb {
+        Verb::Sbatch => sbatch::run(line).await,
+        Verb::Srun => srun::run(line).await,
+        Verb::Salloc => Err(srun::no_allocations()),
+        Verb::Scancel => scancel::run(line).await,
+        Verb::Scontrol => scontrol::run(line).await,
         Verb::Squeue => squeue::run(line).await,
         Verb::Sinfo => sinfo::run(line).await,
         Verb::Sacct => sacct::run(line).await,
-        Verb::Scontrol => match line.operands.split_first() {
-            Some((word, words)) if word == "show" => {
-                let words: Vec<String> =
-                    words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-                scontrol_show::run(line, &words).await
-            }
-            _ => Err(Complaint::not_built(verb)),
-        },
-        Verb::Sbatch
-        | Verb::Srun
-        | Verb::Salloc
-        | Verb::Scancel
-        | Verb::Sacctmgr
+        Verb::Sacctmgr
         | Verb::Sshare
         | Verb::Sprio
         | Verb::Sstat

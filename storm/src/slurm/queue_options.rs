@@ -170,13 +170,13 @@ impl QueueOptions {
     /// Whether the job is among those asked for.
     pub(super) fn has(&self, job: &JobFacts) -> bool {
         let array = job.array.as_ref();
-        let place = array.map(|place| (number(place.job), place.first()));
+        let place = array.map(|place| (place.job, place.first()));
         let among = |list: &[String], word: Option<&str>| {
             list.is_empty() || word.is_some_and(|word| list.iter().any(|one| one == word))
         };
         self.states.as_ref().is_none_or(|states| states.contains(&job.state))
             && (self.jobs.is_empty()
-                || self.jobs.iter().any(|name| name.means(number(job.id), place)))
+                || self.jobs.iter().any(|name| name.means(job.id, place)))
             && among(&self.accounts, job.account.as_deref())
             && among(&self.names, Some(&job.name))
             && among(&self.partitions, Some(&job.partition))
@@ -187,9 +187,9 @@ impl QueueOptions {
 
     /// Whether a step is among those asked for.
     pub(super) fn has_step(&self, job: &JobFacts, step: &str) -> bool {
-        let place = job.array.as_ref().map(|place| (number(place.job), place.first()));
+        let place = job.array.as_ref().map(|place| (place.job, place.first()));
         let means = |name: &JobName| {
-            name.means(number(job.id), place) && name.step.as_deref().is_none_or(|own| own == step)
+            name.means(job.id, place) && name.step.as_deref().is_none_or(|own| own == step)
         };
         self.step_names.is_empty() || self.step_names.iter().any(means)
     }
@@ -248,9 +248,6 @@ fn split(text: &str) -> Vec<String> {
     text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-fn number(id: u64) -> u32 {
-    u32::try_from(id).unwrap_or(u32::MAX)
-}
 
 fn asked_users(line: &CommandLine, set: &dyn Fn(&str) -> Option<String>) -> Users {
     if line.has("me") {

@@ -160,7 +160,7 @@ impl Options {
             states: Vec::new(),
             uids: self.uids.clone(),
             users: self.users.clone(),
-            jobs: self.jobs.iter().map(|name| JobId(name.job.into())).collect(),
+            jobs: self.jobs.iter().map(|name| JobId(name.job)).collect(),
             history: true,
             attributes: true,
             part: None,
@@ -197,9 +197,8 @@ impl Options {
 }
 
 fn means(name: &JobName, job: &JobFacts) -> bool {
-    let number = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
-    let place = job.array.as_ref().map(|place| (number(place.job), place.first()));
-    name.means(number(job.id), place)
+    let place = job.array.as_ref().map(|place| (place.job, place.first()));
+    name.means(job.id, place)
 }
 
 /// The users to list: those that are named; else the own user, or all for root and for named jobs.

@@ -27,11 +27,7 @@ struct Style {
     details: bool,
 }
 
-/// Whether `scontrol show` of this entity is here. Slurm takes any unambiguous beginning.
-pub(super) fn shows(entity: &str) -> bool {
-    Entity::of(entity).is_some()
-}
-
+/// Slurm takes any unambiguous beginning.
 enum Entity {
     Job,
     Node,
@@ -63,16 +59,13 @@ impl Entity {
 }
 
 /// Shows an entity; `words` are those behind `show`.
-pub(super) async fn run(line: &CommandLine, words: &[String]) -> Result<u8, Complaint> {
+pub(super) async fn run(line: &CommandLine, words: &[&str]) -> Result<u8, Complaint> {
     let Some(word) = words.first() else {
         return Err(Complaint::plain("too few arguments for keyword:show"));
     };
     // `show job=7` is `show job 7`.
-    let (entity, attached) = match word.split_once('=') {
-        Some((entity, name)) => (entity, Some(name.to_owned())),
-        None => (word.as_str(), None),
-    };
-    let name = attached.or_else(|| words.get(1).cloned());
+    let (entity, attached) = word.split_once('=').map_or((*word, None), |(e, n)| (e, Some(n)));
+    let name = attached.or(words.get(1).copied());
     let Some(entity) = Entity::of(entity) else {
         return Err(Complaint::plain(format!("invalid entity:{entity} for keyword:show ")));
     };
@@ -81,11 +74,11 @@ pub(super) async fn run(line: &CommandLine, words: &[String]) -> Result<u8, Comp
     let mut show = source.show().await?;
     show.convert = true;
     let text = match entity {
-        Entity::Job => jobs(&mut source, name.as_deref(), style, &show).await?,
-        Entity::Node => nodes(&mut source, name.as_deref(), style, &show).await?,
-        Entity::Partition => partitions(&mut source, name.as_deref(), style).await?,
-        Entity::Reservation => reservations(&mut source, name.as_deref(), style, &show).await?,
-        Entity::Step => steps(&mut source, name.as_deref(), style, &show).await?,
+        Entity::Job => jobs(&mut source, name, style, &show).await?,
+        Entity::Node => nodes(&mut source, name, style, &show).await?,
+        Entity::Partition => partitions(&mut source, name, style).await?,
+        Entity::Reservation => reservations(&mut source, name, style, &show).await?,
+        Entity::Step => steps(&mut source, name, style, &show).await?,
         Entity::Config => configuration(&mut source, &show).await?,
     };
     print(&text)?;
@@ -94,17 +87,16 @@ pub(super) async fn run(line: &CommandLine, words: &[String]) -> Result<u8, Comp
 
 async fn views(source: &mut Source, named: &[JobName], show: &Show) -> Result<Vec<JobView>, Complaint> {
     let filter = JobFilter {
-        jobs: named.iter().map(|name| JobId(name.job.into())).collect(),
+        jobs: named.iter().map(|name| JobId(name.job)).collect(),
         history: true,
         attributes: true,
         ..JobFilter::default()
     };
     let mut views = source.jobs(filter).await?;
     views.retain(|view| {
-        let number = |id: JobId| u32::try_from(id.0).unwrap_or(u32::MAX);
-        let task = view.array.map(|task| (number(task.array), task.index));
+        let task = view.array.map(|task| (task.array.0, task.index));
         is_recent(view, show)
-            && (named.is_empty() || named.iter().any(|name| name.means(number(view.id), task)))
+            && (named.is_empty() || named.iter().any(|name| name.means(view.id.0, task)))
     });
     Ok(views)
 }

@@ -46,7 +46,7 @@ async fn listing(options: &QueueOptions, source: &mut Source) -> Result<String, 
         states: options.api_states(),
         uids: options.uids.clone(),
         users: options.users.clone(),
-        jobs: options.jobs.iter().map(|name| JobId(name.job.into())).collect(),
+        jobs: options.jobs.iter().map(|name| JobId(name.job)).collect(),
         history: options.with_ended(),
         attributes: options.needs_attributes(),
         part: None,
@@ -104,7 +104,7 @@ async fn known(
     source: &mut Source,
     show: &Show,
 ) -> Result<bool, Complaint> {
-    let jobs = options.jobs.iter().map(|name| JobId(name.job.into())).collect();
+    let jobs = options.jobs.iter().map(|name| JobId(name.job)).collect();
     let filter = JobFilter { jobs, history: true, ..JobFilter::default() };
     Ok(source.jobs(filter).await?.iter().any(|view| is_recent(view, show)))
 }
