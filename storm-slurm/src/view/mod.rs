@@ -6,6 +6,7 @@
 //!
 //! A fact that the caller does not know is `None`, and is printed as Slurm prints an unset value.
 
+pub mod accounts;
 mod array_text;
 mod column;
 mod exit_code;
@@ -17,8 +18,11 @@ mod node_facts;
 mod partition_facts;
 pub mod sacct;
 pub mod scontrol;
+pub mod sdiag;
+mod sheet;
 mod show;
 pub mod sinfo;
+pub mod sprio;
 pub mod squeue;
 mod step_facts;
 mod time_text;
@@ -30,5 +34,9 @@ pub use job_facts::{ArrayPlace, JobFacts, MemoryAsked, Tasks};
 pub use job_state::{NotAJobState, StateCode};
 pub use node_facts::{NodeBase, NodeFacts};
 pub use partition_facts::PartitionFacts;
+pub use sheet::{Sheet, SheetColumn};
 pub use show::{Show, TimeFormat};
 pub use step_facts::{StepFacts, StepUse};
+
+#[cfg(test)]
+mod tests;

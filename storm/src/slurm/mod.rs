@@ -3,6 +3,7 @@
 //! The texts and the options are those of the crate `storm-slurm`. This module asks the manager.
 //! Nothing is decided here: each command makes the same requests as a command of storm.
 
+mod accounts;
 mod asking;
 mod complaint;
 mod help;
@@ -87,11 +88,11 @@ async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
         Verb::Squeue => squeue::run(line).await,
         Verb::Sinfo => sinfo::run(line).await,
         Verb::Sacct => sacct::run(line).await,
-        Verb::Sacctmgr
-        | Verb::Sshare
-        | Verb::Sprio
-        | Verb::Sstat
-        | Verb::Sdiag
+        Verb::Sacctmgr => accounts::sacctmgr(line).await,
+        Verb::Sshare => accounts::sshare(line).await,
+        Verb::Sprio => accounts::sprio(line).await,
+        Verb::Sdiag => accounts::sdiag().await,
+        Verb::Sstat
         | Verb::Sreport
         | Verb::Sbcast
         | Verb::Sattach => Err(Complaint::not_built(verb)),

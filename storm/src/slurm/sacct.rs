@@ -6,7 +6,7 @@ use super::queue_options::names;
 use super::source::Source;
 use super::users::{Users, users};
 use crate::begin_time::parse_begin;
-use crate::command::{note, print};
+use crate::command::print;
 use jiff::{Timestamp, Zoned};
 use storm_mm::api::{JobFilter, JobView};
 use storm_rm::JobId;

@@ -229,8 +229,9 @@ async fn steps(
 }
 
 async fn configuration(source: &mut Source, show: &Show) -> Result<String, Complaint> {
-    let quantum_us = source.partitions().await?.iter().find(|one| one.default);
-    let quantum_us = quantum_us.and_then(|partition| partition.quantum_us).unwrap_or(0);
+    let partitions = source.partitions().await?;
+    let default = partitions.iter().find(|partition| partition.default);
+    let quantum_us = default.and_then(|partition| partition.quantum_us).unwrap_or(0);
     let status = source.status().await?;
     let facts = ConfigFacts {
         started: status.started,
