@@ -134,7 +134,7 @@ impl Core {
         }
         while let Some(job) = self.live.to_give_way() {
             self.preemption.strand(job);
-            self.jobs.needs_mut().wait(job);
+            self.jobs.wait(job);
             self.give_back(now, job);
         }
         self.preemption.set_giving_way(false);

@@ -20,9 +20,9 @@ impl Core {
         self.replay(journal);
         self.absent_clients = AbsentClients::of(now, self.jobs.values());
         // The journal has these ends for each waiting job.
-        self.jobs.needs_mut().forget_ends();
+        self.jobs.forget_ends();
         self.restore_settings(now);
-        self.jobs.needs_mut().forget_begins();
+        self.jobs.forget_begins();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {
@@ -134,13 +134,13 @@ impl Core {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
         let row = record.row.ok_or("it has no row")?;
         let slot = self.live.take_slot().ok_or("there are fewer places for jobs than before")?;
-        let home = self.partition_of_nodes(record);
+        let home = self.partitions.of_nodes(record);
         let suspended = self.is_suspended(job);
         let place = home.and_then(|home| {
             let partition = &self.partitions[home];
             restored.place(record, (home, partition), row, suspended)
         });
-        let partition = home.unwrap_or_else(|| self.counted_partition(record));
+        let partition = home.unwrap_or_else(|| self.partitions.counted(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let placement = place.map(|(_, placement)| placement);
         let incarnation = record.incarnation;

@@ -46,7 +46,7 @@ impl Core {
         (runs_until, going): (Option<Instant>, Going),
     ) {
         self.returns.take(node);
-        if !self.nodes.set_up(node, false) {
+        if !self.nodes.went(node, going) {
             return;
         }
         let name = self.node_name(node);
@@ -160,7 +160,7 @@ impl Core {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             self.nodes.describe(node, info, None);
         }
-        if !self.nodes.set_up(node, true) {
+        if !self.nodes.came(node) {
             return;
         }
         self.partitions.node_comes(node);

@@ -90,7 +90,7 @@ mod tests {
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
-        world.core.partitions.get_mut(PARTITION).make_active(Row(1));
+        world.core.partitions.make_active(PARTITION, Row(1));
         assert!(running_in_turn::check(&world).is_err());
         assert!(no_idle_wait::check(&world).is_err());
 
