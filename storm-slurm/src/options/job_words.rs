@@ -27,9 +27,7 @@ pub fn job_words(verb: Verb, given: &Given) -> Vec<OsString> {
     match value {
         Words::Nothing => Vec::new(),
         // A value that begins with a dash must not be taken for an option.
-        Words::With(value)
-            if ours.starts_with("--") && value.as_encoded_bytes().starts_with(b"-") =>
-        {
+        Words::With(value) if value.as_encoded_bytes().starts_with(b"-") => {
             let mut word = OsString::from(ours);
             word.push("=");
             word.push(value);
@@ -90,6 +88,6 @@ mod tests {
         };
         assert_eq!(words("--ntasks=4 -N2 -t 1-12 --mem=1GB"), "-n 4 -N 2 -t 1-12 --mem 1G");
         assert_eq!(words("--nice --nice=-7 --exclusive"), "--nice 100 --nice=-7 --exclusive");
-        assert_eq!(words("-t 0 --hint=x -p a --job-name=b -o %t"), "-p a -J b -o 0");
+        assert_eq!(words("-t 0 --hint=x -p a --job-name=b -J -x -o %t"), "-p a -J b -J=-x -o 0");
     }
 }

@@ -21,17 +21,20 @@ pub(super) fn manager() -> Result<Manager, Failure> {
     place()?.open()
 }
 
-/// Refuses the name of another cluster behind `-M`. `all` is this cluster.
-pub(super) async fn is_other_cluster(line: &CommandLine, place: &Place) -> Result<(), Complaint> {
+/// The name of the cluster, if `-M` names it or says `all`. Refuses the name of another cluster.
+pub(super) async fn named_cluster(
+    line: &CommandLine,
+    place: &Place,
+) -> Result<Option<String>, Complaint> {
     let named = line.list("clusters");
-    if named.iter().all(|name| name == "all") {
-        return Ok(());
+    if named.is_empty() {
+        return Ok(None);
     }
     let mut client = place.open()?.connect().await.map_err(Failure::from)?;
     let status = client.call(ManagerRequest::Status).await.map_err(Failure::from)?;
     let Reply::Status { status } = status else { return Err(misunderstood(&status).into()) };
     match named.iter().find(|name| **name != "all" && **name != status.cluster) {
-        None => Ok(()),
+        None => Ok(Some(status.cluster)),
         Some(name) => Err(Complaint::error(format!(
             "'{name}' can't be reached now, or it is an invalid entry for --cluster."
         ))

@@ -1,6 +1,6 @@
 //! sbatch(1): submits a batch job, as `storm batch` does.
 
-use super::asking::{is_other_cluster, place, refused_submission};
+use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
 use crate::cli::JobOptions;
 use crate::command::batch::merged as merged_words;
@@ -30,7 +30,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let all = merged([lines.slurm.clone(), later.clone()]);
     let all = CommandLine { options: all, operands: typed.operands.clone() };
     let place = place()?;
-    is_other_cluster(&all, &place).await?;
+    let cluster = named_cluster(&all, &place).await?;
     let options = job_options(&lines, &CommandLine { options: later, ..all.clone() }, &all)?;
     let named = options.name.clone().unwrap_or(name);
     let options = JobOptions { script: Some(script), once: true, name: Some(named), ..options };
@@ -38,7 +38,6 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let submitted = hand_in(place, &options, true, &mut warn).await;
     let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
     if !all.has("quiet") || all.has("parsable") {
-        let cluster = all.text("clusters");
         let text = match (all.has("parsable"), cluster) {
             (true, Some(cluster)) => format!("{job};{cluster}\n"),
             (true, None) => format!("{job}\n"),

@@ -3,7 +3,7 @@
 //! Jobs that do not exist are no mistake unless a signal is sent, as in Slurm: a job may have ended
 //! just before.
 
-use super::asking::{is_other_cluster, means, place};
+use super::asking::{means, named_cluster, place};
 use super::complaint::Complaint;
 use crate::cli::parse_signal;
 use crate::command::listing::{list, myself, who};
@@ -67,7 +67,7 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     }
     let order = order(line)?;
     let place = place()?;
-    is_other_cluster(line, &place).await?;
+    named_cluster(line, &place).await?;
     let manager = place.open()?;
     let mut client = manager.connect().await.map_err(Failure::from)?;
     let known = jobs(&mut client, &manager, line, &names).await?;

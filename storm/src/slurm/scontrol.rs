@@ -1,6 +1,6 @@
 //! scontrol(1): holds and releases jobs, waits for one, and writes lists of hosts.
 
-use super::asking::{is_other_cluster, manager, means, place};
+use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
 use super::scontrol_show;
 use crate::command::listing::list;
@@ -40,7 +40,7 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
         let show_here = words.first().is_none_or(|entity| is_of_hosts(entity));
         return if show_here { show(words) } else { scontrol_show::run(line, words).await };
     }
-    is_other_cluster(line, &place()?).await?;
+    named_cluster(line, &place()?).await?;
     match () {
         () if is("hold", 3) || is("uhold", 2) || is("holdu", 5) => {
             alter(keyword, words, true).await

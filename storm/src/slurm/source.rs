@@ -1,8 +1,7 @@
 //! The manager as the source of what Slurm's listing commands print.
 
+use super::asking::manager;
 use super::complaint::Complaint;
-use crate::cli::ClusterOptions;
-use crate::command::choices;
 use crate::failure::Failure;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -23,10 +22,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Connects to the manager that variables name: Slurm's commands have no option for it.
+    /// Connects to the manager.
     pub(super) async fn open() -> Result<Source, Complaint> {
-        let place = choices(&ClusterOptions::default())?.required()?;
-        let client = place.open()?.connect().await.map_err(Failure::from)?;
+        let client = manager()?.connect().await.map_err(Failure::from)?;
         Ok(Source { client, status: None })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! In a job, srun starts a step in the job's place, which is not there yet.
 
-use super::asking::{is_other_cluster, place, refused_submission};
+use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
 use crate::cli::JobOptions;
 use crate::command::job::followed;
@@ -35,7 +35,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let options = merged([variables, typed.options.clone()]);
     let line = CommandLine { options, operands: typed.operands.clone() };
     let place = place()?;
-    is_other_cluster(&line, &place).await?;
+    named_cluster(&line, &place).await?;
     let options = job_options(&line)?;
     let mut warn = |text: &str| note(&format!("srun: {text}\n"));
     let outcome = followed(place, &options, &mut warn).await;

@@ -38,6 +38,7 @@ mod reservations;
 mod resources;
 mod robustness;
 mod sim;
+mod slurm;
 mod slurm_listings;
 mod surroundings;
 mod takeover;
