@@ -65,9 +65,8 @@ impl Core {
     fn used(&self, record: &JobRecord) -> Option<UseView> {
         // Nodes report these numbers: a nonsensical sum must not panic.
         let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
-        let sum = |fact: fn(&RankExit) -> u64| {
-            record.exits.iter().map(fact).fold(0, u64::saturating_add)
-        };
+        let sum =
+            |fact: fn(&RankExit) -> u64| record.exits.iter().map(fact).fold(0, u64::saturating_add);
         let largest = record.exits.iter().max_by_key(|exit| exit.max_rss_kib)?;
         let least = record.exits.iter().min_by_key(|exit| cpu(exit))?;
         let at = |rank: Rank| {
@@ -114,10 +113,8 @@ fn exit_of(outcome: &Outcome, exits: &[RankExit]) -> ExitStatus {
     const SIGNALLED: u8 = 128;
     let status = exits.iter().map(|exit| exit.status);
     let found = status.clone().find(|status| status.shell_code() == outcome.exit_code);
-    let requested = matches!(
-        outcome.state,
-        JobState::Cancelled | JobState::Timeout | JobState::Preempted
-    );
+    let requested =
+        matches!(outcome.state, JobState::Cancelled | JobState::Timeout | JobState::Preempted);
     match found {
         Some(status) => status,
         None if requested && outcome.exit_code > SIGNALLED => {

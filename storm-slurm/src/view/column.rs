@@ -35,10 +35,7 @@ const NAMED_WIDTH: usize = 20;
 impl<R> Layout<R> {
     /// Reads the format of `-o`: `%[[.]size]type[suffix]`, for each field. The fields that do not
     /// exist are printed as they are, and returned.
-    pub fn of_letters(
-        format: &str,
-        fields: &'static [Field<R>],
-    ) -> (Layout<R>, Vec<UnknownField>) {
+    pub fn of_letters(format: &str, fields: &'static [Field<R>]) -> (Layout<R>, Vec<UnknownField>) {
         let mut parts = format.split('%');
         let prefix = parts.next().unwrap_or_default().to_owned();
         let (mut columns, mut unknown) = (Vec::new(), Vec::new());
@@ -151,8 +148,7 @@ fn lettered<R>(part: &str, fields: &'static [Field<R>]) -> Result<Column<R>, Unk
     let mut rest = size.rest.chars();
     let letter = rest.next();
     let field = fields.iter().find(|field| letter.is_some() && field.letter == letter);
-    let field =
-        field.ok_or_else(|| UnknownField(letter.map_or_else(String::new, String::from)))?;
+    let field = field.ok_or_else(|| UnknownField(letter.map_or_else(String::new, String::from)))?;
     Ok(Column {
         cell: Cell::Field(field),
         width: size.width,
@@ -259,7 +255,11 @@ mod tests {
     #[test]
     fn formats_of_names_are_read_as_by_squeue() {
         for (format, heads, row) in [
-            ("jobid,name", "JOBID               NAME                \n", "1234                sleeper             \n"),
+            (
+                "jobid,name",
+                "JOBID               NAME                \n",
+                "1234                sleeper             \n",
+            ),
             ("JobID:|,Name:;", "JOBID|NAME;\n", "1234|sleeper;\n"),
             ("jobid:.6xyz,name:3", " JOBIDxyzNAM\n", "  1234xyzsle\n"),
             ("jobid:\u{1f},name:0", "JOBID\u{1f}NAME\n", "1234\u{1f}sleeper\n"),

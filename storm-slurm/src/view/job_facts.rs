@@ -142,6 +142,62 @@ pub enum MemoryAsked {
 }
 
 impl JobFacts {
+    /// A waiting job of one task, of which nothing else is known.
+    pub fn submitted(id: u64, at: Timestamp) -> JobFacts {
+        JobFacts {
+            id,
+            array: None,
+            name: String::new(),
+            user: String::new(),
+            uid: 0,
+            group: None,
+            gid: None,
+            account: None,
+            qos: None,
+            partition: String::new(),
+            state: StateCode::Pending,
+            reason: "None".to_owned(),
+            node_list: String::new(),
+            batch_host: None,
+            nodes: 1,
+            nodes_asked: None,
+            tasks: 1,
+            cpus: 1,
+            cpus_per_task: 1,
+            tasks_per_node: None,
+            memory: MemoryAsked::Unstated,
+            exclusive: false,
+            features: None,
+            nodes_required: None,
+            nodes_excluded: None,
+            reservation: None,
+            dependency: None,
+            time_limit_s: None,
+            ran_s: 0,
+            suspended_s: 0,
+            submitted: at,
+            eligible: None,
+            start: None,
+            ended: None,
+            priority: None,
+            nice: 0,
+            batch: false,
+            requeue: false,
+            restarts: 0,
+            command: None,
+            submit_line: None,
+            work_dir: None,
+            stdout: None,
+            stderr: None,
+            stdin: None,
+            comment: None,
+            wckey: None,
+            exit: ExitCode::default(),
+            derived_exit: ExitCode::default(),
+            cancelled_by: None,
+        }
+    }
+
     /// The job's name for users: `7`, `7_3` or `7_[4-9%2]`.
     pub fn job_id(&self, show: &Show) -> String {
         match &self.array {

@@ -20,56 +20,29 @@ fn show() -> Show {
 /// `sbatch -n2 -t 10 -J sleeper --comment "a comment" --wrap ...`, after 24 seconds.
 fn sleeper() -> JobFacts {
     JobFacts {
-        id: 1,
-        array: None,
         name: "sleeper".to_owned(),
         user: "root".to_owned(),
-        uid: 0,
         group: Some("root".to_owned()),
         gid: Some(0),
         account: Some("root".to_owned()),
-        qos: None,
         partition: "all".to_owned(),
         state: StateCode::Running,
-        reason: "None".to_owned(),
         node_list: "n1".to_owned(),
         batch_host: Some("n1".to_owned()),
-        nodes: 1,
-        nodes_asked: None,
         tasks: 2,
         cpus: 2,
-        cpus_per_task: 1,
-        tasks_per_node: None,
-        memory: MemoryAsked::Unstated,
-        exclusive: false,
-        features: None,
-        nodes_required: None,
-        nodes_excluded: None,
-        reservation: None,
-        dependency: None,
         time_limit_s: Some(600),
         ran_s: 24,
-        suspended_s: 0,
-        submitted: at("22:22:13"),
         eligible: Some(at("22:22:13")),
         start: Some(at("22:22:13")),
-        ended: None,
         priority: Some(4_294_901_759),
-        nice: 0,
         batch: true,
         requeue: true,
-        restarts: 0,
-        command: None,
-        submit_line: None,
-        work_dir: Some("/tmp/views/w".to_owned()),
-        stdout: Some("/tmp/views/w/slurm-1.out".to_owned()),
-        stderr: Some("/tmp/views/w/slurm-1.out".to_owned()),
-        stdin: None,
+        work_dir: Some("/home/ada".to_owned()),
+        stdout: Some("/home/ada/slurm-1.out".to_owned()),
+        stderr: Some("/home/ada/slurm-1.out".to_owned()),
         comment: Some("a comment".to_owned()),
-        wckey: None,
-        exit: ExitCode::default(),
-        derived_exit: ExitCode::default(),
-        cancelled_by: None,
+        ..JobFacts::submitted(1, at("22:22:13"))
     }
 }
 
@@ -111,7 +84,7 @@ fn every_letter_of_squeue_is_as_in_slurm() {
         "root|N/A|1|0|2026-11-28T22:32:13|(null)|root|OK|1|sleeper|a comment|10:00|0||(null)|\
          0.99998474121093|normal|None||R|root|(null)|(null)||0|*:*:*|1|n1|2|1|(null)|1|0|*|*|*|\
          N/A|9:36|0:24|n1|0|all|4294901759|n1|2026-11-28T22:22:13|RUNNING|0|2026-11-28T22:22:13|\
-         (null)|N/A|(null)|/tmp/views/w\n"
+         (null)|N/A|(null)|/home/ada\n"
     );
 }
 
@@ -125,9 +98,12 @@ fn waiting_jobs_of_an_array_are_one_line_before_those_that_run() {
     let rows: String = jobs.iter().map(|job| layout.row(job, &show())).collect();
     assert_eq!(
         layout.heads() + &rows,
-        "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n         \
-         4_[2-9%2]       all      arr     root PD       0:00      1 (JobArrayTaskLimit)\n                 \
-         1       all  sleeper     root  R       0:24      1 n1\n"
+        [
+            "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n",
+            "         4_[2-9%2]       all      arr     root PD       0:00      1 (JobArrayTaskLimit)\n",
+            "                 1       all  sleeper     root  R       0:24      1 n1\n",
+        ]
+        .concat()
     );
     assert!(Order::of("bogus").is_err());
 }
@@ -160,7 +136,10 @@ fn sacct_fills_its_columns_as_slurm_does() {
          1|sleeper|all|root|2|CANCELLED by 0|0:0|\n"
     );
     assert_eq!(
-        text(&layout("jobid%-5,elapsed,cputimeraw,timelimit,end,alloctres,reqmem"), &parsable(false)),
+        text(
+            &layout("jobid%-5,elapsed,cputimeraw,timelimit,end,alloctres,reqmem"),
+            &parsable(false)
+        ),
         "JobID|Elapsed|CPUTimeRAW|Timelimit|End|AllocTRES|ReqMem\n\
          1|00:00:24|48|00:10:00|2026-11-28T22:22:37|billing=2,cpu=2,node=1|0\n"
     );
@@ -194,11 +173,11 @@ fn a_job_is_shown_in_the_lines_of_scontrol() {
          Features=(null) DelayBoot=00:00:00\n   \
          OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)\n   \
          Command=(null)\n   \
-         WorkDir=/tmp/views/w\n   \
+         WorkDir=/home/ada\n   \
          Comment=a comment \n   \
-         StdErr=/tmp/views/w/slurm-1.out\n   \
+         StdErr=/home/ada/slurm-1.out\n   \
          StdIn=/dev/null\n   \
-         StdOut=/tmp/views/w/slurm-1.out\n   \
+         StdOut=/home/ada/slurm-1.out\n   \
          Power=\n   \n\n"
     );
     let lines = shown.trim_end_matches('\n').replace("\n   ", " ");
@@ -261,11 +240,19 @@ fn sinfo_groups_nodes_that_look_the_same() {
     let by_node = sinfo::Form { by_node: true, long: true, ..form };
     assert_eq!(
         text(by_node, default_format(by_node)),
-        "NODELIST   NODES PARTITION       STATE CPUS    S:C:T MEMORY TMP_DISK WEIGHT AVAIL_FE REASON              \n\
-         n1             1      all*       mixed 4       4:1:1      1        0      1   (null) none                \n\
-         n2             1      all*       mixed 4       4:1:1      1        0      1   (null) none                \n\
-         n3             1      all*        idle 4       4:1:1      1        0      1   (null) none                \n\
-         n4             1      all*     drained 4       4:1:1      1        0      1   (null) bad disk            \n"
+        [
+            "NODELIST   NODES PARTITION       STATE CPUS    S:C:T MEMORY TMP_DISK WEIGHT ",
+            "AVAIL_FE REASON              \n",
+            "n1             1      all*       mixed 4       4:1:1      1        0      1 ",
+            "  (null) none                \n",
+            "n2             1      all*       mixed 4       4:1:1      1        0      1 ",
+            "  (null) none                \n",
+            "n3             1      all*        idle 4       4:1:1      1        0      1 ",
+            "  (null) none                \n",
+            "n4             1      all*     drained 4       4:1:1      1        0      1 ",
+            "  (null) bad disk            \n",
+        ]
+        .concat()
     );
     let summary = sinfo::Form { summary: true, ..form };
     assert_eq!(

@@ -27,7 +27,8 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     // A job asked for by number alone is either listed, or never existed, or was forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
-    let filter = JobFilter { states, uids, users, jobs, history: options.all, ..JobFilter::default() };
+    let filter =
+        JobFilter { states, uids, users, jobs, history: options.all, ..JobFilter::default() };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));

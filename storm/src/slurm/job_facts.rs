@@ -30,7 +30,6 @@ impl JobReader {
         let per_node = view.resources.tasks_per_node;
         let least_nodes = per_node.map_or(1, |most| view.procs.div_ceil(most.max(1)));
         let facts = JobFacts {
-            id: view.id.0,
             array: view.array.map(|task| ArrayPlace {
                 job: task.array.0,
                 tasks: Tasks::One(task.index),
@@ -39,16 +38,15 @@ impl JobReader {
             name: view.name.clone(),
             user: view.user.name.clone(),
             uid: view.user.uid,
-            group: None,
-            gid: None,
-            account: None,
-            qos: None,
             partition: view.partition.clone(),
             state,
             reason: reason_of(view, state),
             node_list: view.node_list.clone(),
-            batch_host: None,
-            nodes: if view.nodes > 0 { view.nodes } else { view.nodes_asked.unwrap_or(least_nodes) },
+            nodes: if view.nodes > 0 {
+                view.nodes
+            } else {
+                view.nodes_asked.unwrap_or(least_nodes)
+            },
             nodes_asked: view.nodes_asked,
             tasks: view.procs,
             cpus,
@@ -62,33 +60,15 @@ impl JobReader {
             },
             exclusive: view.resources.exclusive,
             features: view.resources.constraint.clone(),
-            nodes_required: None,
-            nodes_excluded: None,
-            reservation: None,
-            dependency: None,
             time_limit_s: view.time_limit_s,
             ran_s: view.ran_s,
             suspended_s: view.elapsed_s.saturating_sub(view.ran_s),
-            submitted: view.submitted,
             eligible: (!is_ineligible(view)).then_some(view.submitted),
             start: view.started.or(view.estimate),
             ended: view.ended,
             priority: self.priorities.get(&view.id.0).copied(),
-            nice: 0,
-            batch: false,
-            requeue: false,
-            restarts: 0,
-            command: None,
-            submit_line: None,
-            work_dir: None,
-            stdout: None,
-            stderr: None,
-            stdin: None,
-            comment: None,
-            wckey: None,
             exit: shell_exit(view.exit_code.unwrap_or(0)),
-            derived_exit: ExitCode::default(),
-            cancelled_by: None,
+            ..JobFacts::submitted(view.id.0, view.submitted)
         };
         match &view.attributes {
             Some(more) => self.with_attributes(facts, view, more),
@@ -96,7 +76,12 @@ impl JobReader {
         }
     }
 
-    fn with_attributes(&mut self, facts: JobFacts, view: &JobView, more: &JobAttributes) -> JobFacts {
+    fn with_attributes(
+        &mut self,
+        facts: JobFacts,
+        view: &JobView,
+        more: &JobAttributes,
+    ) -> JobFacts {
         let exit = more.exit.map_or(ExitCode::default(), exit_of);
         let (stdout, stderr) = match &more.output {
             OutputSpec::Client => (None, None),
@@ -282,8 +267,7 @@ fn exit_of(status: ExitStatus) -> ExitCode {
 
 /// The file that a pattern names, as far as the job alone decides it.
 fn output_path(pattern: &str, view: &JobView, more: &JobAttributes) -> String {
-    let (array, index) =
-        view.array.map_or((view.id, 0), |task| (task.array, task.index));
+    let (array, index) = view.array.map_or((view.id, 0), |task| (task.array, task.index));
     let name = pattern
         .replace("%j", &view.id.to_string())
         .replace("%A", &array.to_string())

@@ -92,10 +92,9 @@ async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
         Verb::Sshare => accounts::sshare(line).await,
         Verb::Sprio => accounts::sprio(line).await,
         Verb::Sdiag => accounts::sdiag().await,
-        Verb::Sstat
-        | Verb::Sreport
-        | Verb::Sbcast
-        | Verb::Sattach => Err(Complaint::not_built(verb)),
+        Verb::Sstat | Verb::Sreport | Verb::Sbcast | Verb::Sattach => {
+            Err(Complaint::not_built(verb))
+        }
     }
 }
 

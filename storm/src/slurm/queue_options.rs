@@ -107,7 +107,8 @@ impl QueueOptions {
         steps: bool,
     ) {
         // The last of -o and -O counts.
-        let given = line.options.iter().rfind(|one| one.option.is("format") || one.option.is("Format"));
+        let given =
+            line.options.iter().rfind(|one| one.option.is("format") || one.option.is("Format"));
         let given = given.map(|one| (one.option.is("Format"), one.text().into_owned()));
         let by_variable = || {
             let letters = set("SQUEUE_FORMAT").map(|format| (false, format));
@@ -175,8 +176,7 @@ impl QueueOptions {
             list.is_empty() || word.is_some_and(|word| list.iter().any(|one| one == word))
         };
         self.states.as_ref().is_none_or(|states| states.contains(&job.state))
-            && (self.jobs.is_empty()
-                || self.jobs.iter().any(|name| name.means(job.id, place)))
+            && (self.jobs.is_empty() || self.jobs.iter().any(|name| name.means(job.id, place)))
             && among(&self.accounts, job.account.as_deref())
             && among(&self.names, Some(&job.name))
             && among(&self.partitions, Some(&job.partition))
@@ -248,7 +248,6 @@ fn split(text: &str) -> Vec<String> {
     text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-
 fn asked_users(line: &CommandLine, set: &dyn Fn(&str) -> Option<String>) -> Users {
     if line.has("me") {
         return Users { uids: vec![nix::unistd::geteuid().as_raw()], ..Users::default() };
@@ -292,9 +291,8 @@ pub(super) fn names(text: &str, complaint: &str) -> Result<Vec<JobName>, Complai
         }
     }
     let parts = parts.iter().filter(|part| !part.is_empty());
-    let name = |part: &String| {
-        part.parse().map_err(|_| Complaint::error(format!("{complaint}{part}")))
-    };
+    let name =
+        |part: &String| part.parse().map_err(|_| Complaint::error(format!("{complaint}{part}")));
     parts.map(name).collect()
 }
 

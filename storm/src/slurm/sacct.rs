@@ -216,9 +216,10 @@ fn states(line: &CommandLine) -> Result<Vec<StateCode>, Complaint> {
     let mut states = Vec::new();
     for word in line.list("state") {
         let meant = StateCode::meant_by(&word);
-        states.extend(meant.map_err(|_| {
-            Complaint::error(format!("unrecognized job state value '{word}'"))
-        })?);
+        states.extend(
+            meant
+                .map_err(|_| Complaint::error(format!("unrecognized job state value '{word}'")))?,
+        );
     }
     Ok(states)
 }

@@ -85,7 +85,11 @@ pub(super) async fn run(line: &CommandLine, words: &[&str]) -> Result<u8, Compla
     Ok(0)
 }
 
-async fn views(source: &mut Source, named: &[JobName], show: &Show) -> Result<Vec<JobView>, Complaint> {
+async fn views(
+    source: &mut Source,
+    named: &[JobName],
+    show: &Show,
+) -> Result<Vec<JobView>, Complaint> {
     let filter = JobFilter {
         jobs: named.iter().map(|name| JobId(name.job)).collect(),
         history: true,

@@ -23,12 +23,11 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     let mut source = Source::open().await?;
     let others = source.is_one_of(&options.clusters).await?;
     if let Some(other) = others.first() {
-        return Err(Complaint::error(format!("No cluster '{other}' known by database.")).and_error(
-            format!(
+        return Err(Complaint::error(format!("No cluster '{other}' known by database."))
+            .and_error(format!(
                 "'{other}' can't be reached now, or it is an invalid entry for --cluster.  Use \
                  'sacctmgr list clusters' to see available clusters."
-            ),
-        ));
+            )));
     }
     loop {
         print(&listing(&options, &mut source).await?)?;

@@ -73,7 +73,8 @@ fn squeue_lists_jobs_as_slurm_does() {
         )
     );
     // Separators of programs, and fields by name.
-    let named = cluster.says(&["squeue", "-h", "-n", "waits", "-O", "jobid:\u{1f},name:0,state:.9"]);
+    let named =
+        cluster.says(&["squeue", "-h", "-n", "waits", "-O", "jobid:\u{1f},name:0,state:.9"]);
     assert_eq!(named, format!("{waits}\u{fffd}waits  PENDING\n").replace('\u{fffd}', "\u{1f}"));
     let steps = cluster.says(&["squeue", "-h", "-s", "-o", "%i %j %N"]);
     assert_eq!(steps, format!("{runs}.0 sh {on}\n"));
@@ -143,7 +144,11 @@ fn nodes_partitions_and_jobs_are_told_as_slurm_tells_them() {
     for word in words {
         assert!(shown.split(' ').any(|one| one == word), "{word}: {shown}");
     }
-    assert!(cluster.says(&["scontrol", "show", "config"]).contains("\nMinJobAge               = 300 sec\n"));
+    assert!(
+        cluster
+            .says(&["scontrol", "show", "config"])
+            .contains("\nMinJobAge               = 300 sec\n")
+    );
     let (_, errors, status) = cluster.asks(&["scontrol", "show", "node", "n9"]);
     assert_eq!((errors.as_str(), status), ("Node n9 not found\n", Some(1)));
     fs::write(cluster.0.scratch.work().join("go"), "").expect("written");

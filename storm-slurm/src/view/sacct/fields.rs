@@ -81,9 +81,7 @@ pub const SACCT_FIELDS: &[SacctField] = &[
     }),
     field("JobID", -12, |row, show, _| row.id(show)),
     field("JobIDRaw", -12, |row, _, _| row.raw_id()),
-    field("JobName", 10, |row, _, _| {
-        row.step().map_or(&row.job().name, |step| &step.name).clone()
-    }),
+    field("JobName", 10, |row, _, _| row.step().map_or(&row.job().name, |step| &step.name).clone()),
     field("Layout", 9, |row, _, _| in_step(row, "Unknown", "")),
     unknown("MaxDiskRead", 12),
     unknown("MaxDiskReadNode", 15),

@@ -85,9 +85,7 @@ impl SacctLayout {
     pub fn row(&self, row: &SacctRow, show: &Show, unit: UnitChoice, form: &Form) -> String {
         let text = |column: &Column| (column.field.value)(row, show, unit);
         match form {
-            Form::Columns => self.line(|column| {
-                fitted(&text(column), column.width, column.left)
-            }),
+            Form::Columns => self.line(|column| fitted(&text(column), column.width, column.left)),
             Form::Parsable { delimiter, trailing } => {
                 let texts = self.0.iter().map(|column| padded(&text(column), 0, false));
                 separated(texts, delimiter, *trailing)

@@ -49,9 +49,7 @@ impl Window {
             return job.submitted <= self.end && until(job.ended);
         }
         states.iter().any(|state| match state {
-            StateCode::Pending => {
-                job.submitted <= self.end && until(began.or(job.ended))
-            }
+            StateCode::Pending => job.submitted <= self.end && until(began.or(job.ended)),
             StateCode::Running | StateCode::Configuring | StateCode::Completing => {
                 began.is_some_and(|began| began <= self.end) && until(job.ended)
             }

@@ -30,7 +30,8 @@ pub fn job(job: &JobFacts, parts: Option<&[JobPart]>, show: &Show, one_line: boo
 
 fn names(record: &mut Record, job: &JobFacts, show: &Show) {
     let array = job.array.as_ref().map_or_else(String::new, |place| {
-        let limit = place.limit.map_or_else(String::new, |most| format!(" ArrayTaskThrottle={most}"));
+        let limit =
+            place.limit.map_or_else(String::new, |most| format!(" ArrayTaskThrottle={most}"));
         format!(" ArrayJobId={} ArrayTaskId={}{limit}", place.job, place.indices(show))
     });
     let gid = job.gid.unwrap_or(0);
@@ -69,9 +70,8 @@ fn state(record: &mut Record, job: &JobFacts, details: bool) {
 
 fn times(record: &mut Record, job: &JobFacts, show: &Show) {
     let limit = time_text::limit(job.time_limit_s, time_text::full);
-    let time = |time: Option<Timestamp>| {
-        time.map_or_else(|| "Unknown".to_owned(), |time| show.time(time))
-    };
+    let time =
+        |time: Option<Timestamp>| time.map_or_else(|| "Unknown".to_owned(), |time| show.time(time));
     let eligible = time(job.eligible);
     let unset = || if job.start.is_some() { "Unlimited" } else { "Unknown" }.to_owned();
     let end = job.end().map_or_else(unset, |end| show.time(end));
@@ -80,9 +80,7 @@ fn times(record: &mut Record, job: &JobFacts, show: &Show) {
         .line(format!("SubmitTime={} EligibleTime={eligible}", show.time(job.submitted)))
         .line(format!("AccrueTime={eligible}"))
         .line(format!("StartTime={} EndTime={end} Deadline=N/A", time(job.start)))
-        .line(format!(
-            "SuspendTime=None SecsPreSuspend=0 LastSchedEval={eligible} Scheduler=Main"
-        ));
+        .line(format!("SuspendTime=None SecsPreSuspend=0 LastSchedEval={eligible} Scheduler=Main"));
 }
 
 fn place(record: &mut Record, job: &JobFacts, parts: Option<&[JobPart]>) {
@@ -120,14 +118,15 @@ fn place(record: &mut Record, job: &JobFacts, parts: Option<&[JobPart]>) {
             record.line(format!("  Nodes={node} CPU_IDs={ids} Mem={memory_mib} GRES="));
         }
     }
-    record.line(memory(job)).line(format!("Features={} DelayBoot=00:00:00", or_null(&job.features)));
+    record
+        .line(memory(job))
+        .line(format!("Features={} DelayBoot=00:00:00", or_null(&job.features)));
     if let Some(reservation) = &job.reservation {
         record.line(format!("Reservation={reservation}"));
     }
     let oversubscribe = if job.exclusive { "NO" } else { "OK" };
-    record.line(format!(
-        "OverSubscribe={oversubscribe} Contiguous=0 Licenses={NULL} Network={NULL}"
-    ));
+    record
+        .line(format!("OverSubscribe={oversubscribe} Contiguous=0 Licenses={NULL} Network={NULL}"));
 }
 
 /// A job that waits and asks for nodes has the least and the most number.

@@ -12,5 +12,5 @@ pub use config::{ConfigFacts, config};
 pub use job::{JobPart, job};
 pub use node::node;
 pub use partition::partition;
-pub use reservation::{ReservationFacts, reservation, reservation_row, RESERVATION_HEADS};
+pub use reservation::{RESERVATION_HEADS, ReservationFacts, reservation, reservation_row};
 pub use step::step;

@@ -1,8 +1,8 @@
 //! The fields of sinfo(1), by the letter of `-o` and the name of `-O`.
 
 use super::SinfoLine;
-use crate::view::field::{both, named};
 use crate::host_list::fold_sorted;
+use crate::view::field::{both, named};
 use crate::view::{Field, NodeFacts, PartitionFacts, time_text};
 
 /// Every field.

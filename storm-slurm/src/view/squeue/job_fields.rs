@@ -136,9 +136,7 @@ pub const JOB_FIELDS: &[Field<JobFacts>] = &[
     named("resizetime", "RESIZE_TIME", not_applicable),
     named("restartcnt", "RESTART_COUNT", |job, _| job.restarts.to_string()),
     named("resvports", "RESV_PORTS", null),
-    named("shared", "OVER_SUBSCRIBE", |job, _| {
-        if job.exclusive { "NO" } else { "OK" }.to_owned()
-    }),
+    named("shared", "OVER_SUBSCRIBE", |job, _| if job.exclusive { "NO" } else { "OK" }.to_owned()),
     named("siblingsactive", "ACTIVE_SIBLINGS", no_federation),
     named("siblingsactiveraw", "ACTIVE_SIBLINGS_RAW", no_federation),
     named("siblingsviable", "VIABLE_SIBLINGS", no_federation),
