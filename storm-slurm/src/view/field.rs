@@ -15,6 +15,14 @@ pub struct Field<R> {
     pub value: fn(&R, &Show) -> String,
 }
 
+/// The names of fields for `-O`, four on a line (`--helpformat`).
+pub fn help_format<R>(fields: &[Field<R>]) -> String {
+    let line = |fields: &[Field<R>]| {
+        fields.iter().map(|field| format!("{:<20}", field.name)).collect::<String>() + "\n"
+    };
+    fields.chunks(4).map(line).collect()
+}
+
 /// A field with a letter and a name.
 pub(super) const fn both<R>(
     letter: char,

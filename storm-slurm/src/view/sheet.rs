@@ -37,6 +37,34 @@ impl Sheet {
         text
     }
 
+    /// The heads of all columns, four on a line.
+    pub fn names(&self) -> String {
+        let name = |column: &SheetColumn| format!("{:<17}", column.head);
+        let line = |columns: &[SheetColumn]| columns.iter().map(name).collect::<Vec<_>>().join(" ");
+        self.columns.chunks(4).map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Only these columns, in this order: `account%30,user`.
+    ///
+    /// # Errors
+    /// The name of a column that there is not.
+    pub fn only(&self, format: &str) -> Result<Sheet, String> {
+        let mut chosen = Vec::new();
+        for part in format.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, width) = match part.split_once('%') {
+                Some((name, width)) => (name, width.parse::<i32>().ok()),
+                None => (part, None),
+            };
+            let is_named = |column: &SheetColumn| column.head.eq_ignore_ascii_case(name);
+            let at = self.columns.iter().position(is_named).ok_or_else(|| name.to_owned())?;
+            let width = width.unwrap_or(self.columns[at].width);
+            chosen.push((at, SheetColumn { width, ..self.columns[at].clone() }));
+        }
+        let row = |row: &Vec<String>| chosen.iter().map(|(at, _)| row[*at].clone()).collect();
+        let rows = self.rows.iter().map(row).collect();
+        Ok(Sheet { columns: chosen.iter().map(|(_, column)| column.clone()).collect(), rows })
+    }
+
     fn line(&self, texts: &[String], form: &Form, marks: bool) -> String {
         let cells = self.columns.iter().zip(texts);
         let mut line = match form {

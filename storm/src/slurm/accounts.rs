@@ -194,6 +194,9 @@ fn associations(views: &[ShareView]) -> Vec<AssociationFacts> {
 
 /// sshare(1): without options the own user's associations, and the accounts above them.
 pub(super) async fn sshare(line: &CommandLine) -> Result<u8, Complaint> {
+    if line.has("helpformat") {
+        return Ok(print(&(shares(&[], true).names() + "\n")).map(|()| 0)?);
+    }
     let mut source = Source::open().await?;
     let mut all = associations(&source.shares().await?);
     let uid = nix::unistd::geteuid();
@@ -211,16 +214,20 @@ pub(super) async fn sshare(line: &CommandLine) -> Result<u8, Complaint> {
         };
         by_user && (accounts.is_empty() || accounts.contains(&one.account))
     });
-    print(&shares(&all, line.has("long")).text(!line.has("noheader"), &form(line)))?;
+    let format = line.text("format");
+    let whole = shares(&all, line.has("long") || format.is_some());
+    let sheet = match format {
+        Some(format) => whole
+            .only(&format)
+            .map_err(|name| Complaint::error(format!("Invalid field requested: \"{name}\"")))?,
+        None => whole,
+    };
+    print(&sheet.text(!line.has("noheader"), &form(line)))?;
     Ok(0)
 }
 
 /// sprio(1).
 pub(super) async fn sprio(line: &CommandLine) -> Result<u8, Complaint> {
-    if line.has("norm") || line.has("weights") {
-        return Err(Complaint::error("the manager does not tell the weights of the factors")
-            .and_told("they are in `priority` of its file; `sprio -l` lists their products"));
-    }
     let default = if line.has("long") { LONG_FORMAT } else { DEFAULT_FORMAT };
     let format = line.text("format").map_or(default.to_owned(), |text| text.into_owned());
     let (layout, unknown) = Layout::of_letters(&format, PRIORITY_FIELDS);

@@ -13,6 +13,7 @@ mod node_facts;
 mod option_table;
 mod queue_options;
 mod sacct;
+mod sacct_options;
 mod sbatch;
 mod scancel;
 mod scontrol;

@@ -44,6 +44,8 @@ pub(super) struct QueueOptions {
     partitions: Vec<String>,
     qos: Vec<String>,
     reservation: Option<String>,
+    /// The own user, after `--notme`.
+    not_of: Option<u32>,
     /// An option that needs the priorities was given.
     explicit_order: bool,
 }
@@ -93,6 +95,7 @@ impl QueueOptions {
             partitions: list("partition", "SQUEUE_PARTITION"),
             qos: list("qos", "SQUEUE_QOS"),
             reservation: line.text("reservation").map(|text| text.into_owned()),
+            not_of: line.has("notme").then(|| nix::unistd::geteuid().as_raw()),
             explicit_order: order.is_some(),
         };
         options.choose_columns(line, &set, start, steps_asked);
@@ -176,6 +179,7 @@ impl QueueOptions {
             list.is_empty() || word.is_some_and(|word| list.iter().any(|one| one == word))
         };
         self.states.as_ref().is_none_or(|states| states.contains(&job.state))
+            && self.not_of.is_none_or(|uid| uid != job.uid)
             && (self.jobs.is_empty() || self.jobs.iter().any(|name| name.means(job.id, place)))
             && among(&self.accounts, job.account.as_deref())
             && among(&self.names, Some(&job.name))

@@ -12,9 +12,12 @@ use storm_slurm::view::scontrol::{RESERVATION_HEADS, reservation_row};
 use storm_slurm::view::sinfo::{
     Form, Grouping, Order, SINFO_FIELDS, SinfoLine, default_format, default_order, fitting, group,
 };
-use storm_slurm::view::{Layout, NodeFacts, PartitionFacts, Show, UnknownField};
+use storm_slurm::view::{Layout, NodeFacts, PartitionFacts, Show, UnknownField, help_format};
 
 pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
+    if line.has("helpformat") {
+        return Ok(print(&help_format(SINFO_FIELDS)).map(|()| 0)?);
+    }
     let iterate_s = iterate(line)?;
     let states = states(line)?;
     let mut source = Source::open().await?;

@@ -9,13 +9,16 @@ use std::time::Duration;
 use storm_mm::api::{JobFilter, JobView};
 use storm_rm::JobId;
 use storm_slurm::options::CommandLine;
-use storm_slurm::view::squeue::fold_arrays;
-use storm_slurm::view::{JobFacts, Show, StateCode};
+use storm_slurm::view::squeue::{JOB_FIELDS, fold_arrays};
+use storm_slurm::view::{JobFacts, Show, StateCode, help_format};
 
 /// What Slurm's commands say of a job that does not exist.
 pub(super) const INVALID_JOB: &str = "slurm_load_jobs error: Invalid job id specified";
 
 pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
+    if line.has("helpformat") {
+        return Ok(print(&help_format(JOB_FIELDS)).map(|()| 0)?);
+    }
     let options = QueueOptions::of(line, &|name| std::env::var(name).ok())?;
     for complaint in &options.notes {
         note(&format!("squeue: error: {complaint}\n"));
