@@ -1,5 +1,6 @@
 //! The end of jobs: requested, forced, or reached.
 
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
@@ -350,11 +351,6 @@ impl Core {
         self.tell_awaited(now, job);
         self.settle(now);
     }
-}
-
-pub(super) fn no_such_job(job: JobId) -> ApiError {
-    ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"))
-        .hint("storm queue and storm hist list the jobs")
 }
 
 /// The outcome of a job, from the cause of its end and the exits of its ranks.

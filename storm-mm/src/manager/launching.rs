@@ -1,7 +1,7 @@
 //! A job's way from placed to running. Its files are brought to the nodes. Then the launch is sent,
 //! on the slice edge if the job's row does not run now. Then all its ranks are seen to execute.
 
-use super::dependencies::without_dependency;
+use super::jobs::without_dependency;
 use super::live::{self, LivePlace};
 use super::partitions::Partition;
 use super::{ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer};

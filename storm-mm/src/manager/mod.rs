@@ -9,6 +9,7 @@
 mod absent_clients;
 mod admission;
 mod arrays;
+mod attributes;
 mod away;
 mod classes;
 mod configuration;
@@ -41,6 +42,7 @@ mod preempting;
 mod preemption;
 mod priorities;
 mod priority_table;
+mod reason_codes;
 mod recovery;
 mod reports;
 mod reservations;

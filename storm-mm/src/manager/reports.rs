@@ -1,7 +1,7 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
-use super::away::Going;
 use super::live::{Awaiting, LivePlace, Piece};
+use super::node_table::Going;
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
 use crate::job::{Cut, EndCause, JobEventKind, Phase};
