@@ -28,7 +28,7 @@ pub(super) use told_class::ToldClass;
 use flags::SlotPool;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{NodeId, NodeSet};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, RowSet};
+use storm_rm::{FirstStep, JobId, JobIncarnation, JobSlot, PartitionId, RowSet};
 
 /// The live jobs.
 pub(super) struct LiveJobs {
@@ -157,7 +157,12 @@ impl LiveJobs {
         }
     }
 
-    /// Whether all places in the arrays of flags are taken.
+    /// Whether a job that begins with such a step can have its places in the arrays of flags.
+    pub(super) fn has_slots_for(&self, first: FirstStep) -> bool {
+        self.slots.can_give(flags::needed_by(first))
+    }
+
+    #[cfg(test)]
     pub(super) fn slots_are_taken(&self) -> bool {
         self.slots.is_empty()
     }
