@@ -26,6 +26,7 @@ mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
 use crate::daemon::{run_mm, run_nm, run_relay};
+use crate::event_loop::event_loop;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
@@ -99,10 +100,11 @@ fn client_command(
     display: DisplayOptions,
 ) -> Result<u8, Failure> {
     let silent = display.quiet || display.json;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::of("runtime", &error))?;
+    let runtime = event_loop().map_err(|error| {
+        let causes = vec![error.to_string()];
+        let message = "the command cannot start".to_owned();
+        Failure { message, causes, ..Failure::of("runtime", &error) }
+    })?;
     let result = runtime.block_on(async {
         match command {
             Command::Submit(options) => {

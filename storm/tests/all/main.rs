@@ -39,6 +39,7 @@ mod resources;
 mod robustness;
 mod sim;
 mod slurm;
+mod slurm_listings;
 mod surroundings;
 mod takeover;
 mod takeover_launches;
