@@ -211,7 +211,7 @@ impl Core {
             ClusterEventKind::PartitionsSet { settings } => {
                 self.partitions.set_settings(settings);
             }
-            ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
+            ClusterEventKind::NodesDrained { drained } => self.nodes.set_drained(drained),
             ClusterEventKind::ReservationsSet { next, reservations } => {
                 self.reservations.set(*next, reservations);
             }

@@ -1,8 +1,7 @@
 //! The partition's policy at work: events in, placements and strobes out, at once. Only the launch
 //! of a job whose row does not run now waits for a slice edge.
 
-use super::live::{Awaiting, LiveJob, Placed, Taken};
-use super::partitions::sched_time;
+use super::live::{Awaiting, Placed, Taken};
 use super::{ActiveRows, Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -40,7 +39,7 @@ impl Core {
     /// edge go out.
     pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partitions.get_mut(partition).begin_edge_on_time();
+        self.partitions.begin_edge_on_time(partition);
         self.end_slice(now, partition);
     }
 
@@ -53,7 +52,7 @@ impl Core {
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        self.partitions.get_mut(partition).end_edge();
+        self.partitions.end_edge(partition);
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -76,7 +75,7 @@ impl Core {
         let is_edge = matches!(event, Event::SliceEdge);
         // Earlier events of the same request are passed first.
         self.tell_untold(now, partition);
-        let actions = self.partitions.get_mut(partition).handle(sched_time(now), event);
+        let actions = self.partitions.handle(now, partition, event);
         // An edge at which the policy does only what it had named as upcoming leaves the ordered
         // slices as they are. Comparing them at every edge would be wasted.
         let as_upcoming = is_edge && matches!(*actions, [Action::Activate { .. }]);
@@ -97,8 +96,7 @@ impl Core {
         partition: PartitionId,
         events: Vec<Event>,
     ) {
-        let partition_at_work = self.partitions.get_mut(partition);
-        let actions = partition_at_work.handle_together(sched_time(now), events);
+        let actions = self.partitions.handle_together(now, partition, events);
         self.carry_out(now, partition, actions);
         self.recall_slices(now, partition);
         self.arm_wake(now);
@@ -247,13 +245,13 @@ impl Core {
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
         let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
-        self.partitions.get_mut(partition).job_comes_to(&nodes);
+        self.partitions.job_comes_to(partition, &nodes);
         let slot = flags;
         let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
         let steps = ranks.iter().map_while(|share| share.of_step(first));
         let nodes = (nodes, steps.map(|share| share.node).collect());
         let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
-        self.live.insert(job, LiveJob::placed(now, placed));
+        self.live.place(now, job, placed);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
         self.note_elements(now, job);
         if let Some(by) = suspended_for {
@@ -283,11 +281,7 @@ impl Core {
 
     /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        if live.release() {
-            return;
-        }
-        let partition = live.partition();
+        let Some(partition) = self.live.release(job) else { return };
         self.tell_policy(now, partition, Event::Finished(job));
     }
 
@@ -323,9 +317,9 @@ impl Core {
 
 /// The files of a job, the program first.
 pub(super) fn files_of(spec: &JobSpec) -> Vec<FileSpec> {
-    let program = match &spec.program {
+    let program = match &spec.step.program {
         Program::Shipped(file) => Some(file.clone()),
         Program::OnNodes(_) => None,
     };
-    program.into_iter().chain(spec.files.iter().cloned()).collect()
+    program.into_iter().chain(spec.step.files.iter().cloned()).collect()
 }

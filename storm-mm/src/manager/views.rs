@@ -2,13 +2,13 @@
 
 use super::Core;
 use super::ending::no_such_job;
-use super::live::{Launch, LiveJob};
+use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
 use super::scheduling::files_of;
 use crate::api::{
-    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    PartitionView, RankView, ReservedNodes, SpecSummary, asked_for,
+    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, PartitionView,
+    RankView, ReservedNodes, SpecSummary, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -52,16 +52,8 @@ impl Core {
             communication: self.communication_of(record),
             classes: self.classes_of(record),
             runs: record.runs,
-            log: self.log_of(record),
+            log: self.config.log_of(record),
         })
-    }
-
-    fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
-        let named = |entry: &LogEntry| LogEntry {
-            text: self.config.with_user_name(&entry.text),
-            ..entry.clone()
-        };
-        record.log.iter().map(named).collect()
     }
 
     /// The record of a job.
@@ -154,7 +146,7 @@ impl Core {
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
                 self.suspended_reason(now, record)
             }
-            Phase::Starting => match self.live.get(record.id).map(LiveJob::launch) {
+            Phase::Starting => match self.live.get(record.id).map(LivePlace::launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)

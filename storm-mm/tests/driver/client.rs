@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use storm_mm::api::{
-    Call, HistoryQuery, JobDetail, JobFilter, JobState, JobView, LaunchBreakdown, ManagerRequest,
-    NodeView, Peer, Reply, ReplyStream, reply_channel,
+    Call, ClientId, FromClient, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
+    LaunchBreakdown, ManagerRequest, NodeView, Peer, Reply, ReplyStream, reply_channel,
 };
 use storm_rm::message::Stream;
-use storm_rm::{FileSpec, JobId, JobSpec, Program, Rank};
+use storm_rm::{FileSpec, InputSpec, JobId, JobSpec, Program, Rank};
 
 /// Room for replies that this client does not read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -19,7 +19,7 @@ pub(crate) const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 /// Sends the manager a request.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) calls: async_channel::Sender<Call>,
+    pub(crate) calls: async_channel::Sender<FromClient>,
     pub(crate) peer: Peer,
 }
 
@@ -73,7 +73,8 @@ impl Client {
         );
         let replies = reply_channel(limit_bytes);
         let sink = replies.sink(1, streaming);
-        let call = Call { peer: self.peer, request, replies: sink };
+        let client = ClientId::MANAGER;
+        let call = FromClient::Call(Call { peer: self.peer, client, request, replies: sink });
         self.calls.send(call).await.ok()?;
         Some(replies)
     }
@@ -215,16 +216,22 @@ impl Following {
 
 /// A job of `procs` ranks, whose actions are in `argv` (see the cluster's programs).
 pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
-    JobSpec {
-        procs,
-        argv: argv.iter().map(|arg| (*arg).into()).collect(),
-        ..JobSpec::plain(argv[0], Program::OnNodes("/bin/program".into()))
-    }
+    let plain = JobSpec::plain(argv[0], Program::OnNodes("/bin/program".into()));
+    let mut spec = JobSpec { procs, ..plain };
+    spec.step.argv = argv.iter().map(|arg| (*arg).into()).collect();
+    spec
 }
 
 /// The same job with its program shipped.
-pub(crate) fn shipped(spec: JobSpec, file: FileSpec) -> JobSpec {
-    JobSpec { program: Program::Shipped(file), ..spec }
+pub(crate) fn shipped(mut spec: JobSpec, file: FileSpec) -> JobSpec {
+    spec.step.program = Program::Shipped(file);
+    spec
+}
+
+/// The same job with this source of standard input.
+pub(crate) fn reading(input: InputSpec, mut spec: JobSpec) -> JobSpec {
+    spec.step.input = input;
+    spec
 }
 
 /// A request to write to the job's standard input.

@@ -9,7 +9,7 @@ use super::{
     HoldOptions, JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions,
     NmOptions, NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions,
     RelayOptions, ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions,
-    SharesOptions, SimOptions, UpOptions, WaitOptions, WorkloadOptions,
+    SharesOptions, SimOptions, SlurmOptions, UpOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -25,9 +25,17 @@ impl Cli {
     pub(crate) fn of(words: Vec<OsString>) -> Result<Cli, clap::Error> {
         match of_one_verb(&words) {
             Some(cli) => Ok(cli),
-            None => Cli::try_parse_from(words),
+            None => Cli::try_parse_from(for_help(words)),
         }
     }
+}
+
+/// Drops the options of the output after `help`, which is a text in every case.
+fn for_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|verb| verb == "help") {
+        words.retain(|word| !["--json", "--quiet", "-q"].iter().any(|option| word == option));
+    }
+    words
 }
 
 /// Parses these words with their verb alone. If an option occurs twice, the later one counts.
@@ -61,7 +69,7 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 31] = [
+const VERBS: [(&str, Arguments); 32] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
     ("batch", BatchOptions::augment_args),
@@ -91,6 +99,7 @@ const VERBS: [(&str, Arguments); 31] = [
     ("mm", MmOptions::augment_args),
     ("nm", NmOptions::augment_args),
     ("relay", RelayOptions::augment_args),
+    ("slurm", SlurmOptions::augment_args),
     ("nap", NapOptions::augment_args),
     ("__pmix", PmixOptions::augment_args),
 ];

@@ -26,10 +26,12 @@ mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
 use crate::daemon::{run_mm, run_nm, run_relay};
+use crate::event_loop::event_loop;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
+use crate::slurm;
 use crate::standard_streams::StandardOutput;
 use crate::target::Choices;
 use std::io;
@@ -49,6 +51,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Key(options) => key::run(&options, output.as_ref()),
         Command::Nap(options) => nap::run(&options),
         Command::Pmix(options) => pmix::run(options),
+        Command::Slurm(options) => slurm::command(options, output.as_ref()),
         Command::Replay(options) if !options.live => {
             replay::run(&options, output.as_ref(), quiet, silent)
         }
@@ -97,10 +100,11 @@ fn client_command(
     display: DisplayOptions,
 ) -> Result<u8, Failure> {
     let silent = display.quiet || display.json;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::of("runtime", &error))?;
+    let runtime = event_loop().map_err(|error| {
+        let causes = vec![error.to_string()];
+        let message = "the command cannot start".to_owned();
+        Failure { message, causes, ..Failure::of("runtime", &error) }
+    })?;
     let result = runtime.block_on(async {
         match command {
             Command::Submit(options) => {
@@ -140,6 +144,7 @@ fn client_command(
             | Command::Nm(_)
             | Command::Pmix(_)
             | Command::Relay(_)
+            | Command::Slurm(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }
@@ -173,7 +178,7 @@ async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
     Ok(choices(options)?.required()?.open()?.connect().await?)
 }
 
-fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
+pub(crate) fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
     Choices::find(options, state_dir().live_socket().map_err(Failure::from))
 }
 
@@ -186,7 +191,7 @@ fn state_dir() -> StateDir {
 }
 
 /// Prints a result. A reader that has left is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = "the result cannot be written to standard output";
@@ -199,7 +204,7 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a note. Ignores errors: no other output is left.
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }
 

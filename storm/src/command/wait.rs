@@ -46,7 +46,10 @@ pub(super) async fn wait(
         return Err(failure);
     }
     let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
-    print(&output.jobs(&worth_listing(&ended, silent)))?;
+    let listed = worth_listing(&ended, silent);
+    if silent || !listed.is_empty() {
+        print(&output.jobs(&listed))?;
+    }
     // A script learns of forgotten jobs only from the exit status, as they are not in the listing.
     if !quiet {
         waiting.note_forgotten();

@@ -2,12 +2,14 @@
 //! everything that follows from their records: the needs of waiting jobs, the memory that users'
 //! jobs hold, the order of suspension. Only this module changes a record, and only by an event.
 
+mod checking;
 mod held_bytes;
 mod needs;
 mod unmet;
+mod waiting;
 
-pub(super) use held_bytes::MAX_BYTES_PER_USER;
-pub(super) use needs::{Begin, End, NeedsTable, conditions};
+use held_bytes::MAX_BYTES_PER_USER;
+pub(super) use needs::{Begin, End, NeedsTable, Notice, conditions};
 pub(super) use unmet::Unmet;
 
 use crate::history::History;
@@ -141,8 +143,8 @@ impl JobTable {
         if let JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } =
             &mut event.kind
         {
-            let shared = self.environments.shared(&spec.env);
-            Rc::make_mut(spec).env = shared;
+            let shared = self.environments.shared(&spec.step.env);
+            Rc::make_mut(spec).step.env = shared;
         }
     }
 
@@ -178,10 +180,6 @@ impl JobTable {
 
     pub(super) fn needs(&self) -> &NeedsTable {
         &self.needs
-    }
-
-    pub(super) fn needs_mut(&mut self) -> &mut NeedsTable {
-        &mut self.needs
     }
 
     /// Suspended jobs, in the order of their suspension.

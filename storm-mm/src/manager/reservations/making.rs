@@ -3,7 +3,7 @@
 use crate::api::{ApiError, ErrorCode, Peer, ReservationRequest, ReservationView};
 use crate::cluster::ReservationRecord;
 use crate::manager::Core;
-use crate::manager::live::LiveJob;
+use crate::manager::live::LivePlace;
 use crate::manager::partitions::sched_time;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -123,7 +123,9 @@ impl Core {
 
     fn partition_to_reserve(&self, request: &ReservationRequest) -> Result<PartitionId, ApiError> {
         match &request.partition {
-            Some(name) => self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name)),
+            Some(name) => {
+                self.partitions.id_of(name).ok_or_else(|| self.partitions.none_named(name))
+            }
             None => Ok(self.partitions.default_id()),
         }
     }
@@ -135,7 +137,7 @@ impl Core {
         list: &str,
         window: Window,
     ) -> Result<Vec<NodeId>, ApiError> {
-        let nodes = self.nodes_of_list(list)?;
+        let nodes = self.nodes.of_list(list)?;
         let partition = &self.partitions[id];
         if let Some(node) = nodes.iter().find(|node| !partition.nodes().contains(**node)) {
             let (node, name) = (self.node_name(*node), partition.name());
@@ -213,7 +215,7 @@ impl Core {
 
     /// Whether a job can be on a node at a time, by its time limit.
     fn is_held_at(&self, now: Instant, node: NodeId, at: SchedTime) -> bool {
-        let is_there = |(job, live): (JobId, &LiveJob)| {
+        let is_there = |(job, live): (JobId, &LivePlace)| {
             let limit = self.jobs.get(&job).and_then(|record| record.spec.time_limit);
             let left = limit.map(|limit| limit.saturating_sub(live.run_time(now)));
             let end = left.map(|left| sched_time(now) + left);

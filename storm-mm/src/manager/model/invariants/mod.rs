@@ -74,7 +74,7 @@ mod tests {
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(job).unwrap().release();
+        assert!(world.core.live.release(job).is_some());
         assert!(elements_accounted::check(&world).is_err());
 
         let (mut world, _) = running();
@@ -90,12 +90,12 @@ mod tests {
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
-        world.core.partitions.get_mut(PARTITION).make_active(Row(1));
+        world.core.partitions.make_active(PARTITION, Row(1));
         assert!(running_in_turn::check(&world).is_err());
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(job).unwrap().set_launch(Launch::Staged);
+        world.core.live.set_launch(job, Launch::Staged);
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, _) = running();
