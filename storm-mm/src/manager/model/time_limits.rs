@@ -62,7 +62,7 @@ fn a_job_that_runs_beyond_its_limit_ends_when_its_node_is_back() {
         world.comes_back(AWAY);
         let back = world.now;
         limit(&mut world);
-        assert!(world.now <= back + Duration::from_secs(3));
+        assert!(world.now <= back + Duration::from_secs(4));
         assert_eq!(world.record(JOB).phase, Phase::Ending(EndCause::TimeLimit), "{restarts}");
         world.end_job(JOB, 143);
         assert_eq!(world.record(JOB).state(), JobState::Timeout, "{restarts}");
