@@ -62,7 +62,7 @@ pub const JOB_FIELDS: &[Field<JobFacts>] = &[
     both('O', "contiguous", "CONTIGUOUS", zero),
     both('p', "priority", "PRIORITY", |job, _| {
         // A priority of 32 bits as a part of one.
-        let part = job.priority.unwrap_or(0) as f64 / (u64::from(u32::MAX) + 1) as f64;
+        let part = job.priority.unwrap_or(0) as f64 / f64::from(u32::MAX);
         format!("{part:.14}")
     }),
     both('P', "partition", "PARTITION", |job, _| job.partition.clone()),
