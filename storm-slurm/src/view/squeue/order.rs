@@ -81,7 +81,8 @@ impl Key {
             'A' => number(job.id),
             'F' => number(job.array_id()),
             'K' => number(job.array.as_ref().map_or(0, |place| u64::from(place.first()))),
-            't' | 'T' => number(job.state.number().into()),
+            // Slurm compares the names.
+            't' | 'T' => Key::Text(job.state.name().to_owned()),
             'C' => number(job.cpus.into()),
             'D' => number(job.nodes.into()),
             'c' => number(u64::from(job.cpus_per_task)),
