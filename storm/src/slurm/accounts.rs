@@ -281,7 +281,9 @@ pub(super) async fn sprio(line: &CommandLine) -> Result<u8, Complaint> {
 async fn ineligible(source: &mut Source) -> Result<HashSet<JobId>, Complaint> {
     let filter = JobFilter { states: vec![JobState::Pending], ..JobFilter::default() };
     let jobs = source.jobs(filter).await?;
-    let waiting = jobs.iter().filter(|job| is_ineligible(job));
+    let waiting = jobs
+        .iter()
+        .filter(|job| is_ineligible(job) || job.reason_code.as_deref() == Some("BeginTime"));
     Ok(waiting.map(|job| job.id).collect())
 }
 

@@ -250,7 +250,6 @@ pub(super) fn is_ineligible(view: &JobView) -> bool {
                 | "Dependency"
                 | "DependencyNeverSatisfied"
                 | "JobArrayTaskLimit"
-                | "BeginTime"
         )
     )
 }
