@@ -52,6 +52,9 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_ends;
+mod step_order;
+mod steps;
 mod strobing;
 mod switching;
 mod unmet;
@@ -63,10 +66,12 @@ pub(crate) use model::{model_config, model_spec};
 
 pub use draft::{ActiveRows, Draft, Launch, Resumed};
 pub use effect::{
-    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
-    Watch,
+    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, StepTimer,
+    Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
+pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::job::{JobEvent, JobEventKind};

@@ -1,7 +1,7 @@
 //! The state for users: jobs, partitions, reasons.
 
 use super::Core;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;

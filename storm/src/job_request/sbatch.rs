@@ -95,13 +95,13 @@ mod tests {
         let asked = asked([
             "--gres=gpu:2 --nice -w n1 -n 4",
             "--nodes=2-4",
-            "--output=%s.out -N 2-4",
+            "--output=%b.out -N 2-4",
             "--mail-type=END",
             "-n",
             "--exclusive=user",
         ]);
         assert_eq!(asked.options(), ["--nice", "100", "-n", "4"]);
-        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%s.out, -N 2-4, --mail-type=END, \
+        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%b.out, -N 2-4, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);
     }

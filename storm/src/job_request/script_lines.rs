@@ -89,7 +89,8 @@ pub(crate) fn words_of_variables(
 ) -> Result<Vec<String>, Failure> {
     let all = of_variables(Verb::Sbatch, value_of)
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
-    for given in &all {
+    // Others, as SBATCH_CLUSTERS, are for sbatch alone.
+    for given in all.iter().filter(|given| sbatch::counterpart(given).is_some()) {
         checked(given).map_err(|failure| {
             let message = format!("a variable stands for {}: {}", given.written, failure.message);
             Failure { message, ..failure }

@@ -11,6 +11,7 @@ use crate::command::misunderstood::misunderstood;
 use crate::command::note;
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
+use crate::output::for_people;
 use std::io::BufRead;
 use storm_mm::api::{
     ApiError, Client, ErrorCode, JobDetail, JobFilter, JobState, JobView, MAX_NAMED,
@@ -142,7 +143,8 @@ impl Order {
     /// Tells that a job was not ended.
     fn complain(&self, name: &str, why: &str) {
         if !self.quiet {
-            note(&format!("{}: error: Kill job error on job id {name}: {why}\n", Verb::Scancel));
+            let text = for_people(&format!("Kill job error on job id {name}: {why}"));
+            note(&format!("{}: error: {text}\n", Verb::Scancel));
         }
     }
 
@@ -243,8 +245,8 @@ fn confirmed(job: &JobView) -> bool {
     note(&format!(
         "Cancel job_id={} name={} partition={} [y/n]? ",
         job.job_name(),
-        job.name,
-        job.partition
+        for_people(&job.name),
+        for_people(&job.partition)
     ));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

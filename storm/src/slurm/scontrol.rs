@@ -8,6 +8,7 @@ use crate::command::misunderstood::misunderstood;
 use crate::command::{note, print};
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
+use crate::output::for_people;
 use std::time::Duration;
 use storm_mm::api::{
     Client, ErrorCode, JobFilter, JobState, JobView, MAX_NAMED, ManagerRequest, Reply,
@@ -160,7 +161,8 @@ async fn alter(keyword: &str, words: &[&str], hold: bool) -> Result<u8, Complain
 }
 
 fn refused(job: &str, why: &str) -> String {
-    format!("{why} for job {job}\nslurm_suspend error: {why}\n")
+    let why = for_people(why);
+    format!("{why} for job {}\nslurm_suspend error: {why}\n", for_people(job))
 }
 
 /// The parts between commas that are in no brackets.

@@ -9,6 +9,7 @@ use crate::command::job::followed;
 use crate::command::note;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::output::for_people;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use storm_mm::api::JobState;
@@ -40,8 +41,8 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let mut warn = |text: &str| note(&format!("srun: {text}\n"));
     let outcome = followed(place, &options, &mut warn).await;
     let outcome = outcome.map_err(|failure| refused_submission(failure, "Job"))?;
-    if !line.has("quiet") {
-        note(&ending(&outcome));
+    if let Some(text) = ending(&outcome).filter(|_| !line.has("quiet")) {
+        note(&format!("srun: {}\n", for_people(&text)));
     }
     Ok(outcome.interrupted.unwrap_or(outcome.exit_code))
 }
@@ -56,19 +57,16 @@ pub(super) fn no_steps(verb: Verb, job: &OsStr) -> Complaint {
 }
 
 /// The line about a job that did not end well.
-fn ending(outcome: &Outcome) -> String {
-    let nodes = outcome.node_list.clone().unwrap_or_default();
-    match outcome.state {
-        JobState::Completed => String::new(),
-        JobState::Cancelled => format!("srun: Force Terminated job {}\n", outcome.job),
-        JobState::Timeout => {
-            format!("srun: error: {nodes}: job {} CANCELLED DUE TO TIME LIMIT\n", outcome.job)
-        }
-        _ => match &outcome.reason {
-            Some(reason) => format!("srun: error: {nodes}: {reason}\n"),
-            None => format!("srun: error: {nodes}: Exited with exit code {}\n", outcome.exit_code),
-        },
-    }
+fn ending(outcome: &Outcome) -> Option<String> {
+    let Outcome { job, state, exit_code, reason, node_list, .. } = outcome;
+    let nodes = node_list.clone().unwrap_or_default();
+    Some(match (state, reason) {
+        (JobState::Completed, _) => return None,
+        (JobState::Cancelled, _) => format!("Force Terminated job {job}"),
+        (JobState::Timeout, _) => format!("error: {nodes}: job {job} CANCELLED DUE TO TIME LIMIT"),
+        (_, Some(reason)) => format!("error: {nodes}: {reason}"),
+        (_, None) => format!("error: {nodes}: Exited with exit code {exit_code}"),
+    })
 }
 
 fn job_options(line: &CommandLine) -> Result<JobOptions, Complaint> {

@@ -39,7 +39,7 @@ impl Listings {
 
 #[test]
 fn squeue_lists_jobs_as_slurm_does() {
-    let mut cluster = Listings::start();
+    let cluster = Listings::start();
     let runs = cluster.submit("-n 2 -N 1 --name runs -t 10", UNTIL_GO);
     let waits = cluster.submit("--hold --name waits -n 3 -N 2 --mem 16M", "exit 0");
     let after = cluster.submit(&format!("-d afterok:{runs} --name after"), "exit 0");
@@ -93,7 +93,7 @@ fn squeue_lists_jobs_as_slurm_does() {
 
 #[test]
 fn sacct_tells_how_jobs_ended() {
-    let mut cluster = Listings::start();
+    let cluster = Listings::start();
     let fails = cluster.submit("--name fails", "exit 3");
     let dies = cluster.submit("--name dies", "kill -9 $$");
     let cancelled = cluster.submit("--name cancelled", UNTIL_GO);
@@ -124,7 +124,7 @@ fn sacct_tells_how_jobs_ended() {
 
 #[test]
 fn nodes_partitions_and_jobs_are_told_as_slurm_tells_them() {
-    let mut cluster = Listings::start();
+    let cluster = Listings::start();
     assert_eq!(
         cluster.says(&["sinfo"]),
         "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n\
