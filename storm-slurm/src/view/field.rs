@@ -28,12 +28,10 @@ pub enum Whole {
     Value,
 }
 
-impl<R> Field<R> {
-    /// The same field, of which this is printed whole.
-    pub(super) const fn whole(self, whole: Whole) -> Field<R> {
-        let Field { letter, name, head, value, .. } = self;
-        Field { letter, name, head, value, whole }
-    }
+/// The same field, of which this is printed whole.
+pub(super) const fn whole<R>(whole: Whole, field: Field<R>) -> Field<R> {
+    let Field { letter, name, head, value, .. } = field;
+    Field { letter, name, head, value, whole }
 }
 
 /// The names of fields for `-O`, four on a line (`--helpformat`).
