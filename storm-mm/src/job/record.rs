@@ -1,6 +1,8 @@
 //! The record of one job: the result of its events.
 
-use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepRecords};
+use super::{
+    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepEvent, StepRecords,
+};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -266,9 +268,7 @@ impl JobRecord {
             JobEventKind::PartOver { node, exits } => {
                 self.parts_over.insert(*node, exits.clone());
             }
-            JobEventKind::Step { number, event: of_step } => {
-                self.steps.get_or_insert_default().apply(event.at, *number, of_step);
-            }
+            JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
                 (self.ran, self.ran_at) = (*time, None);
@@ -291,6 +291,10 @@ impl JobRecord {
             }
             JobEventKind::DependencyNoted { on, note } => self.dependency_noted(event, *on, *note),
         }
+    }
+
+    fn step(&mut self, event: &JobEvent, number: u32, of_step: &StepEvent) {
+        self.steps.get_or_insert_default().apply(event.at, number, of_step);
     }
 
     fn end(&mut self, event: &JobEvent, outcome: &Outcome) {
@@ -326,6 +330,8 @@ impl JobRecord {
         self.comes_first = sequel.comes_first();
         self.former_nodes = match sequel.has_ended_everywhere(self.spec.requeue) {
             true => NodeSet::new(),
+            // Steps may have run on any node of the place.
+            false if self.steps.is_some() => self.nodes(),
             false => self.step_nodes(),
         };
         self.ranks.clear();

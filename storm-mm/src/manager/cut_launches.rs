@@ -2,8 +2,8 @@
 //! launched again (`docs/decisions/0141-cut-launches-are-done-again.md`).
 
 use super::Core;
-use super::away::Going;
 use super::live::LivePlace;
+use super::node_table::Going;
 use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};

@@ -5,15 +5,14 @@
 
 use super::Core;
 use super::eligibility::Obstacle;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::jobs::{Begin, End, Notice, conditions};
 use crate::api::{ApiError, ErrorCode};
 use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use storm_primitives::Instant;
-use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
+use storm_rm::{Condition, Dependency, JobId, Needs};
 
 impl Core {
     /// Fails if a job that a submission depends on is unknown. A condition on the corresponding job
@@ -267,17 +266,4 @@ fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
     let begun = record.begun_before.get(&job)?;
     let delay = SignedDuration::from_mins(i64::from(minutes));
     Some(begun.checked_add(delay).unwrap_or(Timestamp::MAX))
-}
-
-/// The specification for messages. Nodes do not need the dependency, which may be longer than a
-/// message.
-pub(super) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec> {
-    match &spec.needs.dependency {
-        None => Cow::Borrowed(spec),
-        Some(_) => {
-            let mut spec = spec.clone();
-            spec.needs.dependency = None;
-            Cow::Owned(spec)
-        }
-    }
 }

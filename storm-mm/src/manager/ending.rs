@@ -1,5 +1,6 @@
 //! The end of jobs: requested, forced, or reached.
 
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
@@ -196,6 +197,7 @@ impl Core {
         }
         let Some(nodes) = self.live.begin_end(job) else { return };
         self.order_end(now, job, nodes, &cause);
+        self.end_steps(now, job, &cause);
     }
 
     /// Orders nodes to end their part of a job.
@@ -242,7 +244,8 @@ impl Core {
                 self.append_end(now, job, cause, exits, ran);
             }
         }
-        self.live.free_slot(live.slot());
+        self.live.free_slots_of(&live);
+        self.grant_all_steps(now);
         self.place_awaiting(now);
         let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
@@ -350,13 +353,8 @@ impl Core {
     }
 }
 
-pub(super) fn no_such_job(job: JobId) -> ApiError {
-    ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"))
-        .hint("storm queue and storm hist list the jobs")
-}
-
 /// The outcome of a job, from the cause of its end and the exits of its ranks.
-fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
+pub(super) fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());
     match cause {

@@ -1,6 +1,5 @@
 //! The nodes: their configuration, and their reports of themselves.
 
-use super::away::Going;
 use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode};
 use crate::{NodeBook, NodeConfig};
@@ -41,6 +40,18 @@ pub(super) struct NodeEntry {
     pub(super) refused: Option<String>,
     pub(super) info: Option<NodeInfo>,
     pub(super) status: Option<NodeStatus>,
+}
+
+/// How a node was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Going {
+    /// The node is silent, or has reported that nothing is left there: a wait for the node might
+    /// never end.
+    Lost,
+    /// The node's host has closed its link.
+    LinkClosed,
+    /// The host has closed the link because the process of the Node Manager ended.
+    ProcessEnded,
 }
 
 impl NodeTable {

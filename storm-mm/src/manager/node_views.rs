@@ -1,7 +1,7 @@
 //! The nodes as users see them.
 
 use super::Core;
-use super::away::Going;
+use super::node_table::Going;
 use super::node_table::NodeEntry;
 use crate::api::{NodeState, NodeView};
 use storm_primitives::{Instant, NodeId};

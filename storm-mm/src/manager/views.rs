@@ -1,7 +1,7 @@
 //! The state for users: jobs, partitions, reasons.
 
 use super::Core;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
@@ -248,6 +248,7 @@ impl Core {
         JobView {
             id: record.id,
             array: record.task,
+            array_limit: record.spec.needs.array.as_ref().and_then(|array| array.limit),
             name: record.spec.name.clone(),
             user: self.config.user_view(uid),
             partition: record.partition.clone(),
@@ -255,6 +256,7 @@ impl Core {
             state: record.state(),
             procs: record.spec.procs,
             resources: record.spec.resources.clone(),
+            nodes_asked: record.spec.nodes,
             nodes: record.ranks.len() as u32,
             node_list: record.node_list.clone(),
             row: record.row,
@@ -265,8 +267,11 @@ impl Core {
             ran_s: ran.min(elapsed).as_secs(),
             time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
+            reason_code: self.reason_code(now, record, waiting).map(str::to_owned),
+            ending: matches!(record.phase, Phase::Ending(_)),
             estimate: self.estimate(now, record, waiting),
             exit_code,
+            attributes: None,
             place: None,
         }
     }

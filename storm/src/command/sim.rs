@@ -193,6 +193,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_scenario_that_is_refused_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("death.toml");
+        std::fs::write(&file, "nodes = 3").expect("it is written");
+        let words = ["storm", "sim", file.to_str().expect("text")];
+        let cli = crate::cli::Cli::of(words.map(Into::into).to_vec()).expect("a command line");
+        let crate::cli::Command::Sim(options) = cli.command else { panic!("another verb") };
+        let error = read(&options).expect_err("it is no scenario");
+        let failure = refused(&options, &error);
+        let start = format!("{}: the scenario cannot", file.display());
+        assert!(failure.message.starts_with(&start), "{failure:?}");
+    }
+
+    #[test]
     fn a_path_is_one_word_of_a_shell() {
         assert_eq!(quoted("storm-sim/a.toml"), "storm-sim/a.toml");
         assert_eq!(quoted("my file.toml"), "'my file.toml'");

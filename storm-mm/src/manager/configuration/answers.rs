@@ -3,8 +3,7 @@
 use super::Configuration;
 use crate::api::{ApiError, ErrorCode, LogEntry};
 use crate::job::JobRecord;
-use crate::manager::dependencies::without_dependency;
-use crate::manager::jobs::Unmet;
+use crate::manager::jobs::{Unmet, without_dependency};
 use crate::service_config::NamedIn;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -3,7 +3,7 @@
 use super::{JobTable, MAX_BYTES_PER_USER};
 use crate::api::{ApiError, ErrorCode, JobState};
 use crate::job::{JobRecord, Phase};
-use crate::manager::ending::no_such_job;
+use std::borrow::Cow;
 use storm_rm::{ArraySpec, JobId, JobSpec};
 
 impl JobTable {
@@ -85,6 +85,25 @@ impl JobTable {
             )
             .why(format!("aftercorr:{other} makes each job wait for the job of the same index"))
             .hint(format!("afterok:{other} waits for the whole array"))),
+        }
+    }
+}
+
+/// The error for a number that no job has.
+pub(in crate::manager) fn no_such_job(job: JobId) -> ApiError {
+    ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"))
+        .hint("storm queue and storm hist list the jobs")
+}
+
+/// The specification for messages. Nodes do not need the dependency, which may be longer than a
+/// message.
+pub(in crate::manager) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec> {
+    match &spec.needs.dependency {
+        None => Cow::Borrowed(spec),
+        Some(_) => {
+            let mut spec = spec.clone();
+            spec.needs.dependency = None;
+            Cow::Owned(spec)
         }
     }
 }

@@ -8,6 +8,7 @@ mod needs;
 mod unmet;
 mod waiting;
 
+pub(super) use checking::{no_such_job, without_dependency};
 use held_bytes::MAX_BYTES_PER_USER;
 pub(super) use needs::{Begin, End, NeedsTable, Notice, conditions};
 pub(super) use unmet::Unmet;

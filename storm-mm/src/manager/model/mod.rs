@@ -6,6 +6,7 @@ mod cut_launches;
 mod early_edges;
 mod estimates;
 mod following;
+mod further_steps;
 mod held_bytes;
 mod history;
 mod invariants;
