@@ -122,8 +122,8 @@ impl Core {
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
         let Some(live) = self.live.get(job) else { return };
-        if !live.nodes().contains(node) {
-            // The node belongs to the job's place, and has no rank to lose.
+        if !live.has_part_on(node) {
+            // The node has no rank of the first step to lose.
             return;
         }
         match loss {

@@ -124,11 +124,14 @@ impl LivePlace {
         }
     }
 
-    /// A job continues under this manager. All its nodes whose parts are not over must return.
+    /// A job continues under this manager. All its nodes must return, except those with no part of
+    /// any step that is not over.
     pub(super) fn restored(now: Instant, restored: Restored) -> LivePlace {
         let Restored { incarnation, slot, partition, row, rows, placement, nodes, .. } = restored;
         let (place, first) = nodes;
-        let gone = restored.parts_over.keys().copied().collect();
+        let over: NodeSet = restored.parts_over.keys().copied().collect();
+        let shares = restored.steps.iter().flat_map(|step| &step.ranks);
+        let gone = over.difference(&shares.map(|share| share.node).collect());
         let mut time = RunTime::stopped_after(restored.ran);
         time.set_active(now, restored.active);
         let mut ledger = PlaceLedger::new(restored.rooms);
