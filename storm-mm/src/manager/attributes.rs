@@ -12,10 +12,6 @@ impl Core {
     /// The further facts of a job.
     pub(super) fn attributes(&self, now: Instant, record: &JobRecord) -> JobAttributes {
         let spec = &record.spec;
-        let part = |share: &NodeRanks| JobPartView {
-            node: self.node_name(share.node),
-            procs: share.count,
-        };
         let outcome = match &record.phase {
             Phase::Ended(outcome) => Some(outcome),
             Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
@@ -34,11 +30,16 @@ impl Core {
             runs: record.runs,
             begin: spec.needs.begin,
             dependency: self.open_dependency(now, record),
-            first_part: record.ranks.first().map(part),
+            first_part: record.ranks.first().map(|share| self.part_view(share)),
             cancelled_by: outcome.and_then(canceller),
             exit: outcome.map(|outcome| exit_of(outcome, &record.exits)),
             used: self.used(record),
         }
+    }
+
+    /// A job's part of a node.
+    pub(super) fn part_view(&self, share: &NodeRanks) -> JobPartView {
+        JobPartView { node: self.node_name(share.node), procs: share.count }
     }
 
     /// The conditions that a waiting job still waits for.

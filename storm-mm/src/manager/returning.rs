@@ -93,18 +93,6 @@ impl Core {
         }
     }
 
-    /// Whether the present run of a job was placed so recently that ranks of it on this node, if
-    /// there were any, executed for no longer than keepers keep jobs
-    /// (`docs/decisions/0141-cut-launches-are-done-again.md`, number 12).
-    fn is_fresh(&self, now: Instant, job: JobId, node: NodeId) -> bool {
-        let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
-        let placed = self.jobs.get(&job).and_then(|record| record.placed);
-        let (Some(returns), Some(placed)) = (returns, placed) else { return false };
-        let since = Duration::try_from(self.wall(now).duration_since(placed));
-        // A clock that was set back says nothing.
-        since.is_ok_and(|since| since <= Duration::from_millis(returns.within_ms))
-    }
-
     /// The further steps of a job that have a part on a node that is not over.
     fn steps_on(&self, job: JobId, node: NodeId) -> Vec<(JobId, u32)> {
         let Some(live) = self.live.get(job) else { return Vec::new() };
@@ -116,6 +104,18 @@ impl Core {
         let step = self.live.step(job, number)?;
         let of_job = self.resumed(job)?;
         Some(Resumed { incarnation: step.run(), slot: step.slot(), hold_output: false, ..of_job })
+    }
+
+    /// Whether the present run of a job was placed so recently that ranks of it on this node, if
+    /// there were any, executed for no longer than keepers keep jobs
+    /// (`docs/decisions/0141-cut-launches-are-done-again.md`, number 12).
+    fn is_fresh(&self, now: Instant, job: JobId, node: NodeId) -> bool {
+        let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
+        let placed = self.jobs.get(&job).and_then(|record| record.placed);
+        let (Some(returns), Some(placed)) = (returns, placed) else { return false };
+        let since = Duration::try_from(self.wall(now).duration_since(placed));
+        // A clock that was set back says nothing.
+        since.is_ok_and(|since| since <= Duration::from_millis(returns.within_ms))
     }
 
     /// A node that returned does not hold its part of a job.

@@ -45,6 +45,7 @@ impl Core {
             spec: SpecSummary::from(&*record.spec),
             cpu_us,
             ranks,
+            parts: record.ranks.iter().map(|share| self.part_view(share)).collect(),
             breakdown: record.breakdown,
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),

@@ -1,6 +1,6 @@
 //! Columns that a user asks for, and the lines that they make.
 
-use super::{Field, Show};
+use super::{Field, Show, Whole};
 
 /// The columns of a listing, of records of type `R`.
 #[derive(Debug)]
@@ -85,12 +85,12 @@ impl<R> Layout<R> {
 
     /// The line of heads, with its line feed.
     pub fn heads(&self) -> String {
-        self.line(|field| field.head.to_owned())
+        self.line(Whole::Head, |field| field.head.to_owned())
     }
 
     /// The line of a record, with its line feed.
     pub fn row(&self, record: &R, show: &Show) -> String {
-        self.line(|field| (field.value)(record, show))
+        self.line(Whole::Value, |field| (field.value)(record, show))
     }
 
     /// Whether a column shows the field of this name.
@@ -106,12 +106,17 @@ impl<R> Layout<R> {
         })
     }
 
-    fn line(&self, text: impl Fn(&'static Field<R>) -> String) -> String {
+    fn line(&self, whole: Whole, text: impl Fn(&'static Field<R>) -> String) -> String {
         let mut line = self.prefix.clone();
         for column in &self.columns {
             match &column.cell {
                 Cell::Field(field) => {
-                    line.push_str(&padded(&text(field), column.width, column.right));
+                    let text = text(field);
+                    let width = match field.whole == whole && column.width > 0 {
+                        true => column.width.max(text.chars().count()),
+                        false => column.width,
+                    };
+                    line.push_str(&padded(&text, width, column.right));
                 }
                 Cell::Literal(literal) => line.push_str(literal),
             }

@@ -13,6 +13,25 @@ pub struct Field<R> {
     pub head: &'static str,
     /// The text for a record.
     pub value: fn(&R, &Show) -> String,
+    /// What is printed whole in a column that is too narrow for it.
+    pub whole: Whole,
+}
+
+/// What Slurm does not cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Nothing.
+    Nothing,
+    /// The head: that of lists of nodes.
+    Head,
+    /// The text: spans of time.
+    Value,
+}
+
+/// The same field, of which this is printed whole.
+pub(super) const fn whole<R>(whole: Whole, field: Field<R>) -> Field<R> {
+    let Field { letter, name, head, value, .. } = field;
+    Field { letter, name, head, value, whole }
 }
 
 /// The names of fields for `-O`, four on a line (`--helpformat`).
@@ -30,7 +49,7 @@ pub(super) const fn both<R>(
     head: &'static str,
     value: fn(&R, &Show) -> String,
 ) -> Field<R> {
-    Field { letter: Some(letter), name, head, value }
+    Field { letter: Some(letter), name, head, value, whole: Whole::Nothing }
 }
 
 /// A field with a name only.
@@ -39,5 +58,5 @@ pub(super) const fn named<R>(
     head: &'static str,
     value: fn(&R, &Show) -> String,
 ) -> Field<R> {
-    Field { letter: None, name, head, value }
+    Field { letter: None, name, head, value, whole: Whole::Nothing }
 }

@@ -93,23 +93,6 @@ impl StateCode {
         self.row().1
     }
 
-    /// Slurm's number of the base state, by which listings are sorted. A job that is configuring
-    /// counts as running.
-    pub fn number(self) -> u8 {
-        match self {
-            StateCode::Pending => 0,
-            StateCode::Configuring | StateCode::Running => 1,
-            StateCode::Suspended => 2,
-            StateCode::Completing | StateCode::Completed => 3,
-            StateCode::Cancelled => 4,
-            StateCode::Failed => 5,
-            StateCode::Timeout => 6,
-            StateCode::NodeFail => 7,
-            StateCode::Preempted => 8,
-            StateCode::OutOfMemory => 11,
-        }
-    }
-
     /// Whether the job is over.
     pub fn is_final(self) -> bool {
         match self {

@@ -29,7 +29,7 @@ mod time_text;
 
 pub use column::{Layout, UnknownField};
 pub use exit_code::ExitCode;
-pub use field::{Field, help_format};
+pub use field::{Field, Whole, help_format};
 pub use job_facts::{ArrayPlace, JobFacts, MemoryAsked, Tasks};
 pub use job_state::{NotAJobState, StateCode};
 pub use node_facts::{NodeBase, NodeFacts};

@@ -178,9 +178,9 @@ impl NodeFacts {
     }
 
     /// The states that may be asked for, for messages.
-    pub const STATES: &str = "unknown,down,idle,allocated,mixed,future,drain,drained,draining,\
+    pub const STATES: &str = "unknown,down,idle,allocated,?,mixed,future,drain,drained,draining,\
         no_respond,reserved,perfctrs,cloud,completing,powering_down,powered_down,power_down,\
-        powering_up,fail,maint,reboot";
+        powering_up,fail,maint,reboot,reboot^,unknown";
 
     fn base_name(&self) -> &'static str {
         match self.base {

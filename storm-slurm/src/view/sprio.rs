@@ -50,7 +50,7 @@ pub const PRIORITY_FIELDS: &[Field<PriorityFacts>] = &[
     both('T', "tres", "TRES", |_, _| String::new()),
     both('u', "user", "USER", |one, _| one.user.clone()),
     both('y', "normpriority", "PRIORITY", |one, _| {
-        format!("{:.14}", f64::from(one.priority) / (f64::from(u32::MAX) + 1.0))
+        format!("{:.14}", f64::from(one.priority) / f64::from(u32::MAX))
     }),
     both('Y', "priority", "PRIORITY", |one, _| one.priority.to_string()),
 ];

@@ -132,6 +132,7 @@ fn detail() -> JobDetail {
         cpu_us: 24_690,
         communication: None,
         classes: None,
+        parts: Vec::new(),
         runs: 1,
         log: vec![
             LogEntry { time: time(0), event: "submitted".into(), text: "by ada".into() },

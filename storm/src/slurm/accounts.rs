@@ -1,9 +1,12 @@
 //! sacctmgr(1) `show`, sshare(1), sprio(1) and sdiag(1).
 
 use super::complaint::Complaint;
+use super::job_facts::is_ineligible;
 use super::source::Source;
 use crate::command::{note, print};
-use storm_mm::api::ShareView;
+use std::collections::HashSet;
+use storm_mm::api::{JobFilter, JobState, ShareView};
+use storm_rm::JobId;
 use storm_slurm::options::CommandLine;
 use storm_slurm::view::accounts::{AssociationFacts, Listing, shares, table};
 use storm_slurm::view::sacct::Form;
@@ -240,11 +243,13 @@ pub(super) async fn sprio(line: &CommandLine) -> Result<u8, Complaint> {
     let partitions = line.list("partition");
     let mut views = source.priorities().await?;
     views.sort_by_key(|view| view.job);
+    let ineligible = ineligible(&mut source).await?;
     views.retain(|view| {
         let array = view.array.map(|task| task.array.to_string());
         let named = |name: &String| *name == view.job_name() || Some(name) == array.as_ref();
         let of_user = |user: &String| *user == view.user.name || *user == view.user.uid.to_string();
-        (jobs.is_empty() || jobs.iter().any(named))
+        !ineligible.contains(&view.job)
+            && (jobs.is_empty() || jobs.iter().any(named))
             && (users.is_empty() || users.iter().any(of_user))
             && (partitions.is_empty() || partitions.contains(&view.partition))
     });
@@ -270,6 +275,16 @@ pub(super) async fn sprio(line: &CommandLine) -> Result<u8, Complaint> {
     }
     print(&text)?;
     Ok(0)
+}
+
+/// The jobs that wait for something other than processing elements: sprio leaves them out.
+async fn ineligible(source: &mut Source) -> Result<HashSet<JobId>, Complaint> {
+    let filter = JobFilter { states: vec![JobState::Pending], ..JobFilter::default() };
+    let jobs = source.jobs(filter).await?;
+    let waiting = jobs
+        .iter()
+        .filter(|job| is_ineligible(job) || job.reason_code.as_deref() == Some("BeginTime"));
+    Ok(waiting.map(|job| job.id).collect())
 }
 
 /// sdiag(1).

@@ -82,7 +82,9 @@ impl JobReader {
         view: &JobView,
         more: &JobAttributes,
     ) -> JobFacts {
-        let exit = more.exit.map_or(ExitCode::default(), exit_of);
+        // No process of a job that was cancelled before it began got a signal.
+        let began = view.started.is_some() || view.state != JobState::Cancelled;
+        let exit = more.exit.filter(|_| began).map_or(ExitCode::default(), exit_of);
         let (stdout, stderr) = match &more.output {
             OutputSpec::Client => (None, None),
             OutputSpec::Files { stdout, stderr } => {
@@ -108,7 +110,7 @@ impl JobReader {
             batch: more.first == FirstStep::Script,
             requeue: more.requeue,
             restarts: more.runs.saturating_sub(1),
-            command: Some(more.program.to_string_lossy().into_owned()),
+            command: command(more),
             work_dir: Some(more.cwd.to_string_lossy().into_owned()),
             stdout,
             stderr,
@@ -189,6 +191,16 @@ fn state_of(view: &JobView) -> StateCode {
     }
 }
 
+/// The path of the script or program. A script from standard input or `--wrap` has none.
+fn command(more: &JobAttributes) -> Option<String> {
+    let program = more.program.to_string_lossy();
+    if more.first == FirstStep::Script && matches!(&*program, "wrap" | "sbatch") {
+        return None;
+    }
+    let path = Path::new(&*more.cwd.to_string_lossy()).join(&*program);
+    Some(path.to_string_lossy().into_owned())
+}
+
 /// The states of the API in which a job of this state may be.
 pub(super) fn api_states(state: StateCode) -> &'static [JobState] {
     match state {
@@ -228,7 +240,7 @@ fn reason_of(view: &JobView, state: StateCode) -> String {
 }
 
 /// Whether the job waits for something other than processing elements.
-fn is_ineligible(view: &JobView) -> bool {
+pub(super) fn is_ineligible(view: &JobView) -> bool {
     let waits_for = view.reason_code.as_deref();
     matches!(
         waits_for,

@@ -27,6 +27,8 @@ pub(super) struct QueueOptions {
     pub(super) jobs: Vec<JobName>,
     pub(super) uids: Vec<u32>,
     pub(super) users: Vec<String>,
+    /// A user was named that does not exist.
+    pub(super) misses_users: bool,
     /// Users were named, and none of them exists.
     pub(super) nobody: bool,
     pub(super) nodes: Vec<String>,
@@ -62,7 +64,8 @@ impl QueueOptions {
             false => split(&set(name).unwrap_or_default()),
         };
         let Users { uids, names: users, notes } = asked_users(line, &set);
-        let nobody = !notes.is_empty() && uids.is_empty() && users.is_empty();
+        let misses_users = !notes.is_empty();
+        let nobody = misses_users && uids.is_empty() && users.is_empty();
         let start = line.has("start");
         let steps_asked = line.has("steps");
         let (jobs, step_names) = operands(line, steps_asked)?;
@@ -82,6 +85,7 @@ impl QueueOptions {
             jobs,
             uids,
             users,
+            misses_users,
             nobody,
             nodes: hosts(line)?,
             layout: Layout::of_letters("", JOB_FIELDS).0,

@@ -111,14 +111,7 @@ impl Source {
             Reply::Job { job } => job,
             other => return Err(unexpected(&other)),
         };
-        let mut places: Vec<(String, u32)> = Vec::new();
-        for rank in &job.ranks {
-            match places.last_mut() {
-                Some((node, procs)) if *node == rank.node => *procs += 1,
-                _ => places.push((rank.node.clone(), 1)),
-            }
-        }
-        Ok(places)
+        Ok(job.parts.into_iter().map(|part| (part.node, part.procs)).collect())
     }
 
     async fn call(&mut self, request: ManagerRequest) -> Result<Reply, Complaint> {

@@ -23,6 +23,10 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     for complaint in &options.notes {
         note(&format!("squeue: error: {complaint}\n"));
     }
+    if options.misses_users {
+        // Slurm ends these complaints with an empty line.
+        note("\n");
+    }
     let mut source = Source::open().await?;
     let others = source.is_one_of(&options.clusters).await?;
     if let Some(other) = others.first() {

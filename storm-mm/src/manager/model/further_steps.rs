@@ -319,7 +319,7 @@ fn steps_outlive_a_node_manager_unless_they_are_being_sent_their_files() {
     world.begin_all();
     assert_eq!(world.ask_as(USER, job, (2, wide), true), is(job, 1));
     for node in (1..=NODES).map(NodeId) {
-        world.node_returns(node);
+        world.node_returns(node, false);
         check_all(&world);
     }
     assert_eq!(world.ended_state(job, 1), Some(JobState::NodeFail));

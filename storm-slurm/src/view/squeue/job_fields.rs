@@ -3,7 +3,7 @@
 //! Fields of things that do not exist here, such as burst buffers and federations, have the text
 //! of a job that uses none.
 
-use crate::view::field::{both, named};
+use crate::view::field::{Whole, both, named, whole};
 use crate::view::{ArrayPlace, Field, JobFacts, Show, StateCode, memory_text, time_text};
 use jiff::Timestamp;
 
@@ -45,31 +45,37 @@ pub const JOB_FIELDS: &[Field<JobFacts>] = &[
         let indices = |place: &ArrayPlace| place.indices(show);
         job.array.as_ref().map_or_else(|| NONE.to_owned(), indices)
     }),
-    both('l', "timelimit", "TIME_LIMIT", |job, _| {
-        time_text::limit(job.time_limit_s, time_text::short)
-    }),
-    both('L', "timeleft", "TIME_LEFT", |job, _| {
-        let left = job.time_limit_s.map(|limit_s| limit_s.saturating_sub(job.ran_s));
-        time_text::limit(left, time_text::short)
-    }),
+    whole(
+        Whole::Value,
+        both('l', "timelimit", "TIME_LIMIT", |job, _| {
+            time_text::limit(job.time_limit_s, time_text::short)
+        }),
+    ),
+    whole(
+        Whole::Value,
+        both('L', "timeleft", "TIME_LEFT", |job, _| {
+            let left = job.time_limit_s.map(|limit_s| limit_s.saturating_sub(job.ran_s));
+            time_text::limit(left, time_text::short)
+        }),
+    ),
     both('m', "minmemory", "MIN_MEMORY", |job, show| {
         memory_text::mebibytes(job.memory_asked_bytes(), show.convert)
     }),
-    both('M', "timeused", "TIME", |job, _| time_text::short(job.ran_s)),
+    whole(Whole::Value, both('M', "timeused", "TIME", |job, _| time_text::short(job.ran_s))),
     both('n', "reqnodes", "REQ_NODES", |job, _| job.nodes_required.clone().unwrap_or_default()),
-    both('N', "nodelist", "NODELIST", |job, _| job.node_list.clone()),
+    whole(Whole::Head, both('N', "nodelist", "NODELIST", |job, _| job.node_list.clone())),
     both('o', "command", "COMMAND", |job, _| or_null(&job.command)),
     both('O', "contiguous", "CONTIGUOUS", zero),
     both('p', "priority", "PRIORITY", |job, _| {
         // A priority of 32 bits as a part of one.
-        let part = job.priority.unwrap_or(0) as f64 / (u64::from(u32::MAX) + 1) as f64;
+        let part = job.priority.unwrap_or(0) as f64 / f64::from(u32::MAX);
         format!("{part:.14}")
     }),
     both('P', "partition", "PARTITION", |job, _| job.partition.clone()),
     both('q', "qos", "QOS", |job, _| job.qos.clone().unwrap_or_else(|| "normal".to_owned())),
     both('Q', "prioritylong", "PRIORITY", |job, _| job.priority.unwrap_or(0).to_string()),
     both('r', "reason", "REASON", |job, _| job.reason.clone()),
-    both('R', "reasonlist", "NODELIST(REASON)", |job, _| nodes_or_reason(job)),
+    whole(Whole::Head, both('R', "reasonlist", "NODELIST(REASON)", |job, _| nodes_or_reason(job))),
     both('s', "selectjobinfo", "", |_, _| String::new()),
     both('S', "starttime", "START_TIME", |job, show| or_none(job.start, show)),
     both('t', "statecompact", "ST", |job, _| job.state.code().to_owned()),

@@ -23,6 +23,8 @@ impl Order {
         for letter in text.chars() {
             match letter {
                 ',' | ' ' | '%' | '#' => {}
+                // A field that is always empty.
+                's' => return Err(BadSort(letter)),
                 '-' => reverse = true,
                 '+' => reverse = false,
                 _ if JOB_FIELDS.iter().any(|field| field.letter == Some(letter)) => {
@@ -79,7 +81,8 @@ impl Key {
             'A' => number(job.id),
             'F' => number(job.array_id()),
             'K' => number(job.array.as_ref().map_or(0, |place| u64::from(place.first()))),
-            't' | 'T' => number(job.state.number().into()),
+            // Slurm compares the names.
+            't' | 'T' => Key::Text(job.state.name().to_owned()),
             'C' => number(job.cpus.into()),
             'D' => number(job.nodes.into()),
             'c' => number(u64::from(job.cpus_per_task)),

@@ -1,6 +1,6 @@
 //! The fields of a step in squeue(1).
 
-use crate::view::field::{both, named};
+use crate::view::field::{Whole, both, named, whole};
 use crate::view::{ArrayPlace, Field, Show, StepFacts, time_text};
 
 /// Every field.
@@ -8,9 +8,9 @@ pub const STEP_FIELDS: &[Field<StepFacts>] = &[
     both('i', "stepid", "STEPID", |step, show| format!("{}.{}", step.job.job_id(show), step.id)),
     both('j', "stepname", "NAME", |step, _| step.name.clone()),
     both('A', "numtasks", "TASKS", |step, _| step.tasks.to_string()),
-    both('l', "timelimit", "TIME_LIMIT", |_, _| "UNLIMITED".to_owned()),
-    both('M', "timeused", "TIME", |step, _| time_text::short(step.ran_s)),
-    both('N', "nodes", "NODELIST", |step, _| step.node_list.clone()),
+    whole(Whole::Value, both('l', "timelimit", "TIME_LIMIT", |_, _| "UNLIMITED".to_owned())),
+    whole(Whole::Value, both('M', "timeused", "TIME", |step, _| time_text::short(step.ran_s))),
+    whole(Whole::Head, both('N', "nodes", "NODELIST", |step, _| step.node_list.clone())),
     both('P', "partition", "PARTITION", |step, _| step.job.partition.clone()),
     both('S', "starttime", "START_TIME", |step, show| {
         step.start.map_or_else(|| "N/A".to_owned(), |time| show.time(time))
