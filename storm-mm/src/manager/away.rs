@@ -7,7 +7,7 @@
 use super::live::Left;
 use super::node_table::Going;
 use super::returns::KEEPER_TIME;
-use super::{ClusterTimer, Core, Durable, JobTimer, Timer};
+use super::{ClusterTimer, Core, Durable, Immediate, JobTimer, Timer};
 use crate::job::Phase;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -55,7 +55,7 @@ impl Core {
         for id in self.partitions.ids() {
             let Some(index) = self.partitions[id].index_of(node) else { continue };
             let event = if expected { Event::NodeAway(index) } else { Event::NodeDown(index) };
-            self.tell_policy(now, id, event);
+            self.handle_event(now, id, event);
         }
     }
 
@@ -73,6 +73,8 @@ impl Core {
             tracing::warn!(node = %self.node_name(node), "it is not expected back any longer");
             self.tell_of_absence(now, node);
         }
+        let changed = self.partitions.ids().map(Immediate::SlicesChanged);
+        self.effects.immediate.extend(changed);
         self.arm_absence();
     }
 
