@@ -73,6 +73,8 @@ pub struct JobRecord {
     pub former_nodes: NodeSet,
     /// When the job was submitted.
     pub submitted: Timestamp,
+    /// When its present or latest run was placed.
+    pub placed: Option<Timestamp>,
     /// When its ranks started.
     pub started: Option<Timestamp>,
     /// How long it had run at the journal's latest entry about its run time.
@@ -198,6 +200,7 @@ impl JobRecord {
             node_list: String::new(),
             former_nodes: NodeSet::new(),
             submitted: event.at,
+            placed: None,
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
@@ -226,7 +229,7 @@ impl JobRecord {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);
                 self.node_list.clone_from(node_list);
-                self.begin_run();
+                self.begin_run(event.at);
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -305,8 +308,9 @@ impl JobRecord {
     }
 
     /// A run begins, and the place of the last run is out of date.
-    fn begin_run(&mut self) {
+    fn begin_run(&mut self, at: Timestamp) {
         self.phase = Phase::Starting;
+        self.placed = Some(at);
         self.runs += 1;
         self.former_nodes = NodeSet::new();
         self.comes_first = false;

@@ -137,7 +137,11 @@ impl Core {
             effects: Effects::default(),
             config: Configuration::new(config),
         };
+        let has_former = !journal.is_empty();
         core.recover(journal, now);
+        if has_former {
+            core.expect_all(now);
+        }
         core.number_nodes(now, &book);
         core.begin_reckoning(now);
         core.partitions.ids().for_each(|id| core.warn_if_never_preempting(id));

@@ -6,6 +6,7 @@ mod scratch;
 
 mod accounting;
 mod architecture;
+mod away;
 mod batch;
 mod bcs;
 mod client;
