@@ -99,8 +99,10 @@ fn waiting_jobs_of_an_array_are_one_line_before_those_that_run() {
     assert_eq!(
         layout.heads() + &rows,
         [
-            "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n",
-            "         4_[2-9%2]       all      arr     root PD       0:00      1 (JobArrayTaskLimit)\n",
+            "             JOBID PARTITION     NAME     USER ST       TIME  NODES ",
+            "NODELIST(REASON)\n",
+            "         4_[2-9%2]       all      arr     root PD       0:00      1 ",
+            "(JobArrayTaskLimit)\n",
             "                 1       all  sleeper     root  R       0:24      1 n1\n",
         ]
         .concat()

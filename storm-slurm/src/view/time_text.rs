@@ -1,6 +1,6 @@
 //! Spans of time as Slurm writes them.
 
-/// `M:SS`, `H:MM:SS` or `D-HH:MM:SS`, as squeue writes times and time limits. Hours have two digits.
+/// `M:SS`, `H:MM:SS` or `D-HH:MM:SS`, as squeue writes times and time limits.
 pub(super) fn short(total_s: u64) -> String {
     let (days, rest) = (total_s / 86_400, total_s % 86_400);
     let (hours, minutes, seconds) = (rest / 3_600, rest / 60 % 60, rest % 60);
