@@ -129,6 +129,12 @@ pub enum Command {
         /// Processing elements of the node in the configuration.
         configured_pes: u32,
     },
+    /// The answer to [`Report::Leaving`]: no slice of these runs is under way on any node, and none
+    /// begins before the next Node Manager of the node has sent [`Report::SlicesBack`].
+    HandOver {
+        /// The runs with a part on the node that communicate in slices.
+        runs: Vec<HeldJob>,
+    },
 }
 
 /// A job that continues under another Machine Manager than the Machine Manager that launched it.
@@ -440,8 +446,19 @@ pub enum Report {
         last: bool,
     },
     /// A rank of the node has requested the memory by which the node moves its messages in slices.
-    /// From now on the job ends with its Node Managers. Sent once per node.
+    /// From now on the job ends with a Node Manager that does not hand it over. Sent once per node.
     InSlices {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+    },
+    /// The Node Manager was asked to end, and moves messages of jobs in slices. It waits a while
+    /// for [`Command::HandOver`].
+    Leaving,
+    /// This Node Manager has the state that the former one handed over, and can continue the job's
+    /// slices. Sent before [`Report::Joined`].
+    SlicesBack {
         /// The job.
         job: JobId,
         /// Which run of it.

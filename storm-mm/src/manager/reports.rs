@@ -46,6 +46,7 @@ impl Core {
         (runs_until, going): (Option<Instant>, Going),
     ) {
         self.returns.take(node);
+        self.leaving.remove(node);
         if !self.nodes.set_up(node, false) {
             return;
         }
@@ -229,6 +230,10 @@ impl Core {
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
             Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
+            Report::Leaving => self.node_leaves(node),
+            Report::SlicesBack { job, incarnation } => {
+                self.slices_back(now, node, job, incarnation);
+            }
             // The driver joins the parts.
             Report::Part { .. } => {}
         }

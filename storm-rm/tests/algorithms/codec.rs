@@ -263,6 +263,11 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         Just(Command::Shutdown),
         any::<u32>().prop_map(|configured_pes| Command::RefuseNode { configured_pes }),
+        vec(
+            (job(), run()).prop_map(|(job, incarnation)| HeldJob { job, incarnation }),
+            0..3
+        )
+        .prop_map(|runs| Command::HandOver { runs }),
     ]
 }
 
@@ -366,6 +371,8 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
             .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
         (job(), run()).prop_map(|(job, incarnation)| Report::InSlices { job, incarnation }),
+        Just(Report::Leaving),
+        (job(), run()).prop_map(|(job, incarnation)| Report::SlicesBack { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

@@ -2,6 +2,7 @@
 
 use super::output::{Output, Piece};
 use super::parts::{Left, Lost, Parts};
+use super::slices::JobSlices;
 use super::steps::{Launch, Steps};
 use super::time::RunTime;
 use super::told_class::ToldClass;
@@ -48,8 +49,7 @@ struct Place {
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
-    /// Whether a rank communicates in slices.
-    in_slices: bool,
+    slices: JobSlices,
 }
 
 /// A job that this manager places.
@@ -221,7 +221,20 @@ impl LiveJob {
 
     /// Whether the job communicates in slices: its Node Managers hold a part of its state.
     pub(in crate::manager) fn is_in_slices(&self) -> bool {
-        self.ranks.in_slices
+        self.ranks.slices.joined
+    }
+
+    /// Whether the node was told to hand over its part of the slices, and is not back.
+    pub(in crate::manager) fn is_handed_over(&self, node: NodeId) -> bool {
+        self.ranks.slices.is_handed(node)
+    }
+
+    /// Whether no slice may begin on its nodes: it communicates in slices, and one of its nodes is
+    /// among those that leave, is away, or has not said that it continues.
+    pub(in crate::manager) fn stands(&self, leaving: &NodeSet) -> bool {
+        let slices = &self.ranks.slices;
+        let lacks = |nodes: &NodeSet| nodes.iter().any(|node| self.parts.has(node));
+        slices.joined && (self.is_recovering() || lacks(slices.handed()) || lacks(leaving))
     }
 
     /// The facts that the driver needs to watch its flags. A lost node whose part was over is left
@@ -398,10 +411,22 @@ impl LiveJob {
     }
 
     /// The job's Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
-    /// Managers have ended before, and those of them that have not returned.
+    /// Managers have ended before without handing over, and those of them that have not returned.
     pub(in crate::manager) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
-        self.ranks.in_slices = true;
-        (self.parts.left(), self.parts.away())
+        let slices = &mut self.ranks.slices;
+        slices.joined = true;
+        (slices.lost_of(&self.parts.left()), slices.lost_of(&self.parts.away()))
+    }
+
+    /// The node is told to hand over its part of the slices.
+    pub(in crate::manager) fn hand_over_slices(&mut self, node: NodeId) {
+        self.ranks.slices.hand_over(node);
+    }
+
+    /// The node's next Node Manager continues the slices. Returns false if the node was not told to
+    /// hand over under this manager.
+    pub(in crate::manager) fn slices_are_back(&mut self, node: NodeId) -> bool {
+        self.ranks.slices.are_back(node)
     }
 
     /// The nodes `missing` are not waited for any longer. `fenced` is when their ranks have

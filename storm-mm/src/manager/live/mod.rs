@@ -5,6 +5,7 @@ mod flags;
 mod job;
 mod output;
 mod parts;
+mod slices;
 mod steps;
 mod time;
 mod told_class;
