@@ -38,6 +38,7 @@ mod rank_map;
 pub mod remote_queue;
 mod resources;
 mod step;
+mod step_spec;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
@@ -57,5 +58,6 @@ pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use step::FirstStep;
+pub use step_spec::StepSpec;
 pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

@@ -15,7 +15,7 @@ use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
     Destination, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId, JobIncarnation,
     JobSlot, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
-    ResourceLimit, Resources, Row, RowSet,
+    ResourceLimit, Resources, Row, RowSet, StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -124,6 +124,9 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 let first = if procs % 2 == 0 { FirstStep::Program } else { FirstStep::Script };
                 let (output, input, bind) = io;
                 let (needs, resources) = wants;
+                let env = env.into();
+                let step =
+                    StepSpec { program, argv, env, cwd, umask, limits, files, output, input, bind };
                 JobSpec {
                     name,
                     owner,
@@ -134,17 +137,8 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                     partition,
                     sched,
                     time_limit,
-                    program,
-                    argv,
-                    env: env.into(),
-                    cwd,
-                    umask,
-                    limits,
-                    files,
-                    output,
-                    input,
+                    step,
                     requeue,
-                    bind,
                     needs,
                 }
             },

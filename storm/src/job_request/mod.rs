@@ -42,7 +42,7 @@ use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner,
-    Resources,
+    Resources, StepSpec,
 };
 
 /// The program's name for a script on standard input.
@@ -74,8 +74,23 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
     let name = options.name.clone().unwrap_or(name);
+    let step = StepSpec {
+        program,
+        argv,
+        env: environment(options, mpi),
+        cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
+        umask: surroundings::umask()?,
+        limits: surroundings::limits(),
+        files: further,
+        output: output(options, &name, attach)?,
+        input: input(options, attach)?,
+        bind: match options.bind {
+            Some(BindArgument::Core) => Binding::Core,
+            Some(BindArgument::None) | None => Binding::None,
+        },
+    };
     let spec = JobSpec {
-        name: name.clone(),
+        name,
         // The manager overwrites it with the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
@@ -88,20 +103,8 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         partition: options.partition.clone(),
         sched: options.sched.clone(),
         time_limit: options.time,
-        program,
-        argv,
-        env: environment(options, mpi),
-        cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
-        umask: surroundings::umask()?,
-        limits: surroundings::limits(),
-        files: further,
-        output: output(options, &name, attach)?,
-        input: input(options, attach)?,
+        step,
         requeue: options.requeue,
-        bind: match options.bind {
-            Some(BindArgument::Core) => Binding::Core,
-            Some(BindArgument::None) | None => Binding::None,
-        },
         needs: Needs {
             hold: options.needs.hold,
             begin: options.needs.begin,

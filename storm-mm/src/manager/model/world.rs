@@ -19,8 +19,8 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, NodeInfo, NodeReturn, RankExit, Report, Slices,
 };
 use storm_rm::{
-    ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
-    Owner, PartitionId, Program, Rank, RowSet,
+    ContentHash, Destination, FileSpec, JobId, JobIncarnation, JobSpec, Owner, PartitionId,
+    Program, Rank, RowSet, StepSpec,
 };
 use storm_sched::{MplLimit, PolicyParams};
 
@@ -113,6 +113,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "program".into(),
         destination: Destination::JobDirectory,
     };
+    let program = if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) };
     JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: 0, gid: 0 },
@@ -123,17 +124,8 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         partition: None,
         sched: None,
         time_limit: None,
-        program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
-        argv: vec!["p".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
+        step: StepSpec::plain("p", program),
         requeue,
-        bind: storm_rm::Binding::None,
         needs: Default::default(),
     }
 }
