@@ -41,8 +41,7 @@ impl Core {
         let of = || self.live.of(partition).filter(|(_, live)| live.is_on_nodes());
         let stands = |(job, live): &(JobId, &LiveJob)| {
             let phase = self.jobs.get(job).map(|record| &record.phase);
-            live.stands(&self.leaving)
-                && matches!(phase, Some(Phase::Starting | Phase::Running))
+            live.stands(&self.leaving) && matches!(phase, Some(Phase::Starting | Phase::Running))
         };
         let first = of().filter(stands);
         let mut nodes = first.fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.nodes()));

@@ -293,7 +293,8 @@ impl CollectiveHelper {
     pub(crate) fn save(&self, job: JobKey) -> Option<SavedCollectives> {
         let open = self.open.values().filter(|open| open.key.job == job).map(Open::save);
         let ready = self.ready.iter().filter(|(key, _)| key.job == job);
-        let ready = ready.map(|(key, nodes)| (key.id, nodes.iter().map(|(n, c)| (*n, *c)).collect()));
+        let ready =
+            ready.map(|(key, nodes)| (key.id, nodes.iter().map(|(n, c)| (*n, *c)).collect()));
         Some(SavedCollectives { open: open.collect::<Option<_>>()?, ready: ready.collect() })
     }
 
@@ -309,7 +310,8 @@ impl CollectiveHelper {
         for one in saved.open {
             let key = GroupKey { job, id: one.id };
             let members = one.members.iter().copied().map(Rank).collect();
-            let placed = Placed::new(job, members, placement, plan.config()).map_err(|_| Unsaved)?;
+            let placed =
+                Placed::new(job, members, placement, plan.config()).map_err(|_| Unsaved)?;
             let mut open = Open::new(key, placed, here);
             open.restore(job, one)?;
             if let Some(Running { slot, .. }) = &open.running

@@ -201,8 +201,7 @@ impl SavedOutcome {
             SavedOutcome::Done => Ok(Outcome::Done),
             SavedOutcome::Data(data) => Ok(Outcome::Data(data)),
             SavedOutcome::Received { from, tag, bytes, data } => {
-                let status =
-                    Status { source: Rank(from), tag: Tag(tag), bytes: number(bytes)? };
+                let status = Status { source: Rank(from), tag: Tag(tag), bytes: number(bytes)? };
                 Ok(Outcome::Received { status, data })
             }
             SavedOutcome::Refused { members } => Err(BcsError::GroupRefused {

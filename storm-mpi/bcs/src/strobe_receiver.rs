@@ -6,7 +6,9 @@ use async_channel::{Receiver, Sender, unbounded};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Epoch, Instant, NodeId, NodeSet, PrimitiveError, Primitives, Runtime, Task, Xfer};
+use storm_primitives::{
+    Epoch, Instant, NodeId, NodeSet, PrimitiveError, Primitives, Runtime, Task, Xfer,
+};
 
 /// Inputs for the engine.
 enum Input {

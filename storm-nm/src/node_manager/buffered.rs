@@ -273,7 +273,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Makes the engine check for requests when a rank that was requested to ring does so.
-    pub(super) fn hear_bell(self: &Rc<Self>, buffered: &BufferedSlices, who: Member, bell: OwnedFd) {
+    pub(super) fn hear_bell(
+        self: &Rc<Self>,
+        buffered: &BufferedSlices,
+        who: Member,
+        bell: OwnedFd,
+    ) {
         let (node, resting) = (self.clone(), buffered.resting.clone());
         let engine = buffered.nudge.clone();
         let hearing = async move {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
-    Command, CutLaunch, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn,
+    Command, CutLaunch, ExitStatus, Heartbeat, HeldJob, LaunchJob, NodeInfo, NodeRanks, NodeReturn,
     NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
@@ -257,11 +257,8 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         Just(Command::Shutdown),
         any::<u32>().prop_map(|configured_pes| Command::RefuseNode { configured_pes }),
-        vec(
-            (job(), run()).prop_map(|(job, incarnation)| HeldJob { job, incarnation }),
-            0..3
-        )
-        .prop_map(|runs| Command::HandOver { runs }),
+        vec((job(), run()).prop_map(|(job, incarnation)| HeldJob { job, incarnation }), 0..3)
+            .prop_map(|runs| Command::HandOver { runs }),
     ]
 }
 

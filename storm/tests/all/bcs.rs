@@ -291,7 +291,7 @@ impl Exchange {
         });
     }
 
-    fn ends_well(mut self) {
+    fn ends_well(self) {
         fs::write(self.cluster.scratch.work().join("go"), "").expect("written");
         let done = self.cluster.caller().until(self.job, "COMPLETED");
         assert_eq!(done["runs"], 1, "{done}");

@@ -67,8 +67,9 @@ impl Engine {
             posted.push((member, request, post.try_into()?));
         }
         let finished = state.finished.into_iter();
-        let finished: Vec<_> =
-            finished.map(|(request, outcome)| outcome.of_job(key, request)).collect::<Result<_, _>>()?;
+        let finished: Vec<_> = finished
+            .map(|(request, outcome)| outcome.of_job(key, request))
+            .collect::<Result<_, _>>()?;
         let place = (self.here, &*placement);
         self.collectives.restore(key, state.collectives, place, (&self.plan, memory))?;
         self.sender.restore(key, state.sends);
@@ -85,7 +86,9 @@ impl Engine {
     fn is_between_slices(&self) -> bool {
         let ends = match self.now.map(|now| now.phase) {
             None
-            | Some(Phase::DescriptorExchange | Phase::BroadcastAndBarrier | Phase::SliceEnd) => true,
+            | Some(Phase::DescriptorExchange | Phase::BroadcastAndBarrier | Phase::SliceEnd) => {
+                true
+            }
             Some(Phase::MessageScheduling | Phase::PointToPoint | Phase::Reduce) => false,
         };
         let over = |one: &super::Outstanding| one.precedes.is_some();

@@ -77,7 +77,8 @@ impl Job {
             (rank, NodeEnd::adopt(parts).expect("a segment"))
         });
         let segments = segments.collect();
-        let restored = self.nodes[at].restore(self.machine.engine(at), JobKey(JOB), &saved, segments);
+        let restored =
+            self.nodes[at].restore(self.machine.engine(at), JobKey(JOB), &saved, segments);
         assert_eq!(restored, Ok(()));
     }
 
@@ -87,7 +88,7 @@ impl Job {
 }
 
 /// The byte at a place of the stream between two ranks.
-fn byte(from: usize, to: usize, at: usize) -> u8 {
+pub(crate) fn byte(from: usize, to: usize, at: usize) -> u8 {
     (at * 31 + at / 251 + from * 7 + to * 13) as u8
 }
 

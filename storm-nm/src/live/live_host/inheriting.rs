@@ -75,7 +75,8 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
                     continue;
                 };
                 let ledger = Rc::new(ledger);
-                let left = Found { job, entry, first_run, ledger, page, lock, shared_files, slices };
+                let left =
+                    Found { job, entry, first_run, ledger, page, lock, shared_files, slices };
                 found.push((left, told));
             }
             Err(error) => {
@@ -176,7 +177,12 @@ impl LiveHost {
         }
     }
 
-    fn leave_files(&self, job: &LiveJob, ledger: &Ledger, more: Option<&OwnedFd>) -> io::Result<()> {
+    fn leave_files(
+        &self,
+        job: &LiveJob,
+        ledger: &Ledger,
+        more: Option<&OwnedFd>,
+    ) -> io::Result<()> {
         let key = job.task.key();
         let lock = self.shared_memory.lock_of(key);
         let page = job.page.as_ref().map(|page| page.file());
