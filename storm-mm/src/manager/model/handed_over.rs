@@ -1,6 +1,6 @@
 //! Jobs in slices whose Node Managers are asked to end, and hand them over.
 
-use super::cut_launches::{CUT, end_run, keeps_jobs, reason};
+use super::cut_launches::{CUT, end_run, reason};
 use super::world::{NODES, PARTITION, PES, World, spec};
 use crate::api::JobState;
 use crate::job::Phase;
@@ -18,7 +18,7 @@ fn led(world: &World) -> NodeSet {
 /// Two jobs in slices, each on half of the nodes. Returns the one on the node that leaves.
 fn two_jobs() -> (World, JobId, JobIncarnation) {
     let mut world = World::joined("bcs", 4);
-    (1..=NODES).for_each(|node| keeps_jobs(&mut world, NodeId(node)));
+    world.keep_jobs();
     let jobs = [HALF, HALF].map(|procs| world.submit(spec(procs, false, false)));
     world.begin_all();
     for job in jobs {
@@ -123,6 +123,7 @@ fn a_node_that_does_not_come_back_in_time_ends_the_job() {
     hands_over(&mut world, job);
     ends_its_link(&mut world);
     world.parts.retain(|part, _| part.0 != CUT);
+    world.loses(CUT);
     let timers = world.timers_of_jobs(JobTimer::Recovery);
     world.fire(*timers.first().expect("it waits for a time"));
     assert!(matches!(world.record(job).phase, Phase::Ending(_)));
