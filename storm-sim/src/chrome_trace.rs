@@ -123,6 +123,7 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => return,
         };

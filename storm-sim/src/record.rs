@@ -256,6 +256,7 @@ impl State {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),

@@ -5,7 +5,7 @@
 //! 0153](../../../docs/decisions/0153-slices-stand-while-a-node-manager-is-replaced.md)), and end
 //! the jobs when there can be no more slices.
 
-use super::live::LiveJob;
+use super::live::LivePlace;
 use super::{Core, Durable};
 use crate::job::{EndCause, JobRecord, Phase};
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Core {
     /// ends lets no slices stand.
     fn standing(&self, partition: PartitionId) -> NodeSet {
         let of = || self.live.of(partition).filter(|(_, live)| live.is_on_nodes());
-        let stands = |(job, live): &(JobId, &LiveJob)| {
+        let stands = |(job, live): &(JobId, &LivePlace)| {
             let phase = self.jobs.get(job).map(|record| &record.phase);
             live.stands(&self.leaving) && matches!(phase, Some(Phase::Starting | Phase::Running))
         };
@@ -79,12 +79,12 @@ impl Core {
         let leaving: Vec<NodeId> = self.leaving.iter().filter(here).collect();
         for node in leaving {
             self.leaving.remove(node);
-            let has_part = |live: &LiveJob| live.is_in_slices() && live.has_part_on(node);
+            let has_part = |live: &LivePlace| live.is_in_slices() && live.has_part_on(node);
             let jobs = self.live.of(partition).filter(|(_, live)| has_part(live));
             let runs = jobs.map(|(job, live)| HeldJob { job, incarnation: live.incarnation() });
             let runs: Vec<HeldJob> = runs.collect();
             for HeldJob { job, .. } in &runs {
-                self.live.get_mut(*job).into_iter().for_each(|live| live.hand_over_slices(node));
+                self.live.hand_over_slices(*job, node);
             }
             tracing::info!(node = %self.node_name(node), runs = runs.len(), "its slices stand");
             let answer = Command::HandOver { runs };
@@ -101,8 +101,7 @@ impl Core {
         job: JobId,
         run: JobIncarnation,
     ) {
-        let Some(live) = self.live.run_mut(job, run) else { return };
-        if !live.slices_are_back(node) {
+        if self.live.slices_are_back((job, run), node) == Some(false) {
             let reason = FORMER_MANAGER.to_owned();
             self.end_job(now, job, EndCause::Unserviceable { reason });
         }

@@ -130,6 +130,7 @@ impl GangStart {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),
         }

@@ -39,6 +39,7 @@ impl NoLostJob {
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnElements { .. }
                 | JobEventKind::PartOver { .. }
+                | JobEventKind::Step { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             )
