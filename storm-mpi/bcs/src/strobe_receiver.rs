@@ -152,9 +152,9 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 self.engine.borrow_mut().outcome(action, reply)
             }
             Input::Membership => {
-                let is_done = self.engine.borrow().phase_done().is_some();
-                self.may_lack |= is_done;
-                if !is_done {
+                let waits = self.engine.borrow().is_in_microphase();
+                self.may_lack |= !waits;
+                if waits {
                     self.lose_dead();
                 }
                 Vec::new()

@@ -5,7 +5,7 @@ use super::world::{NODES, PARTITION, PES, World, spec};
 use crate::api::JobState;
 use crate::job::Phase;
 use crate::manager::JobTimer;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::NodeSet;
 use storm_rm::message::{HeldJob, Report};
 use storm_rm::{JobId, JobIncarnation};
 

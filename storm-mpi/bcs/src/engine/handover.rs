@@ -98,6 +98,11 @@ impl Engine {
             && !self.receiver.expects()
     }
 
+    /// Whether this node is not done with a microphase, and may wait for other nodes.
+    pub(crate) fn is_in_microphase(&self) -> bool {
+        self.now.is_some() && self.phase_done().is_none()
+    }
+
     /// Whether the operation is a transfer whose effects do not wait for its outcome.
     pub(crate) fn is_not_awaited(&self, action: super::ActionId) -> bool {
         self.outstanding.get(&action).is_some_and(|one| one.precedes.is_some())

@@ -71,9 +71,7 @@ impl Job {
     fn restart(&mut self, at: usize) {
         let former = self.machine.replace(at);
         let ranks = std::mem::take(&mut self.nodes[at]);
-        let t0 = std::time::Instant::now();
         let saved = ranks.save(&former, JobKey(JOB)).expect("between two slices");
-        eprintln!("SAVE {} {}", saved.len(), t0.elapsed().as_nanos());
         let segments = ranks.segments(JobKey(JOB)).map(|(rank, end)| {
             let parts = end.parts().map(|fd| fd.try_clone_to_owned().expect("open"));
             (rank, NodeEnd::adopt(parts).expect("a segment"))

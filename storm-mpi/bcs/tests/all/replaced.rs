@@ -151,7 +151,8 @@ impl World {
                 self.replace(&leaving).await;
             }
             for manager in &self.managers {
-                assert_eq!(manager.ranks.borrow_mut().take_failures(), []);
+                let failures = manager.ranks.borrow_mut().take_failures();
+                assert_eq!(failures, [], "slice {slices}");
             }
             slices += 1;
             assert!(slices < 20_000, "{:?} of {:?}", self.got, self.sent);
