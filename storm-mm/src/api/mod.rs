@@ -28,12 +28,14 @@
 //! output, and drops a client that leaves its other replies unread as well.
 //!
 //! This module decides nothing about jobs. The [`Server`] passes each request to the manager's core
-//! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`].
+//! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`]. It also tells
+//! the core which client has left, and how ([`FromClient`]).
 
 mod base64_bytes;
 mod call;
 mod client;
 mod error;
+mod from_client;
 mod halves;
 mod hello;
 mod lines;
@@ -52,6 +54,7 @@ pub use client::{
     Client, ClientError, ClientReplies, ClientRequests, Progress, Submission, hash_file,
 };
 pub use error::{ApiError, ErrorCode};
+pub use from_client::{ClientEnd, ClientId, FromClient};
 pub use hello::{API_VERSION, Hello};
 pub use lines::{LineError, LineReader};
 pub use outgoing::TrySendError;

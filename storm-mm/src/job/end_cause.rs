@@ -138,6 +138,7 @@ impl EndCause {
         const TERMINATED: u8 = 128 + 15;
         match self {
             EndCause::Cancelled { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::TimeLimit
@@ -156,8 +157,7 @@ impl EndCause {
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
+            | EndCause::Unserviceable { .. } => Some(1),
         }
     }
 
@@ -181,6 +181,28 @@ impl EndCause {
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::NodeRemoved { .. }
             | EndCause::LaunchCut { .. } => false,
+        }
+    }
+
+    /// The rank that ended the job, if it may have done so because another rank crashed.
+    pub fn effect_of_a_crash(&self) -> Option<Rank> {
+        match self {
+            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => Some(*rank),
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::ScriptEnded
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::LaunchCut { .. }
+            | EndCause::Preempted { .. }
+            | EndCause::NodeRemoved { .. } => None,
         }
     }
 

@@ -7,8 +7,7 @@ use super::Core;
 use super::partitions::Waiting;
 use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::JobId;
@@ -68,7 +67,7 @@ impl Core {
         filter: &'a JobFilter,
         after: Option<JobId>,
     ) -> impl Iterator<Item = &'a JobRecord> {
-        let is_meant = self.is_meant(&filter.uids, &filter.users);
+        let is_meant = self.config.is_meant(&filter.uids, &filter.users);
         let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
         let wanted = move |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
@@ -86,28 +85,13 @@ impl Core {
         query: &'a HistoryQuery,
         before: Option<u64>,
     ) -> impl Iterator<Item = (u64, &'a JobRecord)> {
-        let is_meant = self.is_meant(&query.uids, &query.users);
+        let is_meant = self.config.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
         self.jobs.ended(before).filter(move |(_, record)| {
             (query.states.is_empty() || query.states.contains(&record.state()))
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         })
-    }
-
-    /// Whether a user is among the named users; if none is named, all are.
-    fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
-        // Sets, since a client may name as many as fit into a line.
-        let (uids, names) =
-            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
-        let all = uids.is_empty() && names.is_empty();
-        // Each user is resolved once, and only if the walk meets a job of the user.
-        let known = RefCell::new(HashMap::new());
-        let is_named = move |uid| {
-            let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));
-            !names.is_empty() && *known.borrow_mut().entry(uid).or_insert_with(is_so)
-        };
-        move |uid| all || uids.contains(&uid) || is_named(uid)
     }
 }
 

@@ -50,6 +50,9 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_ends;
+mod step_order;
+mod steps;
 mod strobing;
 mod switching;
 mod unmet;
@@ -61,10 +64,12 @@ pub(crate) use model::{model_config, model_spec};
 
 pub use draft::{ActiveRows, Draft, Launch, Resumed};
 pub use effect::{
-    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
-    Watch,
+    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, StepTimer,
+    Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
+pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::job::{JobEvent, JobEventKind};
@@ -210,7 +215,7 @@ impl Core {
             ClusterEventKind::PartitionsSet { settings } => {
                 self.partitions.set_settings(settings);
             }
-            ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
+            ClusterEventKind::NodesDrained { drained } => self.nodes.set_drained(drained),
             ClusterEventKind::ReservationsSet { next, reservations } => {
                 self.reservations.set(*next, reservations);
             }

@@ -1,14 +1,14 @@
 //! The state for users: jobs, partitions, reasons.
 
 use super::Core;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
 use super::scheduling::files_of;
 use crate::api::{
-    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    PartitionView, RankView, ReservedNodes, SpecSummary, asked_for,
+    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, PartitionView,
+    RankView, ReservedNodes, SpecSummary, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -52,16 +52,8 @@ impl Core {
             communication: self.communication_of(record),
             classes: self.classes_of(record),
             runs: record.runs,
-            log: self.log_of(record),
+            log: self.config.log_of(record),
         })
-    }
-
-    fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
-        let named = |entry: &LogEntry| LogEntry {
-            text: self.config.with_user_name(&entry.text),
-            ..entry.clone()
-        };
-        record.log.iter().map(named).collect()
     }
 
     /// The record of a job.

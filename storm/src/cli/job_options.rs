@@ -1,6 +1,7 @@
 //! Options of `submit` and `run`.
 
 use super::count::{parse_count, parse_procs};
+use super::job_name::visible_name;
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
@@ -100,7 +101,7 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
-    #[arg(long, short = 'J', alias = "job-name", value_name = "NAME")]
+    #[arg(long, short = 'J', alias = "job-name", value_name = "NAME", value_parser = visible_name)]
     pub(crate) name: Option<String>,
     /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
     /// quality of service says requeue

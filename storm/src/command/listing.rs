@@ -36,7 +36,7 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     print(&output.jobs(&jobs)).map(|()| 0)
 }
 
-pub(super) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
+pub(crate) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
     match client.call(ManagerRequest::Jobs(filter)).await? {
         Reply::Jobs { jobs, .. } => Ok(jobs),
         other => Err(misunderstood(&other)),
@@ -303,7 +303,7 @@ async fn change(
 
 /// A filter for the user as whom the manager knows this command: numbers and names. On another host
 /// that is the user of the key, whose number there may be another.
-fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
+pub(crate) fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
     match manager {
         Manager::Remote { key, .. } => (Vec::new(), vec![key.user().as_str().to_owned()]),
         Manager::Socket(_) => (vec![nix::unistd::geteuid().as_raw()], Vec::new()),
@@ -312,7 +312,10 @@ fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
 
 /// A filter for a user by name or number: numbers, and names, which the manager's host knows better
 /// than this host.
-fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>), Failure> {
+pub(crate) fn who(
+    user: Option<String>,
+    manager: &Manager,
+) -> Result<(Vec<u32>, Vec<String>), Failure> {
     let Some(user) = user else { return Ok((Vec::new(), Vec::new())) };
     if let Ok(uid) = user.parse() {
         return Ok((vec![uid], Vec::new()));

@@ -3,10 +3,15 @@
 //! The texts and the options are those of the crate `storm-slurm`. This module asks the manager.
 //! Nothing is decided here: each command makes the same requests as a command of storm.
 
+mod asking;
 mod complaint;
 mod help;
 mod links;
 mod option_table;
+mod sbatch;
+mod scancel;
+mod scontrol;
+mod srun;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
 use crate::command::{note, print};
@@ -63,15 +68,15 @@ fn asked(verb: Verb, line: &CommandLine) -> u8 {
     ended(verb, result)
 }
 
-async fn carried_out(verb: Verb, _line: &CommandLine) -> Result<u8, Complaint> {
+async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
     match verb {
-        Verb::Sbatch
-        | Verb::Srun
-        | Verb::Salloc
-        | Verb::Squeue
-        | Verb::Scancel
+        Verb::Sbatch => sbatch::run(line).await,
+        Verb::Srun => srun::run(line).await,
+        Verb::Salloc => Err(srun::no_allocations()),
+        Verb::Scancel => scancel::run(line).await,
+        Verb::Scontrol => scontrol::run(line).await,
+        Verb::Squeue
         | Verb::Sinfo
-        | Verb::Scontrol
         | Verb::Sacct
         | Verb::Sacctmgr
         | Verb::Sshare

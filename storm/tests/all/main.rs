@@ -38,6 +38,7 @@ mod reservations;
 mod resources;
 mod robustness;
 mod sim;
+mod slurm;
 mod surroundings;
 mod takeover;
 mod takeover_launches;

@@ -5,6 +5,7 @@ mod cut_launches;
 mod early_edges;
 mod estimates;
 mod following;
+mod further_steps;
 mod handed_over;
 mod held_bytes;
 mod history;
