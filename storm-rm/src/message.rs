@@ -5,6 +5,7 @@
 
 pub use crate::clients_address::ClientsAddress;
 pub use crate::exit_status::ExitStatus;
+pub use crate::held_job::{CutLaunch, HeldJob};
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
@@ -466,29 +467,10 @@ pub enum Report {
     },
 }
 
-/// The defect of a part of a job that a former Node Manager left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CutLaunch {
-    /// The Node Manager ended before it had started all ranks of the node and reported them to the
-    /// keeper.
-    Interrupted,
-    /// Not all ranks could be reported to the keeper.
-    NotKept,
-}
-
 /// The longest report, all its parts together: the Machine Manager keeps at most this much for a
 /// node. The ends of 1,024 ranks are 43 KiB, and 1,024 ranks may put 4 KiB each before a PMI
 /// barrier.
 pub const MAX_REPORT_BYTES: usize = 4 << 20;
-
-/// A run of a job that a node holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldJob {
-    /// The job.
-    pub job: JobId,
-    /// Which run of it.
-    pub incarnation: JobIncarnation,
-}
 
 /// A stream of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -34,9 +34,9 @@ impl Core {
         (!nodes.is_empty()).then_some((nodes, slice))
     }
 
-    /// The nodes on which no slice may begin: those of jobs that stand, and those of jobs that share
-    /// a node with such a job. All nodes of a job take part in a slice, or none does. A job that
-    /// ends lets no slices stand.
+    /// The nodes on which no slice may begin: those of jobs that stand, and those of jobs that
+    /// share a node with such a job. All nodes of a job take part in a slice, or none does. A job
+    /// that ends lets no slices stand.
     fn standing(&self, partition: PartitionId) -> NodeSet {
         let of = || self.live.of(partition).filter(|(_, live)| live.is_on_nodes());
         let stands = |(job, live): &(JobId, &LivePlace)| {

@@ -1,6 +1,6 @@
-//! The serialized forms of what ranks have posted, for the next Node Manager of a node
-//! ([decision 0153](../../../docs/decisions/0153-slices-stand-while-a-node-manager-is-replaced.md)).
-//! The types of `storm-mpi` have none of their own, because programs are linked with them.
+//! The serialized forms of what ranks have posted, for the next Node Manager of a node ([decision
+//! 0153](../../../docs/decisions/0153-slices-stand-while-a-node-manager-is-replaced.md)). The types
+//! of `storm-mpi` have none of their own, because programs are linked with them.
 
 use crate::{BcsError, Collective, Completion, Group, GroupId, JobKey, Member, Outcome};
 use crate::{Post, RequestId};

@@ -181,8 +181,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
-    /// Ends the jobs with ranks on dead nodes. Nodes that never joined count as dead too, and no job
-    /// has ranks there.
+    /// Ends the jobs with ranks on dead nodes. Nodes that never joined count as dead too, and no
+    /// job has ranks there.
     fn lose_dead(&self) {
         let alive = self.network.membership().alive();
         let dead = self.plan.nodes().filter(|node| !alive.contains(*node)).collect();

@@ -1,5 +1,5 @@
-//! The planned end of a node manager: whoever closes its link waits until the node manager has
-//! handed over what it holds.
+//! The planned end of a node manager. Its link is closed only when the node manager has handed over
+//! what it holds.
 
 use tokio::sync::watch;
 

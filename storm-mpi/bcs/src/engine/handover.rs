@@ -82,7 +82,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether this node has done everything that a slice may have asked of it, and expects nothing.
+    /// Whether this node has done everything that a slice may have asked of it, and expects
+    /// nothing.
     fn is_between_slices(&self) -> bool {
         let ends = match self.now.map(|now| now.phase) {
             None

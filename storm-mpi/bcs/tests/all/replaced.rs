@@ -124,7 +124,9 @@ impl World {
             left.push((at, saved, segments.collect()));
             self.network.end_process(NodeId(at as u32 + 1));
         }
-        runtime.sleep(Duration::from_micros(self.dice.below(20_000) as u64)).await;
+        // The simulated network tells of a loss and of a join in no order if they are at once.
+        let noticed = NetworkConfig::default().detection + Duration::from_millis(1);
+        runtime.sleep(noticed + Duration::from_micros(self.dice.below(20_000) as u64)).await;
         self.talk();
         for (at, saved, segments) in left {
             let node = NodeId(at as u32 + 1);
