@@ -6,7 +6,8 @@
 //! ```
 //!
 //! This module takes and returns bytes; it knows neither frames nor sockets. A record without plain
-//! text is the end that the other side meant. A stream that stops without such a record was cut off.
+//! text is the end that the other side meant. A stream that stops without such a record was cut
+//! off.
 
 use super::handshake::broken;
 use bytes::{Buf, Bytes, BytesMut};
@@ -98,8 +99,8 @@ impl Sealed {
         Ok(Ref::map(self.out.borrow(), |outgoing| &outgoing.records[outgoing.at..]))
     }
 
-    /// Ends this direction: seals the end record behind all records. [`seal`](Self::seal) returns it
-    /// with the rest. A second call does nothing.
+    /// Ends this direction: seals the end record behind all records. [`seal`](Self::seal) returns
+    /// it with the rest. A second call does nothing.
     ///
     /// # Errors
     /// As for [`seal`](Self::seal).

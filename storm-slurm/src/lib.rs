@@ -7,6 +7,7 @@ pub mod host_list;
 mod job_name;
 pub mod options;
 mod verb;
+pub mod view;
 
 pub use job_name::{JobName, NotAJob};
 pub use verb::Verb;

@@ -171,6 +171,8 @@ pub enum ClusterTimer {
     Wake,
     /// Nodes may not have returned after a restart of the manager.
     Returned,
+    /// A node that is away may not be expected back any longer.
+    Absence,
 }
 
 /// A notice about a job for the clients attached to that job.

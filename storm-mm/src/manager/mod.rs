@@ -9,6 +9,7 @@
 mod absent_clients;
 mod admission;
 mod arrays;
+mod attributes;
 mod away;
 mod classes;
 mod configuration;
@@ -41,6 +42,7 @@ mod preempting;
 mod preemption;
 mod priorities;
 mod priority_table;
+mod reason_codes;
 mod recovery;
 mod reports;
 mod reservations;
@@ -138,7 +140,11 @@ impl Core {
             effects: Effects::default(),
             config: Configuration::new(config),
         };
+        let has_former = !journal.is_empty();
         core.recover(journal, now);
+        if has_former {
+            core.expect_all(now);
+        }
         core.number_nodes(now, &book);
         core.begin_reckoning(now);
         core.partitions.ids().for_each(|id| core.warn_if_never_preempting(id));

@@ -146,16 +146,21 @@ impl Core {
 
     /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
-        self.live.slots_are_taken() && self.preemption.is_stranded(job)
+        !self.has_slots_for(job) && self.preemption.is_stranded(job)
+    }
+
+    fn has_slots_for(&self, job: JobId) -> bool {
+        let first = self.jobs.get(&job).map(|record| record.spec.first);
+        self.live.has_slots_for(first.unwrap_or_default())
     }
 
     /// A job has ended: jobs that released their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in self.preemption.take_stranded() {
-            if self.live.slots_are_taken() {
-                self.preemption.strand(job);
-            } else {
+            if self.has_slots_for(job) {
                 self.reconsider(now, job);
+            } else {
+                self.preemption.strand(job);
             }
         }
     }

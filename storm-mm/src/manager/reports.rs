@@ -8,7 +8,6 @@ use crate::job::{Cut, EndCause, JobEventKind, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
-use storm_sched::Event;
 
 /// Bytes of a heartbeat and a command in addition to the pairs: some varints and a set of nodes.
 const HEADER_BYTES: usize = 16 * 1024;
@@ -48,6 +47,9 @@ impl Core {
         self.returns.take(node);
         self.leaving.remove(node);
         if !self.nodes.went(node, going) {
+            if going == Going::Lost && self.nodes.expect_no_more(node) {
+                self.tell_of_absence(now, node);
+            }
             return;
         }
         let name = self.node_name(node);
@@ -56,11 +58,11 @@ impl Core {
             false => tracing::warn!(node = %name, "node lost"),
         }
         self.partitions.node_forgets(node);
-        for id in self.partitions.ids() {
-            if let Some(index) = self.partitions[id].index_of(node) {
-                self.handle_event(now, id, Event::NodeDown(index));
-            }
+        if let Some(until) = self.expected_until(now, node, going) {
+            self.nodes.expect(node, until);
+            self.arm_absence();
         }
+        self.tell_of_absence(now, node);
         self.place_anew_from(now, node);
         self.note_ends_on(now, node);
         for job in self.live.placed_on(node) {

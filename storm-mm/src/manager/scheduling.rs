@@ -228,6 +228,10 @@ impl Core {
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(placed) = self.live.stop_awaiting(job) else { return false };
         self.tell_policy(now, placed.partition(), Event::Finished(job));
+        if !self.jobs.is_closed() {
+            // The job may have waited for two places, and the next one needs only one.
+            self.place_awaiting(now);
+        }
         true
     }
 

@@ -54,7 +54,7 @@ impl Core {
         request: StepRequest,
     ) -> Result<AskedStep, ApiError> {
         let StepRequest { run, ask, size, spec } = request;
-        let record = self.jobs.get(&job).ok_or_else(|| super::ending::no_such_job(job))?;
+        let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         if record.spec.owner.uid != peer.uid {
             let message = format!("job {} is another user's", record.name());
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
@@ -69,7 +69,7 @@ impl Core {
         self.check_step(record, &size)?;
         self.live.wait_for_room(job, (ask, size), Rc::new(spec));
         self.grant_steps(now, job);
-        let record = self.jobs.get(&job).ok_or_else(|| super::ending::no_such_job(job))?;
+        let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         Ok(self.asked_before(record, ask).unwrap_or(AskedStep::Waits))
     }
 
@@ -113,7 +113,8 @@ impl Core {
                  {elements} processes' room on {nodes} nodes: it would never fit"
             ));
         }
-        if self.next_step(record) >= STEPS_MAX {
+        let waiting = u32::try_from(live.ledger().waiting().count()).unwrap_or(u32::MAX);
+        if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {
             return refused(format!("job {name} has started {STEPS_MAX} steps, the most of a run"));
         }
         Ok(())

@@ -443,7 +443,8 @@ impl NodeCore {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
         if sequence > state.fences {
-            tracing::warn!(job = %key, sequence, fences = state.fences, "a fence ends before it begins");
+            let begun = state.fences;
+            tracing::warn!(job = %key, sequence, begun, "a fence ends before it begins");
             return;
         }
         if sequence < state.fences || !state.in_fence {

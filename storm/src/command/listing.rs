@@ -27,7 +27,8 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     // A job asked for by number alone is either listed, or never existed, or was forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
-    let filter = JobFilter { states, uids, users, jobs, history: options.all, part: None };
+    let filter =
+        JobFilter { states, uids, users, jobs, history: options.all, ..JobFilter::default() };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));
@@ -111,7 +112,7 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let states = options.state;
     // The manager does not filter by partition.
     let limit = if options.partition.is_empty() { wanted } else { u32::MAX };
-    let query = HistoryQuery { states, uids, users, jobs, limit, part: None };
+    let query = HistoryQuery { states, uids, users, jobs, limit, ..HistoryQuery::default() };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
             retain_partitions(&mut client, &mut jobs, &options.partition).await?;
@@ -221,7 +222,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     }
     // If jobs are not named, only those that can get a signal are selected.
     let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
-    let filter = JobFilter { states: state, uids, users, jobs: named, history: false, part: None };
+    let filter = JobFilter { states: state, uids, users, jobs: named, ..JobFilter::default() };
     let mut jobs = list(&mut client, filter).await?;
     // Named jobs are listed even if they have ended, and `state` may be a final one.
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));

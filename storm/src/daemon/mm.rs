@@ -122,7 +122,7 @@ fn warn_of_few_descriptors(limits: &ServerLimits, network: &NetworkConfig) {
         tracing::warn!(
             limit = limits.descriptor_limit,
             clients,
-            "the limit on open descriptors is low: with more clients at a time, others are refused; \
+            "the limit on open descriptors is low: with more clients, others are refused; \
              raise its hard limit (ulimit -Hn, LimitNOFILE= of the unit)"
         );
     }

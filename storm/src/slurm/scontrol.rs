@@ -2,6 +2,7 @@
 
 use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
+use super::scontrol_show;
 use crate::command::listing::list;
 use crate::command::misunderstood::misunderstood;
 use crate::command::{note, print};
@@ -37,7 +38,8 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
         return Ok(print(&format!("{VERSION}\n")).map(|()| 0)?);
     }
     if is("show", 2) {
-        return show(words);
+        let show_here = words.first().is_none_or(|entity| is_of_hosts(entity));
+        return if show_here { show(words) } else { scontrol_show::run(line, words).await };
     }
     named_cluster(line, &place()?).await?;
     match () {
@@ -75,6 +77,11 @@ fn not_here(keyword: &str) -> Complaint {
     }
 }
 
+/// Whether `show` of this entity asks no manager.
+fn is_of_hosts(entity: &str) -> bool {
+    entity.to_ascii_lowercase().starts_with("host")
+}
+
 fn show(words: &[&str]) -> Result<u8, Complaint> {
     let Some((entity, words)) = words.split_first() else {
         return Err(Complaint::plain("too few arguments for keyword:show"));
@@ -100,8 +107,7 @@ fn show(words: &[&str]) -> Result<u8, Complaint> {
             };
             Ok(print(&format!("{list}\n")).map(|()| 0)?)
         }
-        _ => Err(Complaint::error(format!("show {entity} is not there yet"))
-            .and_told("`storm show JOB`, `storm nodes` and `storm partition` show them")),
+        _ => Err(Complaint::plain(format!("invalid entity:{entity} for keyword:show "))),
     }
 }
 

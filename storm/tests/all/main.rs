@@ -6,6 +6,7 @@ mod scratch;
 
 mod accounting;
 mod architecture;
+mod away;
 mod batch;
 mod bcs;
 mod client;
@@ -39,6 +40,7 @@ mod resources;
 mod robustness;
 mod sim;
 mod slurm;
+mod slurm_listings;
 mod surroundings;
 mod takeover;
 mod takeover_launches;

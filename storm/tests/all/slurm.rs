@@ -177,7 +177,7 @@ fn the_command_line_counts_before_variables_and_those_before_lines() {
     let done = command.output().expect("it starts");
     let job = slurm.ended(stdout(&done).trim());
     assert_eq!((&job["name"], &job["time_limit_s"]), (&"variable".into(), &Value::Null), "{job}");
-    assert_eq!(job["resources"]["memory"]["PerNode"].as_u64().or(Some(2 << 20)), Some(2 << 20));
+    assert_eq!(job["resources"]["memory"]["per-node"], 2 << 20, "{job}");
 }
 
 /// The texts and statuses of Debian's Slurm 22.05.
@@ -272,7 +272,8 @@ fn scancel_sends_signals() {
     }
     slurm.prints(&format!("scancel {job} --signal USR1"));
     assert_eq!(slurm.ended(job)["state"], "COMPLETED");
-    assert_eq!(slurm.read("out"), "USR1\n");
+    // The signal reaches the command under way as well.
+    assert!(slurm.read("out").ends_with("USR1\n"), "{}", slurm.read("out"));
 }
 
 #[test]
@@ -299,7 +300,7 @@ fn scontrol_holds_and_releases_and_knows_hosts() {
 #[test]
 fn srun_outside_of_a_job_runs_one() {
     let slurm = Slurm::with_nodes(2);
-    let done = slurm.command(["srun", "-N2", "-n4", "-l", "sh", "-c", "echo $SLURM_NTASKS"]);
+    let done = slurm.command(["srun", "-N2", "-n4", "-l", "sh", "-c", "echo $STORM_SIZE"]);
     let done = { done }.output().expect("it starts");
     let mut lines: Vec<_> = stdout(&done).lines().map(str::to_owned).collect();
     lines.sort();

@@ -38,11 +38,7 @@ impl Awaiting {
         rows: RowSet,
         first: FirstStep,
     ) -> Awaiting {
-        // Scripts that held all places would wait for each other's steps.
-        let slots = match first {
-            FirstStep::Program => 1,
-            FirstStep::Script => 2,
-        };
+        let slots = needed_by(first);
         Awaiting { job, partition, placement, row, rows, suspended_for: None, slots }
     }
 
@@ -106,6 +102,15 @@ impl Awaiting {
     /// The job will not be suspended.
     pub(super) fn go_on(&mut self, rows: RowSet) {
         (self.rows, self.suspended_for) = (rows, None);
+    }
+}
+
+/// The places that a job needs in the arrays of flags. Scripts that held all places would wait for
+/// each other's steps, so each has one for a step.
+pub(super) fn needed_by(first: FirstStep) -> usize {
+    match first {
+        FirstStep::Program => 1,
+        FirstStep::Script => 2,
     }
 }
 

@@ -29,13 +29,15 @@ pub(super) use told_class::ToldClass;
 use flags::SlotPool;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{NodeId, NodeSet};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, RowSet};
+use storm_rm::{FirstStep, JobId, JobIncarnation, JobSlot, PartitionId, RowSet};
 
 /// The live jobs.
 pub(super) struct LiveJobs {
     jobs: BTreeMap<JobId, LivePlace>,
     /// The jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
+    /// The jobs of which steps have waited; of the others none does.
+    step_waiters: BTreeSet<JobId>,
     /// The places in the global arrays of flags.
     slots: SlotPool,
     /// Placed jobs that wait for a place, in order.
@@ -60,6 +62,7 @@ impl LiveJobs {
         LiveJobs {
             jobs: BTreeMap::new(),
             outside_matrix: BTreeSet::new(),
+            step_waiters: BTreeSet::new(),
             slots: SlotPool::new(job_slots),
             awaiting: VecDeque::new(),
             next_run: 1,
@@ -155,7 +158,12 @@ impl LiveJobs {
         }
     }
 
-    /// Whether all places in the arrays of flags are taken.
+    /// Whether a job that begins with such a step can have its places in the arrays of flags.
+    pub(super) fn has_slots_for(&self, first: FirstStep) -> bool {
+        self.slots.can_give(flags::needed_by(first))
+    }
+
+    #[cfg(test)]
     pub(super) fn slots_are_taken(&self) -> bool {
         self.slots.is_empty()
     }

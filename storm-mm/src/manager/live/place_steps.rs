@@ -113,9 +113,10 @@ impl LiveJobs {
     }
 
     /// The jobs of which steps wait, by their numbers.
-    pub(in crate::manager) fn with_waiting_steps(&self) -> Vec<JobId> {
-        let waits = |(_, place): &(JobId, &LivePlace)| !place.waiting.is_empty();
-        self.iter().filter(waits).map(|(job, _)| job).collect()
+    pub(in crate::manager) fn with_waiting_steps(&mut self) -> Vec<JobId> {
+        let LiveJobs { step_waiters, jobs, .. } = self;
+        step_waiters.retain(|job| jobs.get(job).is_some_and(|place| !place.waiting.is_empty()));
+        step_waiters.iter().copied().collect()
     }
 
     /// Further steps that have their files and wait for an edge, of a partition's jobs.
@@ -136,6 +137,7 @@ impl LiveJobs {
         if let Some(place) = self.jobs.get_mut(&job) {
             place.ledger.wait(ask, size);
             place.waiting.insert(ask, spec);
+            self.step_waiters.insert(job);
         }
     }
 

@@ -3,13 +3,15 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
 use crate::api::{ErrorCode, JobState, Peer};
-use crate::job::{EndCause, Phase, StepRecords};
-use crate::manager::{AskedStep, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch};
+use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepRecords, StepUse};
+use crate::manager::{
+    AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
+};
 use storm_primitives::NodeId;
 use storm_rm::message::ExitStatus;
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Share, StepAsk, StepId, StepRef,
-    StepSize,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Resources, Share, StepAsk, StepId,
+    StepRef, StepSize,
 };
 
 /// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
@@ -220,6 +222,114 @@ fn a_step_that_fails_ends_alone() {
     assert_eq!(world.record(job).state(), JobState::Completed);
 }
 
+/// A script on all elements, in another row than those before.
+fn another(world: &mut World, resources: Resources) -> JobId {
+    let plain = spec(NODES * PES, false, false);
+    let job = world.submit(JobSpec { first: FirstStep::Script, resources, ..plain });
+    world.edge();
+    world.begin_all();
+    job
+}
+
+#[test]
+fn scripts_that_hold_all_slots_do_not_wait_for_each_other() {
+    let mut world = World::joined("gang", 4);
+    let scripts = [(); 2].map(|()| another(&mut world, Resources::default()));
+    let waits = world.submit(spec(1, false, false));
+    assert!(world.core.live.slots_are_taken());
+    for job in scripts {
+        assert_eq!(world.ask_step(job, 1, size(1)), is(job, 0));
+        assert_eq!(world.ask_step(job, 2, size(1)), WAITS, "one place each");
+        check_all(&world);
+    }
+    for _ in scripts {
+        world.edge();
+        world.begin_all();
+    }
+    let first = world.run_of(scripts[0], 0);
+    world.end_run_of(first, 0);
+    assert_eq!(world.ask_step(scripts[0], 2, size(1)), is(scripts[0], 1), "it keeps its place");
+    assert_eq!(world.record(waits).phase, Phase::Pending);
+    world.finish();
+    check_all(&world);
+}
+
+#[test]
+fn a_step_of_a_place_whose_row_does_not_run_is_launched_on_the_edge() {
+    let (mut world, first) = running();
+    let second = another(&mut world, Resources::default());
+    assert_eq!(world.record(second).phase, Phase::Running);
+    assert_eq!(world.ask_step(first, 1, size(1)), is(first, 0));
+    check_all(&world);
+    let run = world.run_of(first, 0);
+    let is_launched = |world: &World| world.parts.keys().any(|part| part.2 == run);
+    assert!(!is_launched(&world), "its place is stopped");
+    world.edge();
+    assert!(is_launched(&world));
+    world.finish();
+    assert_eq!(world.record(first).state(), JobState::Completed);
+}
+
+#[test]
+fn steps_share_the_memory_that_their_place_asked_for() {
+    let mut world = World::joined("gang", 8);
+    let memory = Memory::PerNode(1 << 20);
+    let job = another(&mut world, Resources { memory, ..Resources::default() });
+    assert_eq!(world.record(job).phase, Phase::Running);
+    let on_all =
+        |bytes| StepSize { memory: Memory::PerNode(bytes), nodes: Some(NODES), ..size(NODES) };
+    assert_eq!(world.ask_step(job, 1, on_all((1 << 20) + 1)), Err(ErrorCode::BadRequest));
+    assert_eq!(world.ask_step(job, 1, on_all(1 << 19)), is(job, 0));
+    assert_eq!(world.ask_step(job, 2, on_all((1 << 19) + 1)), WAITS);
+    assert_eq!(world.ask_step(job, 3, size(1)), is(job, 1), "half of the node, by its elements");
+    check_all(&world);
+    world.finish();
+}
+
+#[test]
+fn a_run_has_at_most_as_many_steps_as_slurms() {
+    let (mut world, job) = running();
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    let step = Box::new(EndedStep {
+        ask: StepAsk(1),
+        procs: 1,
+        began: at,
+        started: None,
+        ended: at,
+        outcome: Outcome { state: JobState::Completed, exit_code: 0, reason: None },
+        used: StepUse::default(),
+    });
+    let (next, latest_run) = (STEPS_MAX - 1, world.record(job).incarnation);
+    let ended = StepEvent::Ended { next, latest_run, step };
+    world.act(|core, now| core.append_of_step(now, (job, next - 1), ended));
+    assert_eq!(world.ask_step(job, 2, size(1)), is(job, STEPS_MAX - 1));
+    assert_eq!(world.ask_step(job, 3, size(1)), Err(ErrorCode::BadRequest));
+    check_all(&world);
+    world.finish();
+}
+
+#[test]
+fn steps_outlive_a_node_manager_unless_they_are_being_sent_their_files() {
+    let (mut world, job) = running();
+    world.keep_jobs();
+    (1..=NODES).for_each(|node| world.node_up(NodeId(node)));
+    let wide = size(NODES * PES / 2);
+    assert_eq!(world.ask_step(job, 1, wide), is(job, 0));
+    world.begin_all();
+    assert_eq!(world.ask_as(USER, job, (2, wide), true), is(job, 1));
+    for node in (1..=NODES).map(NodeId) {
+        world.node_returns(node, false);
+        check_all(&world);
+    }
+    assert_eq!(world.ended_state(job, 1), Some(JobState::NodeFail));
+    assert_eq!(world.record(job).phase, Phase::Running);
+    let run = world.run_of(job, 0);
+    world.end_run_of(run, 0);
+    assert_eq!(world.ended_state(job, 0), Some(JobState::Completed));
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
+
 /// Steps 0 to 3: one executes, one is launched, one is being sent its files, and one waits.
 fn in_every_phase() -> (World, JobId) {
     let (mut world, job) = running();
@@ -327,6 +437,8 @@ fn a_script_that_runs_again_begins_at_step_0() {
     world.node_down(NodeId(NODES));
     let runs: Vec<_> = world.parts.keys().map(|part| part.2).collect();
     runs.into_iter().for_each(|run| world.end_run_of(run, 0));
+    let former = &world.record(job).former_nodes;
+    assert_eq!(former.len(), NODES as usize, "a step may run on any of them");
     world.node_up(NodeId(NODES));
     world.begin_all();
     assert_eq!(world.record(job).runs, 2);

@@ -1,6 +1,7 @@
 //! The core against a model of its surroundings. Random histories run with the invariants checked
 //! after each step. Tables list the effects of events in each phase.
 
+mod absences;
 mod cut_launches;
 mod early_edges;
 mod estimates;
@@ -23,6 +24,7 @@ mod service;
 mod settings;
 mod steps;
 mod tables;
+mod time_limits;
 mod unmet;
 mod world;
 

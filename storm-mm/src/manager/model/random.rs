@@ -50,8 +50,12 @@ enum Step {
     SetQuantum(u64),
     NodeDown(u32),
     NodeUp(u32),
-    /// The Node Manager of a node ends, and the next one takes its jobs over.
-    NodeReturns(u32),
+    /// The Node Manager of a node ends, and the next one takes its jobs over, perhaps without those
+    /// that were being launched.
+    NodeReturns {
+        node: u32,
+        forgets: bool,
+    },
     /// The keeper of a node's processes dies; the node is lost only later.
     ProcessesLost(u32),
     Staged {
@@ -87,11 +91,13 @@ enum Step {
     CancelStep(usize),
     Edge,
     Timer,
-    /// The manager is killed and restarted. Nodes of one set of bits die meanwhile; nodes of the
-    /// other set had not received launches that were under way.
+    /// The manager is killed and restarted. Nodes of one set of bits die meanwhile; nodes of
+    /// another set had not received launches that were under way. Nodes of the third set get other
+    /// Node Managers, which find nothing of such launches.
     Restart {
         dead: u32,
         deaf: u32,
+        replaced: u32,
     },
     /// A report about a run that is over, or from a node that has no part of the run.
     Stale {
@@ -120,7 +126,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
-        2 => node.clone().prop_map(Step::NodeReturns),
+        2 => (node.clone(), any::<bool>())
+            .prop_map(|(node, forgets)| Step::NodeReturns { node, forgets }),
         1 => node.clone().prop_map(Step::ProcessesLost),
         4 => (pick.clone(), prop::bool::weighted(0.1))
             .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
@@ -141,8 +148,11 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.prop_map(Step::CancelStep),
         6 => Just(Step::Edge),
         2 => Just(Step::Timer),
-        1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>())
-            .prop_map(|(dead, deaf)| Step::Restart { dead: dead.unwrap_or_default(), deaf }),
+        1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>(), any::<u32>()).prop_map(
+            |(dead, deaf, replaced)| {
+                Step::Restart { dead: dead.unwrap_or_default(), deaf, replaced }
+            }
+        ),
         1 => (1..20_u64, 0..20_u64, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
@@ -196,7 +206,7 @@ impl World {
             | Step::SetQuantum(_) => self.take_need(step),
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
             Step::NodeUp(node) => self.node_up(NodeId(*node)),
-            Step::NodeReturns(node) => self.node_returns(NodeId(*node)),
+            Step::NodeReturns { node, forgets } => self.node_returns(NodeId(*node), *forgets),
             Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
             Step::Staged { pick, fails } if !self.stages.is_empty() => {
                 let reason = "no room".to_owned();
@@ -229,8 +239,9 @@ impl World {
             | Step::CancelStep(_) => self.take_further(step),
             Step::Edge => self.edge(),
             Step::Timer => self.timer(),
-            Step::Restart { dead, deaf } => {
-                self.restart(|node| dead & (1 << node.0) != 0, |node| deaf & (1 << node.0) != 0);
+            Step::Restart { dead, deaf, replaced } => {
+                let has = |bits: u32| move |node: NodeId| bits & (1 << node.0) != 0;
+                self.restart_over(has(*dead), has(*deaf), has(*replaced));
             }
             Step::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));

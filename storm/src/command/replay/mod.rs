@@ -225,7 +225,7 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
 fn hint_of(error: &ReplayError) -> &'static str {
     match error {
         ReplayError::NotModelled { .. } => {
-            "local, ics, pb and fcs cannot be replayed: choose another --sched, as fcfs, easy or gang"
+            "local, ics, pb and fcs cannot be replayed: choose another --sched, as fcfs or gang"
         }
         _ => "another --sched may do; --pes gives a larger machine",
     }
