@@ -62,7 +62,10 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
         match read(&mut files) {
             Ok((ledger, entry, (page, lock, shared_files), told)) => {
                 let slices = match ledger.fate() {
-                    Ok(Fate::HandedOver) => files.next().map(slices_left::unpack).transpose(),
+                    Ok(Fate::HandedOver) => {
+                        let left = files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
+                        left.and_then(slices_left::unpack).map(Some)
+                    }
                     Ok(Fate::Continues) | Err(_) => Ok(None),
                     // The former node manager held the messages of its ranks.
                     Ok(Fate::Ends) => Err(io::ErrorKind::Unsupported.into()),
