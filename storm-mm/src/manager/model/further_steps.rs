@@ -105,12 +105,13 @@ impl World {
 
     /// Nodes of the set had not received the launches of steps that were under way.
     pub(super) fn forget_starting_steps(&mut self, deaf: &impl Fn(NodeId) -> bool) {
-        let World { core, parts, .. } = self;
+        let World { core, parts, first_runs, .. } = self;
         parts.retain(|(node, job, run), _| {
+            let was_there = first_runs.get(node).is_some_and(|first| first <= run);
             let number = core.live.step_of_run(*job, *run);
             let known = number.and_then(|number| core.step_record((*job, number)));
             let starts = known.is_some_and(|(_, step)| step.started.is_none());
-            !(starts && deaf(*node))
+            !(starts && deaf(*node) && was_there)
         });
     }
 
