@@ -35,6 +35,9 @@ pub struct NmConfig {
     /// node to take over; zero: not at all. The default is long enough to install and start another
     /// version. The other nodes of a job can wait as long.
     pub node_return: Duration,
+    /// How long this node manager, asked to end, waits until the slices in which it moves messages
+    /// stand. The default is thousands of slices, and shorter than a service manager waits.
+    pub hand_over: Duration,
     /// Number of switches that are remembered one by one; histograms hold the older ones.
     pub switch_records: usize,
 }
@@ -55,6 +58,7 @@ impl Default for NmConfig {
             requeue_fence: Duration::from_secs(5),
             lease: Duration::from_secs(5),
             node_return: Duration::ZERO,
+            hand_over: Duration::from_secs(2),
             switch_records: 4096,
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::{JobKey, JobTask, SwitchAhead, SwitchDone};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -201,6 +202,34 @@ pub trait Host: 'static {
     /// modelled rank has none.
     fn ends_with_manager(&self, _job: JobKey) {}
 
+    /// Leaves the state of the job's slices to the next node manager, with the segments of its
+    /// ranks. After this the job continues without this node manager.
+    ///
+    /// # Errors
+    /// The keeper cannot be given all of it.
+    fn leave_slices(
+        &self,
+        _job: JobKey,
+        _saved: &[u8],
+        _segments: &[(Rank, &NodeEnd)],
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether the keeper has been given everything that was left of the job.
+    fn is_left(&self, _job: JobKey) -> bool {
+        true
+    }
+
+    /// Completes when somebody on the host requests the end of this node manager alone, and waits
+    /// for [`may_leave`](Self::may_leave).
+    fn asked_to_leave(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
+    /// The link may be closed now.
+    fn may_leave(&self) {}
+
     /// The rings of a rank at its end of that memory's bell; several rings at once are one. A
     /// modelled rank never rings.
     fn rings(&self, _bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {
@@ -217,8 +246,17 @@ pub trait Host: 'static {
     fn leave(&self) -> impl Future<Output = ()>;
 }
 
+/// The state of a job's slices that a former node manager handed over.
+#[derive(Debug)]
+pub struct SlicesLeft {
+    /// The state.
+    pub saved: Vec<u8>,
+    /// The segments of its ranks.
+    pub segments: BTreeMap<storm_mpi::Rank, NodeEnd>,
+}
+
 /// A job that a former node manager left.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Inherited {
     /// The task of its launch.
     pub task: Rc<JobTask>,
@@ -232,6 +270,8 @@ pub struct Inherited {
     pub inputs: Vec<InheritedInput>,
     /// Reports of output that may not have reached the Machine Manager, in order.
     pub outputs: Vec<Report>,
+    /// The state of its slices, if the former node manager handed it over.
+    pub slices: Option<SlicesLeft>,
     /// Why the job cannot continue; `None` if it can.
     pub flaw: Option<Flaw>,
 }

@@ -4,6 +4,7 @@ mod buffered;
 mod classes;
 mod exit_reason;
 mod following;
+mod handing_over;
 mod inheriting;
 mod inputs;
 mod leasing;
@@ -164,6 +165,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.life.set_later(returns);
         if returns {
             self.say_what_is_held();
+            self.say_whose_slices_are_back();
         }
         self.post(Report::Joined(info), Urgency::AtOnce);
         self.spawn_in_life(|node| async move {
@@ -178,6 +180,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             node.life.give_up(ExitReason::Disconnected);
         });
         self.spawn_in_life(|node| async move { node.await_slices().await });
+        self.spawn_in_life(|node| async move { node.hand_over_when_asked().await });
         self.lease_again();
         self.spawn_in_life(|node| async move {
             loop {
@@ -243,6 +246,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             for (_, command) in here.clone().filter(|(_, one)| is_answer(one) == answers) {
                 match command {
                     Command::RefuseNode { configured_pes } => self.refused(*configured_pes),
+                    Command::HandOver { runs } => self.buffered.handing.answer(runs.clone()),
                     Command::FenceDone { job, sequence, puts } => {
                         self.host.remember_fence(*job, *sequence, puts);
                         self.handle(Event::Command(command.clone()));

@@ -81,6 +81,7 @@ mod launch_spec;
 mod launcher;
 mod node;
 mod original;
+pub mod parcel;
 mod process_tree;
 mod protocol;
 pub mod realtime;

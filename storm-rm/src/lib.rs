@@ -25,6 +25,7 @@ pub mod failure_detection;
 pub mod file_transfer;
 mod global_plan;
 pub mod heartbeat;
+mod held_job;
 mod ids;
 pub mod input_flow;
 mod job_spec;

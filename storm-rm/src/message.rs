@@ -5,6 +5,7 @@
 
 pub use crate::clients_address::ClientsAddress;
 pub use crate::exit_status::ExitStatus;
+pub use crate::held_job::{CutLaunch, HeldJob};
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
@@ -128,6 +129,12 @@ pub enum Command {
     RefuseNode {
         /// Processing elements of the node in the configuration.
         configured_pes: u32,
+    },
+    /// The answer to [`Report::Leaving`]: no slice of these runs is under way on any node, and none
+    /// begins before the next Node Manager of the node has sent [`Report::SlicesBack`].
+    HandOver {
+        /// The runs with a part on the node that communicate in slices.
+        runs: Vec<HeldJob>,
     },
 }
 
@@ -441,8 +448,19 @@ pub enum Report {
         last: bool,
     },
     /// A rank of the node has requested the memory by which the node moves its messages in slices.
-    /// From now on the job ends with its Node Managers. Sent once per node.
+    /// From now on the job ends with a Node Manager that does not hand it over. Sent once per node.
     InSlices {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+    },
+    /// The Node Manager was asked to end, and moves messages of jobs in slices. It waits a while
+    /// for [`Command::HandOver`].
+    Leaving,
+    /// This Node Manager has the state that the former one handed over, and can continue the job's
+    /// slices. Sent before [`Report::Joined`].
+    SlicesBack {
         /// The job.
         job: JobId,
         /// Which run of it.
@@ -450,29 +468,10 @@ pub enum Report {
     },
 }
 
-/// The defect of a part of a job that a former Node Manager left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CutLaunch {
-    /// The Node Manager ended before it had started all ranks of the node and reported them to the
-    /// keeper.
-    Interrupted,
-    /// Not all ranks could be reported to the keeper.
-    NotKept,
-}
-
 /// The longest report, all its parts together: the Machine Manager keeps at most this much for a
 /// node. The ends of 1,024 ranks are 43 KiB, and 1,024 ranks may put 4 KiB each before a PMI
 /// barrier.
 pub const MAX_REPORT_BYTES: usize = 4 << 20;
-
-/// A run of a job that a node holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldJob {
-    /// The job.
-    pub job: JobId,
-    /// Which run of it.
-    pub incarnation: JobIncarnation,
-}
 
 /// A stream of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

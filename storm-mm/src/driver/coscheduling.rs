@@ -23,6 +23,10 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     let mut failed: Option<SliceError> = None;
     let mut paused = true;
     loop {
+        // Between two slices, the nodes' memories are the whole state.
+        if shared.core().awaits_standing(partition) {
+            shared.drive(|core, _| core.slices_stand(partition));
+        }
         let wanted = shared.core().coscheduled(partition);
         let Some((nodes, length)) = wanted else {
             paused = true;

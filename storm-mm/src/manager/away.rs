@@ -92,11 +92,11 @@ impl Core {
         }
         let returns = self.nodes.get(node)?.info.as_ref()?.returns?;
         let (record, live) = (self.jobs.get(&job)?, self.live.get(job)?);
-        // Nodes that carry the messages of ranks cannot continue where their former Node Managers
-        // ended.
+        // A node that carries messages of ranks continues where its former Node Manager ended only
+        // if that one was told to hand over.
         let waits = live.is_on_nodes()
             && matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
-            && !live.is_in_slices();
+            && (!live.is_in_slices() || live.is_handed_over(node));
         waits.then(|| left(now, returns, record.spec.requeue, (going, self.config.requeue_fence)))
     }
 

@@ -99,6 +99,8 @@ pub struct Core {
     jobs: JobTable,
     live: LiveJobs,
     returns: Returns,
+    /// Nodes whose Node Managers were asked to end, and wait until their slices stand.
+    leaving: NodeSet,
     absent_clients: AbsentClients,
     priorities: Priorities,
     preemption: Preemption,
@@ -130,6 +132,7 @@ impl Core {
             jobs: JobTable::new(config.history_limit),
             live: LiveJobs::new(config.job_slots),
             returns: Returns::default(),
+            leaving: NodeSet::new(),
             absent_clients: AbsentClients::default(),
             priorities: Priorities::new(&config.service),
             preemption: Preemption::new(&config.service),

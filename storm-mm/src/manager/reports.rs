@@ -45,6 +45,7 @@ impl Core {
         (runs_until, going): (Option<Instant>, Going),
     ) {
         self.returns.take(node);
+        self.leaving.remove(node);
         if !self.nodes.went(node, going) {
             if going == Going::Lost && self.nodes.expect_no_more(node) {
                 self.tell_of_absence(now, node);
@@ -232,6 +233,10 @@ impl Core {
             }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
             Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
+            Report::Leaving => self.node_leaves(node),
+            Report::SlicesBack { job, incarnation } => {
+                self.slices_back(now, node, job, incarnation);
+            }
             // The driver joins the parts.
             Report::Part { .. } => {}
         }

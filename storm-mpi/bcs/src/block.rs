@@ -23,6 +23,14 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
+    /// The job that it is about.
+    pub(crate) fn job(&self) -> JobKey {
+        match self {
+            Notice::Send(descriptor) => descriptor.job,
+            Notice::JobOver(job) | Notice::Ready { job, .. } => *job,
+        }
+    }
+
     /// Longest [`Notice::JobOver`]: the kind, and a number of 64 bits.
     pub(crate) const JOB_OVER_BYTES: u64 = 11;
 }

@@ -5,8 +5,10 @@
 //! earlier one matches.
 
 use crate::block::{self, Grant, Order, SendDescriptor};
+use crate::saved::{SavedPattern, SavedRequest, Unsaved};
 use crate::{BcsError, Completion, JobKey, Member, Outcome, Plan, RequestId};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::{Pattern, Rank, Source, Status, Tag, TagPattern};
 use storm_primitives::{GlobalMemory, NodeId};
@@ -34,7 +36,7 @@ struct Posted {
     bytes: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Announced {
     node: NodeId,
     descriptor: SendDescriptor,
@@ -215,6 +217,51 @@ impl BufferReceiver {
         all
     }
 
+    /// A job's receives, between two slices.
+    pub(crate) fn save(&self, job: JobKey) -> SavedReceives {
+        let inboxes = self.inboxes.iter().filter(|(member, _)| member.job == job);
+        let inboxes = inboxes.map(|(member, inbox)| SavedInbox {
+            rank: member.rank.0,
+            posted: inbox.posted.iter().map(|posted| posted.save(*member)).collect(),
+            announced: inbox.announced.iter().copied().collect(),
+        });
+        let active = self.active.iter().filter(|(_, active)| active.member.job == job);
+        let active = active.map(|(order, active)| SavedActive {
+            order: *order,
+            request: SavedRequest::of(active.member, active.request),
+            announced: active.announced,
+            limit: active.limit as u64,
+            data: active.data.clone(),
+            received: active.received,
+        });
+        let (inboxes, active) = (inboxes.collect(), active.collect());
+        SavedReceives { matched: self.matched, inboxes, active }
+    }
+
+    /// Continues the receives of a job.
+    pub(crate) fn restore(&mut self, job: JobKey, saved: SavedReceives) -> Result<(), Unsaved> {
+        let number = |bytes: u64| usize::try_from(bytes).map_err(|_| Unsaved);
+        self.matched = self.matched.max(saved.matched);
+        for SavedInbox { rank, posted, announced } in saved.inboxes {
+            let inbox = self.inboxes.entry(Member { job, rank: Rank(rank) }).or_default();
+            inbox.announced.extend(announced);
+            for SavedPosted { request, pattern, bytes } in posted {
+                let (_, request) = request.in_job(job);
+                let (pattern, bytes) = (pattern.into(), number(bytes)?);
+                inbox.posted.push_back(Posted { request, pattern, bytes });
+            }
+        }
+        for SavedActive { order, request, announced, limit, data, received } in saved.active {
+            let ((member, request), limit) = (request.in_job(job), number(limit)?);
+            if data.len() > limit {
+                return Err(Unsaved);
+            }
+            let active = Active { member, request, announced, limit, data, received };
+            self.active.insert(order, active);
+        }
+        Ok(())
+    }
+
     fn begin(
         &mut self,
         (slice, node): (u64, NodeId),
@@ -228,6 +275,45 @@ impl BufferReceiver {
         let active = Active { member, request, announced, limit, data: Vec::new(), received: 0 };
         self.active.insert(order, active);
     }
+}
+
+impl Posted {
+    fn save(&self, member: Member) -> SavedPosted {
+        let request = SavedRequest::of(member, self.request);
+        SavedPosted { request, pattern: self.pattern.into(), bytes: self.bytes as u64 }
+    }
+}
+
+/// The receives of a job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedReceives {
+    matched: u64,
+    inboxes: Vec<SavedInbox>,
+    active: Vec<SavedActive>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedInbox {
+    rank: u32,
+    posted: Vec<SavedPosted>,
+    announced: Vec<Announced>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedPosted {
+    request: SavedRequest,
+    pattern: SavedPattern,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedActive {
+    order: Order,
+    request: SavedRequest,
+    announced: Announced,
+    limit: u64,
+    data: Vec<u8>,
+    received: u64,
 }
 
 impl From<block::Unreadable> for BcsError {

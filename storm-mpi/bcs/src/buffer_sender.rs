@@ -1,8 +1,10 @@
 //! The Buffer Sender: messages that local ranks have posted, until their bytes have been sent.
 
 use crate::block::{self, Notice, SendDescriptor};
+use crate::saved::SavedRequest;
 use crate::{JobKey, Member, RequestId};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::Address;
 use storm_primitives::NodeId;
@@ -100,4 +102,37 @@ impl BufferSender {
         let mine = self.outgoing.extract_if(.., |_, out| out.member.job == job);
         mine.map(|(_, out)| (out.member, out.request)).collect()
     }
+
+    /// A job's messages and notices.
+    pub(crate) fn save(&self, job: JobKey) -> SavedSends {
+        let mine = self.outgoing.iter().filter(|(_, out)| out.member.job == job);
+        let outgoing = mine.map(|(send, out)| {
+            (*send, SavedRequest::of(out.member, out.request), out.data.clone())
+        });
+        let untold = self.untold.iter().map(|(to, notices)| {
+            let mine = notices.iter().filter(|notice| notice.job() == job);
+            (*to, mine.cloned().collect())
+        });
+        SavedSends { next: self.next, outgoing: outgoing.collect(), untold: untold.collect() }
+    }
+
+    /// Continues the messages and notices of a job.
+    pub(crate) fn restore(&mut self, job: JobKey, saved: SavedSends) {
+        self.next = self.next.max(saved.next);
+        for (send, request, data) in saved.outgoing {
+            let (member, request) = request.in_job(job);
+            self.outgoing.insert(send, Outgoing { member, request, data });
+        }
+        for (to, notices) in saved.untold.into_iter().filter(|(_, notices)| !notices.is_empty()) {
+            self.untold.entry(to).or_default().extend(notices);
+        }
+    }
+}
+
+/// A job's messages that are not completely sent, and its notices for other nodes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedSends {
+    next: u64,
+    outgoing: Vec<(u64, SavedRequest, Bytes)>,
+    untold: Vec<(NodeId, Vec<Notice>)>,
 }

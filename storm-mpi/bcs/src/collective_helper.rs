@@ -14,11 +14,13 @@
 use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
 use crate::microphase::{Microphase, Step};
-use crate::open::{Call, DISAGREE, Open, Running, Work};
+use crate::open::{Call, DISAGREE, Open, Running, SavedOpen, Work};
 use crate::question::{Candidates, Question, Slot};
+use crate::saved::Unsaved;
 use crate::{
     BcsConfig, BcsError, Collective, Group, GroupId, JobKey, Member, Outcome, Plan, RequestId,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use storm_mpi::Rank;
 use storm_primitives::{CompareAndWrite, GlobalMemory, NodeId, NodeSet, Relation, Xfer};
@@ -287,6 +289,47 @@ impl CollectiveHelper {
         self.open.iter().any(|(key, open)| key.job == job && open.is_busy())
     }
 
+    /// The communicators of a job between two slices. Returns `None` inside a slice.
+    pub(crate) fn save(&self, job: JobKey) -> Option<SavedCollectives> {
+        let open = self.open.values().filter(|open| open.key.job == job).map(Open::save);
+        let ready = self.ready.iter().filter(|(key, _)| key.job == job);
+        let ready =
+            ready.map(|(key, nodes)| (key.id, nodes.iter().map(|(n, c)| (*n, *c)).collect()));
+        Some(SavedCollectives { open: open.collect::<Option<_>>()?, ready: ready.collect() })
+    }
+
+    /// Continues the communicators of a job, and claims in this node's memory the slots that they
+    /// hold.
+    pub(crate) fn restore(
+        &mut self,
+        job: JobKey,
+        saved: SavedCollectives,
+        (here, placement): (NodeId, &[NodeId]),
+        (plan, memory): (&Plan, &GlobalMemory),
+    ) -> Result<(), Unsaved> {
+        for one in saved.open {
+            let key = GroupKey { job, id: one.id };
+            let members = one.members.iter().copied().map(Rank).collect();
+            let placed =
+                Placed::new(job, members, placement, plan.config()).map_err(|_| Unsaved)?;
+            let mut open = Open::new(key, placed, here);
+            open.restore(job, one)?;
+            if let Some(Running { slot, .. }) = &open.running
+                && !open.placed.is_local()
+            {
+                if slot.0 >= plan.config().collective_slots {
+                    return Err(Unsaved);
+                }
+                memory.store(plan.claimed.get(slot.0), key.to_word());
+            }
+            self.open.insert(key, open);
+        }
+        for (id, nodes) in saved.ready {
+            self.ready.insert(GroupKey { job, id }, nodes.into_iter().collect());
+        }
+        Ok(())
+    }
+
     /// Closes the communicators of a job, and returns the members that waited in them. Slots that
     /// they hold are released when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
@@ -299,6 +342,13 @@ impl CollectiveHelper {
         }
         all
     }
+}
+
+/// The communicators of a job.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCollectives {
+    open: Vec<SavedOpen>,
+    ready: Vec<(GroupId, Vec<(NodeId, NextCall)>)>,
 }
 
 fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {

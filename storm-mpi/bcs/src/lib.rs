@@ -43,6 +43,7 @@ mod question;
 mod ranks;
 mod reduce_helper;
 mod reducing;
+mod saved;
 mod strobe_receiver;
 mod turns;
 
@@ -52,6 +53,7 @@ pub use group::{Group, GroupId};
 pub use job::{JobKey, Member};
 pub use operation::{Collective, Completion, Outcome, Post, RequestId};
 pub use ranks::{CHUNK_BYTES, KEPT_BYTES, Ranks, WAITING_BYTES};
+pub use saved::Unsaved;
 pub use storm_mpi::collective::{Number, Reduction};
 pub use storm_mpi::segment::COLLECTIVE_MAX_BYTES;
 pub use storm_slices::{

@@ -4,7 +4,9 @@ use crate::group::{GroupKey, Placed};
 use crate::microphase::Microphase;
 use crate::question::Slot;
 use crate::reducing::Reducing;
-use crate::{Collective, Completion, Member, Outcome, RequestId};
+use crate::saved::{SavedCollective, SavedRequest, Unsaved};
+use crate::{Collective, Completion, GroupId, JobKey, Member, Outcome, RequestId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_mpi::Rank;
 use storm_primitives::NodeId;
@@ -53,7 +55,89 @@ pub(crate) enum Work {
     Reduce(Reducing),
 }
 
+/// One member's part, for the next Node Manager.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCall {
+    index: u32,
+    request: SavedRequest,
+    call: SavedCollective,
+}
+
+impl Call {
+    fn save(&self) -> SavedCall {
+        let request = SavedRequest::of(self.member, self.request);
+        SavedCall { index: self.index, request, call: (&self.call).into() }
+    }
+
+    fn restore(job: JobKey, saved: SavedCall) -> Result<Call, Unsaved> {
+        let (member, request) = saved.request.in_job(job);
+        Ok(Call { index: saved.index, member, request, call: saved.call.try_into()? })
+    }
+}
+
+/// The state of a communicator, for the next Node Manager.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedOpen {
+    pub(crate) id: GroupId,
+    pub(crate) members: Vec<u32>,
+    posted: Vec<(u32, Vec<SavedCall>)>,
+    users: Vec<u32>,
+    told: bool,
+    /// The slot and the calls of the collective that has begun, and the bytes of its result so far.
+    running: Option<(u32, Vec<SavedCall>, Vec<u8>)>,
+}
+
 impl Open {
+    /// The state between two slices. Returns `None` inside a slice.
+    pub(crate) fn save(&self) -> Option<SavedOpen> {
+        let saved = |calls: &VecDeque<Call>| calls.iter().map(Call::save).collect();
+        let posted = self.posted.iter().map(|(index, calls)| (*index, saved(calls))).collect();
+        let running = match &self.running {
+            None => None,
+            Some(Running { slot, calls, work }) => {
+                let so_far = match work {
+                    Work::Barrier => Vec::new(),
+                    Work::Broadcast { data, .. } => data.clone(),
+                    Work::Reduce(Reducing { part: Some(_), .. }) => return None,
+                    Work::Reduce(reducing) => reducing.result.clone(),
+                };
+                Some((slot.0, calls.iter().map(Call::save).collect(), so_far))
+            }
+        };
+        Some(SavedOpen {
+            id: self.key.id,
+            members: self.placed.members.iter().map(|rank| rank.0).collect(),
+            posted,
+            users: self.users.iter().map(|rank| rank.0).collect(),
+            told: self.told,
+            running,
+        })
+    }
+
+    /// Continues with a saved state.
+    pub(crate) fn restore(&mut self, job: JobKey, saved: SavedOpen) -> Result<(), Unsaved> {
+        let call = |saved| Call::restore(job, saved);
+        if let Some((slot, calls, so_far)) = saved.running {
+            for saved in calls {
+                let queue = self.posted.get_mut(&saved.index).ok_or(Unsaved)?;
+                queue.push_back(call(saved)?);
+            }
+            self.begin(Slot(slot));
+            match &mut self.running.as_mut().ok_or(Unsaved)?.work {
+                Work::Barrier => {}
+                Work::Broadcast { data, .. } => *data = so_far,
+                Work::Reduce(reducing) => reducing.result = so_far,
+            }
+        }
+        for (index, calls) in saved.posted {
+            let queue = self.posted.get_mut(&index).ok_or(Unsaved)?;
+            queue.extend(calls.into_iter().map(call).collect::<Result<Vec<_>, _>>()?);
+        }
+        self.users = saved.users.into_iter().map(Rank).collect();
+        self.told = saved.told;
+        Ok(())
+    }
+
     pub(crate) fn new(key: GroupKey, placed: Placed, here: NodeId) -> Open {
         let mine = placed.local.get(&here).cloned().unwrap_or_default();
         let posted = mine.into_iter().map(|member| (member, VecDeque::new())).collect();

@@ -6,7 +6,9 @@ use async_channel::{Receiver, Sender, unbounded};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
+use storm_primitives::{
+    Epoch, Instant, NodeId, NodeSet, PrimitiveError, Primitives, Runtime, Task, Xfer,
+};
 
 /// Inputs for the engine.
 enum Input {
@@ -60,6 +62,9 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     looked_at: u64,
     /// Beginning of the next slice, by this node's clock.
     next: Instant,
+    /// Nodes may have died since this node was done with the last microphase. The next strobe shows
+    /// which of them are gone for the slices: a Node Manager that was replaced is back by then.
+    may_lack: bool,
     /// Waits for `next`, if ranks must learn of outcomes then although no slice may follow.
     clock: Option<Task>,
     /// Tasks that wait for strobes, arrivals and changes of the membership.
@@ -88,6 +93,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             rests: None,
             looked_at: 0,
             next,
+            may_lack: false,
             clock: None,
             _watchers,
         }
@@ -118,6 +124,9 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe())) else {
                     return;
                 };
+                if std::mem::take(&mut self.may_lack) {
+                    self.lose_dead();
+                }
                 if strobe.phase == Phase::DescriptorExchange {
                     // This strobe only comes after the previous slice has ended on all nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
@@ -138,12 +147,16 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 actions
             }
             Input::Arrived | Input::Nudged => self.engine.borrow_mut().arrived(memory),
-            Input::Outcome(action, reply) => self.engine.borrow_mut().outcome(action, reply),
+            Input::Outcome(action, reply) => {
+                let reply = self.without_late_death(action, reply);
+                self.engine.borrow_mut().outcome(action, reply)
+            }
             Input::Membership => {
-                // Nodes that never joined count as dead too, and no job has ranks there.
-                let alive = self.network.membership().alive();
-                let dead = self.plan.nodes().filter(|node| !alive.contains(*node)).collect();
-                self.engine.borrow_mut().nodes_lost(&dead);
+                let waits = self.engine.borrow().is_in_microphase();
+                self.may_lack |= !waits;
+                if waits {
+                    self.lose_dead();
+                }
                 Vec::new()
             }
             Input::Edge(slice) => {
@@ -165,6 +178,28 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
         if any && self.network.precedes_own_stores() {
             self.engine.borrow_mut().precede();
+        }
+    }
+
+    /// Ends the jobs with ranks on dead nodes. Nodes that never joined count as dead too, and no
+    /// job has ranks there.
+    fn lose_dead(&self) {
+        let alive = self.network.membership().alive();
+        let dead = self.plan.nodes().filter(|node| !alive.contains(*node)).collect();
+        self.engine.borrow_mut().nodes_lost(&dead);
+    }
+
+    /// A transfer that took effect may report later that its destination has died since. The next
+    /// strobe shows whether the destination is back.
+    fn without_late_death(&mut self, action: ActionId, reply: Reply) -> Reply {
+        match reply {
+            Reply::Put(Err(PrimitiveError::NodesDead { .. }))
+                if self.engine.borrow().is_not_awaited(action) =>
+            {
+                self.may_lack = true;
+                Reply::Put(Ok(()))
+            }
+            reply => reply,
         }
     }
 
@@ -227,7 +262,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let news = self.edge.rest();
         let engine = self.engine.borrow();
         let outcomes = engine.has_outcomes() && self.clock.is_none();
-        let wants = news || outcomes || engine.wants_slice();
+        let wants = news || outcomes || engine.wants_slice() || self.may_lack;
         drop(engine);
         if wants {
             self.rests = None;

@@ -100,6 +100,16 @@ impl Frames {
         &mut self.bytes
     }
 
+    /// Frames that continue with bytes that came earlier.
+    pub fn resume(bytes: Vec<u8>) -> Frames {
+        Frames { bytes, at: 0 }
+    }
+
+    /// The bytes that are not a complete frame yet, or were not taken.
+    pub fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
     /// The next complete frame.
     ///
     /// # Errors

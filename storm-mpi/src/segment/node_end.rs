@@ -47,6 +47,29 @@ impl NodeEnd {
         Ok(NodeEnd { segment, memory, bell, rank_bell })
     }
 
+    /// The segment of a rank that another process of this node's made, and left as
+    /// [`parts`](Self::parts).
+    ///
+    /// # Errors
+    /// The memory is no segment of this layout, is not sealed, or cannot be mapped.
+    pub fn adopt([memory, bell, rank_bell]: [OwnedFd; 3]) -> io::Result<NodeEnd> {
+        let memory = File::from(memory);
+        let seals = SealFlag::from_bits_truncate(fcntl(&memory, FcntlArg::F_GET_SEALS)?);
+        let segment = Segment::map(&memory)?;
+        let is_sealed = seals.contains(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW);
+        if !is_sealed || segment.header().magic.load(Ordering::Acquire) != MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no segment of this layout"));
+        }
+        let (bell, rank_bell) = (UnixDatagram::from(bell), UnixDatagram::from(rank_bell));
+        Ok(NodeEnd { segment, memory, bell, rank_bell })
+    }
+
+    /// The descriptors with which another process of this node's can continue: the memory, the
+    /// node's end of the bell, and the rank's.
+    pub fn parts(&self) -> [BorrowedFd<'_>; 3] {
+        [self.memory.as_fd(), self.bell.as_fd(), self.rank_bell.as_fd()]
+    }
+
     /// The memory and the bell, for the rank.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.memory.as_fd(), self.rank_bell.as_fd()]

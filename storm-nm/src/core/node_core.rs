@@ -156,7 +156,7 @@ impl NodeCore {
             }
             Command::Shutdown => self.leave(actions),
             // The node manager handles the command and leaves.
-            Command::RefuseNode { .. } => {}
+            Command::RefuseNode { .. } | Command::HandOver { .. } => {}
             Command::Resume { jobs, next_run, .. } => {
                 self.life.joined(next_run);
                 self.resume(jobs, actions);

@@ -56,6 +56,7 @@ impl NodeCore {
             | Command::HoldOutput { .. }
             | Command::FenceDone { .. }
             | Command::RefuseNode { .. }
+            | Command::HandOver { .. }
             | Command::Shutdown => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Settings of a real node.
 
+use super::Departure;
 use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
@@ -89,6 +90,9 @@ pub struct LiveConfig {
     /// Set before the link is closed to request the end of the node manager alone. The node manager
     /// then does not try to join the cluster again.
     pub asked_to_end: Arc<AtomicBool>,
+    /// The planned end of the node manager alone: what it holds is handed over before the link is
+    /// closed.
+    pub departure: Arc<Departure>,
     /// Set if the node manager must end its jobs too, even if the jobs could continue without it.
     pub ends_jobs: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
@@ -145,6 +149,7 @@ impl LiveConfig {
             boost_period: crate::DEFAULT_BOOST_PERIOD,
             class_rules: ClassRules::default(),
             asked_to_end: Arc::default(),
+            departure: Arc::default(),
             ends_jobs: Arc::default(),
             switch_log: None,
             pmix: None,

@@ -34,7 +34,7 @@ use storm_rm::message::LaunchJob;
 
 /// The layout of the file. The file is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
-const USELESS_AT: u64 = 17;
+const FATE_AT: u64 = 17;
 const ENTRY_LENGTH_AT: u64 = 24;
 const ENTRY_AT: u64 = 4096;
 const RANKS_AT: u64 = 64 << 20;
@@ -120,6 +120,18 @@ pub(super) enum LaunchProgress {
     All,
     /// The keeper could not be given all ranks.
     Unkept,
+}
+
+/// Whether a job can continue without the node manager that wrote its ledger. A node manager that
+/// does not know of `HandedOver` takes it for `Ends`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It can.
+    Continues = 0,
+    /// It cannot: the node manager holds messages of its ranks.
+    Ends = 1,
+    /// It can, with what the node manager handed over of these messages.
+    HandedOver = 2,
 }
 
 /// The file of one job.
@@ -215,15 +227,19 @@ impl Ledger {
         })
     }
 
-    /// Notes that the job cannot continue without the present node manager.
-    pub(super) fn set_useless(&self) -> io::Result<()> {
-        self.file.write_all_at(&[1], USELESS_AT)
+    /// Notes whether the job can continue without the present node manager.
+    pub(super) fn set_fate(&self, fate: Fate) -> io::Result<()> {
+        self.file.write_all_at(&[fate as u8], FATE_AT)
     }
 
-    pub(super) fn is_useless(&self) -> io::Result<bool> {
+    pub(super) fn fate(&self) -> io::Result<Fate> {
         let mut byte = [0];
-        self.file.read_exact_at(&mut byte, USELESS_AT)?;
-        Ok(byte[0] != 0)
+        self.file.read_exact_at(&mut byte, FATE_AT)?;
+        Ok(match byte[0] {
+            0 => Fate::Continues,
+            2 => Fate::HandedOver,
+            _ => Fate::Ends,
+        })
     }
 
     /// Notes the `bytes` that are about to be read from the rank's PMI socket. `before` bytes of

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use storm_mpi::pmi::wire::MAX_LINE_BYTES;
@@ -203,10 +203,28 @@ impl RankStreams {
     pub(super) fn hand_over(&self, segment: &NodeEnd) {
         let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone());
         let Some(socket) = socket else { return };
-        if let Err(error) = hand_over(&*socket, segment) {
+        let noted = self.remembered.as_ref();
+        noted.inspect(|noted| noted.note(noted.ledger.will_answer(noted.rank)));
+        let handed = hand_over(&*socket, segment);
+        noted.inspect(|noted| noted.note(noted.ledger.has_answered(noted.rank)));
+        if let Err(error) = handed {
             tracing::warn!(%error, "a rank does not get its shared memory: connection closed");
             self.close_pmi();
         }
+    }
+
+    /// Copies of the ends that are open, for the keeper.
+    pub(super) fn copies(&self) -> io::Result<PlEnds> {
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+        let output = |end: &RefCell<Option<Rc<pipe::Receiver>>>| {
+            end.borrow().as_ref().map(|end| copy(end.as_fd())).transpose()
+        };
+        Ok(PlEnds {
+            stdin: self.stdin.borrow().as_ref().map(|end| copy(end.as_fd())).transpose()?,
+            stdout: output(&self.stdout)?,
+            stderr: output(&self.stderr)?,
+            pmi: self.pmi.borrow().as_ref().map(|pmi| copy(pmi.socket.as_fd())).transpose()?,
+        })
     }
 
     /// Sends a PMI line. Requests and responses alternate, so there is room for it unless the rank

@@ -2,9 +2,10 @@
 //! memory ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)).
 //!
 //! The engine lasts for a life in the cluster: the slices are the Machine Manager's, and messages
-//! in flight are lost with it.
+//! in flight are lost with it. Between two slices it can be handed over (`handing_over`).
 
 use super::Node;
+use super::handing_over::HandingOver;
 use crate::core::Event;
 use crate::{Host, HostEvent, JobKey, JobTask};
 use futures_util::StreamExt;
@@ -26,7 +27,7 @@ const RING_PERIOD: Duration = Duration::from_micros(500);
 /// The reason for ending jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
 /// The reason for ending jobs that begin to communicate under the next node manager.
-const NM_GONE: &str =
+pub(super) const NM_GONE: &str =
     "its messages move in slices, and the Node Manager that it began with is gone";
 
 /// This long after a switch was due, the host has done the switch. The node manager then checks
@@ -41,11 +42,18 @@ pub(super) struct BufferedJobs {
     /// Jobs of earlier lives that were to communicate in slices and had not begun to, and why they
     /// end if they try.
     sliceless: RefCell<BTreeMap<JobKey, &'static str>>,
+    /// Handing them over to the next node manager.
+    pub(super) handing: HandingOver,
 }
 
 impl BufferedJobs {
-    fn slices(&self) -> Option<BufferedSlices> {
+    pub(super) fn slices(&self) -> Option<BufferedSlices> {
         self.slices.borrow().clone()
+    }
+
+    /// The job is to end, for this reason, if it begins to communicate.
+    pub(super) fn never_begins(&self, job: JobKey, reason: &'static str) {
+        self.sliceless.borrow_mut().insert(job, reason);
     }
 
     /// Why the job cannot communicate any more, if it was to do so and had not begun.
@@ -57,8 +65,8 @@ impl BufferedJobs {
 /// The state of buffered coscheduling in a life.
 #[derive(Clone)]
 pub(super) struct BufferedSlices {
-    engine: Rc<RefCell<Engine>>,
-    ranks: Rc<RefCell<Ranks>>,
+    pub(super) engine: Rc<RefCell<Engine>>,
+    pub(super) ranks: Rc<RefCell<Ranks>>,
     jobs: Rc<RefCell<BTreeMap<storm_bcs::JobKey, Opened>>>,
     /// Makes the engine check again for the events that it waits for, once there are slices.
     nudge: Rc<RefCell<Option<Nudge>>>,
@@ -93,11 +101,11 @@ struct Opened {
 }
 
 /// The engines' name for the run of a job: the same number on all nodes, and unique.
-fn engine_key(job: JobKey) -> storm_bcs::JobKey {
+pub(super) fn engine_key(job: JobKey) -> storm_bcs::JobKey {
     storm_bcs::JobKey(job.incarnation.0)
 }
 
-fn member(job: JobKey, rank: Rank) -> Member {
+pub(super) fn member(job: JobKey, rank: Rank) -> Member {
     Member { job: engine_key(job), rank: storm_mpi::Rank(rank.0) }
 }
 
@@ -105,6 +113,16 @@ impl BufferedSlices {
     /// Makes the engine check again for the events that it waits for.
     fn nudge(&self) {
         nudge(&self.nudge);
+    }
+
+    /// Whether no job may communicate here.
+    pub(super) fn is_unused(&self) -> bool {
+        self.jobs.borrow().is_empty()
+    }
+
+    /// A job of a former node manager communicates here.
+    pub(super) fn continues(&self, job: JobKey) {
+        self.jobs.borrow_mut().insert(engine_key(job), Opened { job, joined: true });
     }
 
     /// The jobs all of whose ranks here wait.
@@ -135,7 +153,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         receiver.run().await;
     }
 
-    fn buffered_slices(&self) -> BufferedSlices {
+    pub(super) fn buffered_slices(&self) -> BufferedSlices {
         let mut present = self.buffered.slices.borrow_mut();
         let new = || BufferedSlices {
             engine: Rc::new(RefCell::new(Engine::new(self.life.id(), self.life.plan().bcs))),
@@ -215,6 +233,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
         let Some(buffered) = self.buffered.slices() else { return false };
         match event {
+            // The next node manager answers.
+            HostEvent::Pmi { line, .. }
+                if line == SEGMENT_REQUEST && self.buffered.handing.is_closed() =>
+            {
+                true
+            }
             HostEvent::Pmi { job, rank, line } if line == SEGMENT_REQUEST => {
                 self.joins_slices(&buffered, *job);
                 let ranks = buffered.ranks.borrow();
@@ -248,15 +272,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Notes that a job of a former node manager, which does not communicate, is not to begin.
-    pub(super) fn inherit_slices(&self, task: &JobTask) {
-        if task.launch.buffered {
-            self.buffered.sliceless.borrow_mut().insert(task.key(), NM_GONE);
-        }
-    }
-
     /// Makes the engine check for requests when a rank that was requested to ring does so.
-    fn hear_bell(self: &Rc<Self>, buffered: &BufferedSlices, who: Member, bell: OwnedFd) {
+    pub(super) fn hear_bell(
+        self: &Rc<Self>,
+        buffered: &BufferedSlices,
+        who: Member,
+        bell: OwnedFd,
+    ) {
         let (node, resting) = (self.clone(), buffered.resting.clone());
         let engine = buffered.nudge.clone();
         let hearing = async move {

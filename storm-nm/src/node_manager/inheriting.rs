@@ -12,10 +12,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn inherit(self: &Rc<Self>) -> bool {
         let all = self.host.inherit();
         let any = !all.is_empty();
-        for inherited in all {
+        for mut inherited in all {
             let job = inherited.task.key();
             let mut answers = self.core.borrow_mut().inherit(&inherited);
-            self.inherit_slices(&inherited.task);
+            let flaw = self.inherit_slices(&inherited.task, inherited.slices.take());
             self.inherit_output(job, inherited.outputs);
             let reads = |input: &InheritedInput| inherited.task.reads_input(input.rank);
             for input in inherited.inputs.into_iter().filter(reads) {
@@ -35,7 +35,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                     (None, None) => {}
                 }
             }
-            match inherited.flaw {
+            match inherited.flaw.or(flaw) {
                 Some(Flaw::LaunchCut(cut)) => self.handle(Event::LaunchCut { job, cut }),
                 Some(Flaw::Unserviceable(reason)) => {
                     self.handle(Event::Unserviceable { job, reason });

@@ -21,7 +21,7 @@ use crate::node::pads::{Pad, Pads, Pl};
 use crate::node::send_launch::send_launch;
 use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
 use crate::protocol::{self, Command, PadStep};
-use crate::seqpacket::Wait;
+use crate::seqpacket::{Seqpacket, Wait};
 use crate::shared_files::SharedFilesSpec;
 use crate::shortage::Shortage;
 use crate::switch::Freezer;
@@ -145,6 +145,16 @@ impl KeeperHandle {
         let command = Command::Keep { job, pad, files: count, ranks: Vec::new() };
         pads.kept.insert(job, pad);
         pads.line(pad).send(command, files)
+    }
+
+    /// Gives the keeper copies of the streams of a rank that runs, as of a rank of the job.
+    ///
+    /// # Errors
+    /// The keeper is gone, or there are no descriptors.
+    pub fn keep_rank(&self, job: KeptId, at: (PadId, PlIndex), ends: &PlEnds) -> io::Result<()> {
+        // The closed end shows that the rank was launched.
+        let (launched, _) = Seqpacket::pair()?;
+        lock(&self.pads).line(at.0).keep_rank(job, at, (&launched, ends))
     }
 
     /// Whether commands wait for the pad's keeper or the node's. Until

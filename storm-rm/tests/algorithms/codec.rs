@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
-    Command, CutLaunch, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeReturn,
+    Command, CutLaunch, ExitStatus, Heartbeat, HeldJob, LaunchJob, NodeInfo, NodeRanks, NodeReturn,
     NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
@@ -257,6 +257,8 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         Just(Command::Shutdown),
         any::<u32>().prop_map(|configured_pes| Command::RefuseNode { configured_pes }),
+        vec((job(), run()).prop_map(|(job, incarnation)| HeldJob { job, incarnation }), 0..3)
+            .prop_map(|runs| Command::HandOver { runs }),
     ]
 }
 
@@ -360,6 +362,8 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
             .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
         (job(), run()).prop_map(|(job, incarnation)| Report::InSlices { job, incarnation }),
+        Just(Report::Leaving),
+        (job(), run()).prop_map(|(job, incarnation)| Report::SlicesBack { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,

@@ -23,7 +23,7 @@ use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{Adopt, JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::classes::ClassRules;
-use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
+use storm_nm::live::{Departure, LiveConfig, PmixStarter, ServeError, serve, start_keeper};
 use storm_nm::{ExitReason, Life};
 use storm_rm::{GlobalPlan, PlanConfig};
 use storm_session::Trust;
@@ -38,6 +38,9 @@ const REJOIN: &str = "STORM_NM_REJOIN";
 const SHORTEST_BOOST_PERIOD: Duration = Duration::from_millis(1);
 /// How long a node waits for a manager that it had joined.
 const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Longest time from SIGTERM until the link is closed. The hand-over itself has a shorter bound.
+const DEPARTURE_MAX: Duration = Duration::from_secs(4);
 
 /// Runs a Node Manager until it is ordered to end.
 pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
@@ -65,6 +68,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.relay = relay.as_ref().map(|relay| relay.for_jobs(root, options.clients.is_some()));
     let asked_to_end = config.asked_to_end.clone();
     let network_variables = config.network_variables.clone();
+    let departure = Departing { by: config.departure.clone(), ends_jobs: config.ends_jobs.clone() };
     watch_for_end(&asked_to_end, &config.ends_jobs)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let present = Rc::new(RefCell::new(plan.clone()));
@@ -93,7 +97,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         let ends = Ends::hear()?;
         let joined = match asked_to_end.load(Ordering::Relaxed) {
             true => Err(asked_before()),
-            false => join_cluster(&options.network, node, &network_variables, ends).await,
+            false => {
+                let leaving = (ends, departure.clone());
+                join_cluster(&options.network, node, &network_variables, leaving).await
+            }
         };
         let primitives = joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))?;
         let plan = present.borrow().clone();
@@ -231,6 +238,23 @@ impl Ends {
     }
 }
 
+/// What to wait for before the link is closed.
+#[derive(Clone)]
+struct Departing {
+    by: Arc<Departure>,
+    ends_jobs: Arc<AtomicBool>,
+}
+
+impl Departing {
+    /// Lets the Node Manager hand over its jobs, if they are to continue.
+    async fn prepare(&self) {
+        if !self.ends_jobs.load(Ordering::Relaxed) {
+            // A node that has no link at this moment does not answer.
+            let _ = tokio::time::timeout(DEPARTURE_MAX, self.by.ask()).await;
+        }
+    }
+}
+
 /// Variables for ranks, by name.
 type Variables = Mutex<Vec<(&'static str, String)>>;
 
@@ -256,7 +280,7 @@ async fn join_cluster(
     network: &BackendOptions,
     config: NodeConfig,
     variables: &Variables,
-    mut ends: Ends,
+    (mut ends, departure): (Ends, Departing),
 ) -> Result<TcpPrimitives, JoinError> {
     let name = config.name.clone();
     let joined = tokio::select! {
@@ -267,6 +291,11 @@ async fn join_cluster(
     let leaving = joined.clone();
     spawn_local(async move {
         ends.come().await;
+        tokio::select! {
+            () = departure.prepare() => {}
+            // A second signal does not wait.
+            () = ends.come() => {}
+        }
         leaving.shut_down();
     });
     Ok(joined)

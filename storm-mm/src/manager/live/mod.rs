@@ -11,6 +11,7 @@ mod place_ledger;
 mod place_nodes;
 mod place_steps;
 mod progress;
+mod slices;
 mod step;
 mod time;
 mod told_class;

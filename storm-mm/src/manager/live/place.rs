@@ -262,7 +262,20 @@ impl LivePlace {
 
     /// Whether the job communicates in slices: its Node Managers hold a part of its state.
     pub(in crate::manager) fn is_in_slices(&self) -> bool {
-        self.first.is_in_slices()
+        self.first.slices.joined
+    }
+
+    /// Whether the node was told to hand over its part of the slices, and is not back.
+    pub(in crate::manager) fn is_handed_over(&self, node: NodeId) -> bool {
+        self.first.slices.is_handed(node)
+    }
+
+    /// Whether no slice may begin on its nodes: it communicates in slices, and one of its nodes is
+    /// among those that leave, is away, or has not said that it continues.
+    pub(in crate::manager) fn stands(&self, leaving: &NodeSet) -> bool {
+        let slices = &self.first.slices;
+        let lacks = |nodes: &NodeSet| nodes.iter().any(|node| self.has_part_on(node));
+        slices.joined && (self.is_recovering() || lacks(slices.handed()) || lacks(leaving))
     }
 
     /// The facts that the driver needs to watch its flags. A lost node whose part was over is left
@@ -413,10 +426,11 @@ impl LivePlace {
     }
 
     /// The job's Node Managers hold messages of its ranks from now on. Returns the nodes whose Node
-    /// Managers have ended before, and those of them that have not returned.
+    /// Managers have ended before without handing over, and those of them that have not returned.
     pub(super) fn join_slices(&mut self) -> (NodeSet, NodeSet) {
-        self.first.join_slices();
-        (self.nodes.left(), self.nodes.away())
+        let slices = &mut self.first.slices;
+        slices.joined = true;
+        (slices.lost_of(&self.nodes.left()), slices.lost_of(&self.nodes.away()))
     }
 
     pub(super) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {

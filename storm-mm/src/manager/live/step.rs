@@ -3,6 +3,7 @@
 use super::output::{Output, Piece};
 use super::parts::Parts;
 use super::progress::{Launch, Progress};
+use super::slices::JobSlices;
 use super::told_class::ToldClass;
 use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ pub(in crate::manager) struct LiveStep {
     slot: JobSlot,
     pub(super) parts: Parts,
     pub(super) progress: Progress,
+    pub(super) slices: JobSlices,
     output: Output,
     ranks: Ranks,
     fences: PmiFences,
@@ -27,8 +29,6 @@ pub(in crate::manager) struct LiveStep {
 struct Ranks {
     exits: BTreeMap<Rank, RankExit>,
     classes: BTreeMap<Rank, ToldClass>,
-    /// Whether a rank communicates in slices.
-    in_slices: bool,
 }
 
 impl LiveStep {
@@ -43,6 +43,7 @@ impl LiveStep {
             slot,
             parts: Parts::placed(nodes),
             progress: Progress::at(now, Launch::Staging),
+            slices: JobSlices::default(),
             output: Output::default(),
             ranks: Ranks::default(),
             fences: PmiFences::default(),
@@ -64,6 +65,7 @@ impl LiveStep {
             slot,
             parts: Parts::restored(nodes, parts_over),
             progress: Progress::at(now, Launch::Recovering),
+            slices: JobSlices::default(),
             output: Output::default(),
             ranks: Ranks { exits, ..Ranks::default() },
             fences: PmiFences::resumed(),
@@ -84,10 +86,6 @@ impl LiveStep {
             Launch::Staging | Launch::Staged => false,
             Launch::Recovering | Launch::Launched | Launch::Started => true,
         }
-    }
-
-    pub(super) fn is_in_slices(&self) -> bool {
-        self.ranks.in_slices
     }
 
     pub(in crate::manager) fn exits(&self) -> &BTreeMap<Rank, RankExit> {
@@ -118,10 +116,6 @@ impl LiveStep {
     ) -> bool {
         self.ranks.exits.extend(exits.map(|exit| (exit.rank, exit)));
         self.parts.end(node)
-    }
-
-    pub(super) fn join_slices(&mut self) {
-        self.ranks.in_slices = true;
     }
 
     /// Output has arrived, of which a part may have arrived before. Returns the pieces to pass on:

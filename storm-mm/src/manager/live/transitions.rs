@@ -252,13 +252,30 @@ impl LiveJobs {
 /// The reports of ranks.
 impl LiveJobs {
     /// A rank of a run communicates in slices from now on. Returns the nodes of the job whose Node
-    /// Managers have ended before, and those of them that have not returned.
+    /// Managers have ended before without handing over, and those of them that have not returned.
     pub(in crate::manager) fn join_slices(
         &mut self,
         job: JobId,
         run: JobIncarnation,
     ) -> Option<(NodeSet, NodeSet)> {
         Some(self.run_of(job, run)?.join_slices())
+    }
+
+    /// A node is told to hand over its part of a job's slices.
+    pub(in crate::manager) fn hand_over_slices(&mut self, job: JobId, node: NodeId) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            place.first.slices.hand_over(node);
+        }
+    }
+
+    /// The next Node Manager of a node continues the slices of a run. Returns false if the node was
+    /// not told to hand over under this manager.
+    pub(in crate::manager) fn slices_are_back(
+        &mut self,
+        (job, run): (JobId, JobIncarnation),
+        node: NodeId,
+    ) -> Option<bool> {
+        Some(self.run_of(job, run)?.first.slices.are_back(node))
     }
 
     /// Output of a run has arrived, of which a part may have arrived before. `starts` is true if

@@ -24,7 +24,7 @@ pub(super) fn cut(world: &mut World, job: JobId, cut: CutLaunch) {
 }
 
 /// All parts of a run end, and none of the next run, which may begin meanwhile.
-fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
+pub(super) fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
     let ends = matches!(world.record(job).phase, Phase::Ending(_));
     let status = if ends { ExitStatus::Signal(9) } else { ExitStatus::Code(0) };
     let parts: Vec<_> = world.parts.keys().copied().collect();
@@ -48,7 +48,7 @@ pub(super) fn keeps_jobs(world: &mut World, node: NodeId) {
     world.report(node, Report::Joined(info));
 }
 
-fn reason(world: &World, job: JobId) -> (JobState, String) {
+pub(super) fn reason(world: &World, job: JobId) -> (JobState, String) {
     match &world.record(job).phase {
         Phase::Ended(outcome) => (outcome.state, outcome.reason.clone().unwrap_or_default()),
         phase => panic!("it has not ended: {phase:?}"),

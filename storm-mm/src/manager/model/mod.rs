@@ -7,6 +7,7 @@ mod early_edges;
 mod estimates;
 mod following;
 mod further_steps;
+mod handed_over;
 mod held_bytes;
 mod history;
 mod invariants;

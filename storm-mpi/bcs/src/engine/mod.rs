@@ -5,6 +5,7 @@
 //! clock.
 
 mod ending;
+mod handover;
 mod phases;
 
 use crate::block::{Grant, Unreadable};
@@ -18,6 +19,7 @@ use crate::{
     reduce_helper,
 };
 use ending::Doom;
+pub(crate) use handover::JobState;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use storm_mpi::{Pattern, Status};

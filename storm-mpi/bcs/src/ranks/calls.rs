@@ -2,8 +2,10 @@
 //! that its calls name.
 
 use super::bad_rank::BadRank;
-use crate::{Collective, Group, GroupId, Outcome};
+use crate::saved::{SavedCollective, SavedGroup};
+use crate::{Collective, Group, GroupId, Outcome, Unsaved};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use storm_mpi::segment::{CONTEXTS_MAX, Call, CallDescriptor, CorruptSegment, Frame, NodeEnd};
 use storm_mpi::{Context, Rank};
@@ -143,4 +145,45 @@ impl Calls {
         }
         Ok(given)
     }
+
+    /// The state, for the next Node Manager.
+    pub(super) fn save(&self) -> SavedCalls {
+        let state = match &self.state {
+            State::None => SavedState::None,
+            State::Called(group, call) => SavedState::Called(group.into(), call.into()),
+            State::Posted => SavedState::Posted,
+            State::Over(result) => SavedState::Over(result.as_ref().ok().cloned()),
+        };
+        let groups = self.groups.iter().map(|(context, group)| (*context, group.into()));
+        SavedCalls { groups: groups.collect(), state, left: self.left.clone() }
+    }
+
+    /// Continues with a saved state.
+    pub(super) fn restore((me, size): (Rank, u32), saved: SavedCalls) -> Result<Calls, Unsaved> {
+        let state = match saved.state {
+            SavedState::None => State::None,
+            SavedState::Called(group, call) => State::Called(group.into(), call.try_into()?),
+            SavedState::Posted => State::Posted,
+            SavedState::Over(result) => State::Over(result.ok_or(Refused)),
+        };
+        let groups = saved.groups.into_iter().map(|(context, group)| (context, group.into()));
+        Ok(Calls { me, size, groups: groups.collect(), state, left: saved.left })
+    }
+}
+
+/// A rank's collectives, for the next Node Manager.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedCalls {
+    groups: Vec<(u16, SavedGroup)>,
+    state: SavedState,
+    left: Vec<GroupId>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum SavedState {
+    None,
+    Called(SavedGroup, SavedCollective),
+    Posted,
+    /// The result, or the refusal.
+    Over(Option<Vec<u8>>),
 }

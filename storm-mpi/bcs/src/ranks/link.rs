@@ -1,10 +1,11 @@
 //! One rank's segment, and the bytes that the node keeps for the rank.
 
 use super::bad_rank::BadRank;
-use super::calls::Calls;
+use super::calls::{Calls, SavedCalls};
 use super::{CHUNK_BYTES, KEPT_BYTES, WAITING_BYTES};
-use crate::{BcsError, Outcome};
+use crate::{BcsError, Outcome, Unsaved};
 use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use storm_mpi::segment::{Frame, Frames, News, NodeEnd, WINDOW_BYTES};
@@ -72,6 +73,11 @@ impl Link {
             lacked: None,
             gone: false,
         })
+    }
+
+    /// Number of ranks in the job.
+    pub(super) fn size(&self) -> u32 {
+        self.size
     }
 
     /// Takes the bytes that the rank has sent. If many earlier bytes have not left the node, the
@@ -216,4 +222,77 @@ impl Link {
         }
         Ok(())
     }
+
+    /// The state, for the next Node Manager; `None` if the communication is over.
+    pub(super) fn save(&self) -> Option<SavedLink> {
+        if self.over.is_some() {
+            return None;
+        }
+        let outward = self.outward.iter().map(|(to, stream)| {
+            (to.0, Bytes::copy_from_slice(&stream.waiting), stream.under_way as u64, stream.next)
+        });
+        let inward = self.inward.iter().map(|(peer, data)| (peer.0, data.clone()));
+        Some(SavedLink {
+            receives: self.receives as u64,
+            frames: self.frames.rest().to_vec(),
+            outward: outward.collect(),
+            waiting: self.waiting as u64,
+            calls: self.calls.save(),
+            next_from: self.next_from.iter().map(|(peer, next)| (peer.0, *next)).collect(),
+            inward: inward.collect(),
+            left: self.left.iter().map(|(peer, bytes)| (peer.0, *bytes)).collect(),
+            gone: self.gone,
+        })
+    }
+
+    /// Continues with a saved state, and with the segment of that state.
+    pub(super) fn restore(
+        (me, size): (Rank, u32),
+        saved: SavedLink,
+        end: NodeEnd,
+    ) -> Result<Link, Unsaved> {
+        let number = |bytes: u64| usize::try_from(bytes).map_err(|_| Unsaved);
+        let mut outward = BTreeMap::new();
+        for (to, waiting, under_way, next) in saved.outward {
+            let waiting = BytesMut::from(&waiting[..]);
+            let stream = Outward { waiting, under_way: number(under_way)?, next };
+            outward.insert(Rank(to), stream);
+        }
+        let inward: VecDeque<_> =
+            saved.inward.into_iter().map(|(peer, data)| (Rank(peer), data)).collect();
+        let kept = inward.iter().map(|(_, data)| data.len()).sum();
+        Ok(Link {
+            end,
+            receives: number(saved.receives)?,
+            size,
+            frames: Frames::resume(saved.frames),
+            outward,
+            waiting: number(saved.waiting)?,
+            calls: Calls::restore((me, size), saved.calls)?,
+            next_from: saved.next_from.into_iter().map(|(peer, next)| (Rank(peer), next)).collect(),
+            inward,
+            kept,
+            left: saved.left.into_iter().map(|(peer, bytes)| (Rank(peer), bytes)).collect(),
+            over: None,
+            // The next slice finds out.
+            lacked: None,
+            gone: saved.gone,
+        })
+    }
+}
+
+/// The node's side of a rank's streams, for the next Node Manager.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedLink {
+    receives: u64,
+    /// Bytes of a frame that is not complete.
+    frames: Vec<u8>,
+    /// By peer: the bytes that wait, the number of bytes under way, and the next chunk's number.
+    outward: Vec<(u32, Bytes, u64, i32)>,
+    waiting: u64,
+    calls: SavedCalls,
+    next_from: Vec<(u32, i32)>,
+    inward: Vec<(u32, Vec<u8>)>,
+    left: Vec<(u32, u32)>,
+    gone: bool,
 }

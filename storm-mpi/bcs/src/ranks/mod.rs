@@ -20,6 +20,7 @@
 
 mod bad_rank;
 mod calls;
+mod handover;
 mod link;
 
 use crate::{BcsError, Completion, Engine, JobKey, Member, Post, RequestId};

@@ -7,6 +7,7 @@ mod lockstep;
 mod messages;
 mod rank_collectives;
 mod ranks;
+mod replaced;
 mod resting;
 mod sockets;
 mod timing;

@@ -95,10 +95,20 @@ fn post(rank: &mut RankEnd, context: u16, members: &[Rank], call: Call<'_>) {
 
 #[test]
 fn overlapping_communicators_have_the_results_of_direct_mode() {
+    overlapping(false);
+}
+
+#[test]
+fn collectives_have_the_same_results_while_node_managers_are_replaced() {
+    overlapping(true);
+}
+
+fn overlapping(restarts: bool) {
     for seed in 0..60 {
         let mut dice = SplitMix64(seed ^ 0x9e37);
         let program: Vec<Planned> = (0..40).map(|_| Planned::drawn(&mut dice)).collect();
         let mut job = Job::with(seed, config(1 + seed as u32 % 3), RANKS);
+        job.restarts = restarts.then_some(SplitMix64(seed ^ 0x9e57));
         // By rank: its progress, and whether it waits.
         let mut state = [(0, false); RANKS];
         let mut slices = 0;

@@ -3,9 +3,9 @@
 
 use crate::lockstep::{Lockstep, member};
 use std::rc::Rc;
-use storm_bcs::{BcsConfig, BcsError, Completion, JobKey, Ranks};
+use storm_bcs::{BcsConfig, BcsError, Completion, JobKey, Ranks, Unsaved};
 use storm_mpi::Rank;
-use storm_mpi::segment::RankEnd;
+use storm_mpi::segment::{NodeEnd, RankEnd};
 use storm_mpi::testing::SplitMix64;
 use storm_primitives::NodeId;
 
@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub(crate) machine: Lockstep,
     pub(crate) nodes: Vec<Ranks>,
     pub(crate) ranks: Vec<RankEnd>,
+    /// Draws the nodes whose Node Managers are replaced after a slice.
+    pub(crate) restarts: Option<SplitMix64>,
 }
 
 impl Job {
@@ -37,7 +39,7 @@ impl Job {
             RankEnd::attach(owned, Rank(rank), size).expect("a segment")
         });
         let ranks = ranks.collect();
-        Job { machine, nodes, ranks }
+        Job { machine, nodes, ranks, restarts: None }
     }
 
     /// One slice, as the drivers carry it out.
@@ -58,6 +60,26 @@ impl Job {
                 .collect(),
             );
         }
+        for at in 0..self.nodes.len() {
+            if self.restarts.as_mut().is_some_and(|dice| dice.chance(40)) {
+                self.restart(at);
+            }
+        }
+    }
+
+    /// Replaces the Node Manager of a node: only the saved state and the segments remain.
+    fn restart(&mut self, at: usize) {
+        let former = self.machine.replace(at);
+        let ranks = std::mem::take(&mut self.nodes[at]);
+        let saved = ranks.save(&former, JobKey(JOB)).expect("between two slices");
+        let segments = ranks.segments(JobKey(JOB)).map(|(rank, end)| {
+            let parts = end.parts().map(|fd| fd.try_clone_to_owned().expect("open"));
+            (rank, NodeEnd::adopt(parts).expect("a segment"))
+        });
+        let segments = segments.collect();
+        let restored =
+            self.nodes[at].restore(self.machine.engine(at), JobKey(JOB), &saved, segments);
+        assert_eq!(restored, Ok(()));
     }
 
     pub(crate) fn failures(&mut self) -> Vec<(JobKey, BcsError)> {
@@ -66,17 +88,28 @@ impl Job {
 }
 
 /// The byte at a place of the stream between two ranks.
-fn byte(from: usize, to: usize, at: usize) -> u8 {
+pub(crate) fn byte(from: usize, to: usize, at: usize) -> u8 {
     (at * 31 + at / 251 + from * 7 + to * 13) as u8
 }
 
 #[test]
 fn every_byte_of_every_stream_comes_in_order() {
+    all_streams(false);
+}
+
+/// After each slice, Node Managers are replaced at random.
+#[test]
+fn every_byte_comes_once_and_in_order_while_node_managers_are_replaced() {
+    all_streams(true);
+}
+
+fn all_streams(restarts: bool) {
     const BYTES: usize = 90_000;
     let size = PLACEMENT.len();
     for seed in 0..12 {
         let mut dice = SplitMix64(seed ^ 0x5eed);
         let mut job = Job::new(seed, 2_000 + 20_000 * (seed % 3), size);
+        job.restarts = restarts.then_some(SplitMix64(seed ^ 0x9e57));
         let (mut sent, mut got) = (vec![vec![0; size]; size], vec![vec![0; size]; size]);
         let mut slices = 0;
         while got.iter().flatten().sum::<usize>() < BYTES * size * size {
@@ -105,6 +138,47 @@ fn every_byte_of_every_stream_comes_in_order() {
             assert!(slices < 20_000, "seed {seed}: {got:?} of {sent:?}");
         }
         assert_eq!(job.failures(), []);
+    }
+}
+
+#[test]
+fn a_state_that_was_cut_or_is_of_another_version_is_not_taken() {
+    let mut job = Job::new(5, 10_000, PLACEMENT.len());
+    job.ranks[0].send(Rank(4), [b"on its way", b""]).expect("sent");
+    job.step();
+    let saved = job.nodes[0].save(&job.machine.engines[0], JobKey(JOB)).expect("whole");
+    let adopted = |job: &Job| {
+        let segments = job.nodes[0].segments(JobKey(JOB)).map(|(rank, end)| {
+            let parts = end.parts().map(|fd| fd.try_clone_to_owned().expect("open"));
+            (rank, NodeEnd::adopt(parts).expect("a segment"))
+        });
+        segments.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let mut other = saved.clone();
+    other[0] += 1;
+    for bytes in (0..saved.len()).map(|cut| &saved[..cut]).chain([&other[..]]) {
+        let segments = adopted(&job);
+        job.machine.replace(0);
+        let mut ranks = Ranks::default();
+        let taken = ranks.restore(job.machine.engine(0), JobKey(JOB), bytes, segments);
+        assert_eq!(taken, Err(Unsaved), "{} of {} bytes", bytes.len(), saved.len());
+        assert!(ranks.jobs().is_empty());
+    }
+    job.machine.replace(0);
+    let none = std::collections::BTreeMap::new();
+    let taken = Ranks::default().restore(job.machine.engine(0), JobKey(JOB), &saved, none);
+    assert_eq!(taken, Err(Unsaved), "without the segments");
+}
+
+#[test]
+fn a_job_that_ends_is_not_saved() {
+    let mut job = Job::new(6, 10_000, PLACEMENT.len());
+    job.step();
+    job.machine.engines[0].rank_gone(member(JOB, 0));
+    assert_eq!(job.nodes[0].save(&job.machine.engines[0], JobKey(JOB)), None);
+    (0..3).for_each(|_| job.step());
+    for (ranks, engine) in job.nodes.iter().zip(&job.machine.engines) {
+        assert_eq!(ranks.save(engine, JobKey(JOB)), None);
     }
 }
 

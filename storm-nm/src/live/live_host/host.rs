@@ -5,7 +5,8 @@ use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::{check_placement, credentials, job_files};
-use crate::live::{CacheSink, job_directory, node_facts};
+use crate::live::ledger::Fate;
+use crate::live::{CacheSink, job_directory, node_facts, slices_left};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
 };
@@ -371,11 +372,33 @@ impl Host for LiveHost {
     fn ends_with_manager(&self, job: JobKey) {
         let live = self.job(job);
         // A mark, in case the keeper does not get the order before the end.
-        let marked = live.iter().filter_map(|live| live.ledger.as_ref()).map(|it| it.set_useless());
+        let ledgers = live.iter().filter_map(|live| live.ledger.as_ref());
+        let marked = ledgers.map(|ledger| ledger.set_fate(Fate::Ends));
         for error in marked.filter_map(Result::err) {
             tracing::warn!(%job, %error, "this job is not marked as one that ends");
         }
         self.keeper.forget_kept(kept_id(job));
+    }
+
+    fn leave_slices(
+        &self,
+        job: JobKey,
+        saved: &[u8],
+        segments: &[(Rank, &NodeEnd)],
+    ) -> io::Result<()> {
+        self.leave_with_slices(job, &slices_left::pack(saved, segments)?)
+    }
+
+    fn is_left(&self, job: JobKey) -> bool {
+        self.job(job).is_none_or(|job| !self.keeper.is_behind(job.pad))
+    }
+
+    async fn asked_to_leave(&self) {
+        self.config.departure.asked().await;
+    }
+
+    fn may_leave(&self) {
+        self.config.departure.allow();
     }
 
     fn rings(&self, bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {

@@ -2,11 +2,12 @@
 
 use super::LiveHost;
 use super::events::rank_exit;
-use crate::live::ledger::{Entry, LaunchProgress, Ledger, OpenRequest, Spooled};
+use crate::live::ledger::{Entry, Fate, LaunchProgress, Ledger, OpenRequest, Spooled};
 use crate::live::live_job::LiveJob;
 use crate::live::rank_streams::{RankStreams, Remembered, last_lines, skip_unread};
 use crate::live::shared_files::SharedFiles;
-use crate::{Flaw, HostEvent, Inherited, InheritedInput, JobKey, JobTask};
+use crate::live::slices_left;
+use crate::{Flaw, HostEvent, Inherited, InheritedInput, JobKey, JobTask, SlicesLeft};
 use nix::fcntl::Flock;
 use nix::sys::signal::Signal;
 use std::cell::{Cell, RefCell};
@@ -43,6 +44,7 @@ pub(super) struct Found {
     page: Option<RankPage>,
     lock: Option<Flock<File>>,
     shared_files: Option<OwnedFd>,
+    slices: Option<SlicesLeft>,
 }
 
 impl Found {
@@ -58,16 +60,26 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
-            Ok((ledger, entry, (page, lock, shared_files), told))
-                if told != LaunchProgress::Nobody && !ledger.is_useless().unwrap_or(false) =>
-            {
+            Ok((ledger, entry, (page, lock, shared_files), told)) => {
+                let slices = match ledger.fate() {
+                    Ok(Fate::HandedOver) => {
+                        let left = files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
+                        left.and_then(slices_left::unpack).map(Some)
+                    }
+                    Ok(Fate::Continues) | Err(_) => Ok(None),
+                    // The former node manager held the messages of its ranks.
+                    Ok(Fate::Ends) => Err(io::ErrorKind::Unsupported.into()),
+                };
+                let Some(slices) = slices.ok().filter(|_| told != LaunchProgress::Nobody) else {
+                    // If no rank had been ordered to start, the Machine Manager launches the job
+                    // anew.
+                    unusable.push(job);
+                    continue;
+                };
                 let ledger = Rc::new(ledger);
-                let left = Found { job, entry, ledger, page, lock, shared_files };
+                let left = Found { job, entry, ledger, page, lock, shared_files, slices };
                 found.push((left, told));
             }
-            // Either no rank had been ordered to start, and the Machine Manager launches the job
-            // anew. Or the former node manager held the messages of its ranks.
-            Ok(_) => unusable.push(job),
             Err(error) => {
                 tracing::error!(%error, "a job of a former node manager cannot be taken over");
                 unusable.push(job);
@@ -162,6 +174,18 @@ impl LiveHost {
     /// Gives the keeper the files that the next node manager needs, before any rank starts.
     pub(super) fn leave_with_keeper(&self, job: &LiveJob) {
         let Some(ledger) = &job.ledger else { return };
+        match self.leave_files(job, ledger, None) {
+            Ok(()) => self.note_told(job.task.key(), ledger, LaunchProgress::Some),
+            Err(error) => self.not_kept(job.task.key(), &error),
+        }
+    }
+
+    fn leave_files(
+        &self,
+        job: &LiveJob,
+        ledger: &Ledger,
+        more: Option<&OwnedFd>,
+    ) -> io::Result<()> {
         let key = job.task.key();
         let lock = self.shared_memory.lock_of(key);
         let page = job.page.as_ref().map(|page| page.file());
@@ -169,10 +193,22 @@ impl LiveHost {
         files.extend(page);
         files.extend(lock.as_ref().map(AsFd::as_fd));
         files.extend(job.shared_files.as_ref().map(|files| files.socket().as_fd()));
-        match self.keeper.keep(kept_id(key), job.pad, &files) {
-            Ok(()) => self.note_told(key, ledger, LaunchProgress::Some),
-            Err(error) => self.not_kept(key, &error),
+        files.extend(more.map(AsFd::as_fd));
+        self.keeper.keep(kept_id(key), job.pad, &files)
+    }
+
+    /// Gives the keeper all of a job that it had forgotten, with the state of the job's slices.
+    pub(super) fn leave_with_slices(&self, key: JobKey, slices: &OwnedFd) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let job = self.job(key).filter(|job| job.is_kept_whole() && !job.over.get());
+        let job = job.ok_or_else(gone)?;
+        let ledger = job.ledger.as_ref().ok_or_else(gone)?;
+        self.leave_files(&job, ledger, Some(slices))?;
+        for (pl, rank) in &*job.ranks.borrow() {
+            let ends = job.streams_of(*rank).ok_or_else(gone)?.copies()?;
+            self.keeper.keep_rank(kept_id(key), (job.pad, *pl), &ends)?;
         }
+        ledger.set_fate(Fate::HandedOver)
     }
 
     pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: LaunchProgress) {
@@ -215,7 +251,7 @@ impl LiveHost {
     }
 
     fn take_over_job(&self, found: Found, told: LaunchProgress) -> Inherited {
-        let (live, Found { job, ledger, .. }) = self.revive(found);
+        let (live, Found { job, ledger, slices, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
         // The keeper may have had no time to report to the former node manager.
@@ -264,7 +300,7 @@ impl LiveHost {
         });
         let stopped = live.stopped.get();
         self.jobs.borrow_mut().insert(key, live);
-        Inherited { task, stopped, pmi: past.steps, open_requests, inputs, outputs, flaw }
+        Inherited { task, stopped, pmi: past.steps, open_requests, inputs, outputs, slices, flaw }
     }
 
     /// Makes the record of a job that was found, without its ranks.

@@ -156,6 +156,7 @@ impl<R: Runtime> ModelledHost<R> {
                 .collect(),
             inputs: processes.iter().map(taken).collect(),
             outputs: ledger.outputs(),
+            slices: None,
             flaw: job.cut.get().map(Flaw::LaunchCut),
         })
     }

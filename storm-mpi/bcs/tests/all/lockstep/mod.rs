@@ -21,6 +21,8 @@ enum Pending {
 
 pub(crate) struct Lockstep {
     pub(crate) engines: Vec<Engine>,
+    plan: Plan,
+    layout: Layout,
     memories: Vec<GlobalMemory>,
     pub(crate) slice: u64,
     dice: SplitMix64,
@@ -44,6 +46,8 @@ impl Lockstep {
         Lockstep {
             engines: (1..=nodes).map(|node| Engine::new(NodeId(node), plan)).collect(),
             memories: (1..=nodes).map(|_| GlobalMemory::new(&layout)).collect(),
+            plan,
+            layout,
             slice: 0,
             dice: SplitMix64(seed),
             seed,
@@ -53,6 +57,20 @@ impl Lockstep {
             heard: BTreeMap::new(),
             payload_bytes: 0,
         }
+    }
+
+    /// Gives a node a new engine and zeroed memory, as a new life of the node has. Returns the
+    /// former engine.
+    pub(crate) fn replace(&mut self, at: usize) -> Engine {
+        self.late.retain(|(node, _)| *node != at);
+        self.memories[at] = GlobalMemory::new(&self.layout);
+        let here = NodeId(at as u32 + 1);
+        std::mem::replace(&mut self.engines[at], Engine::new(here, self.plan))
+    }
+
+    /// An engine, with the node's memory.
+    pub(crate) fn engine(&mut self, at: usize) -> (&mut Engine, &GlobalMemory) {
+        (&mut self.engines[at], &self.memories[at])
     }
 
     pub(crate) fn open(&mut self, job: u64, placement: &[u32]) {

@@ -1,0 +1,23 @@
+//! The parts of jobs that nodes hold over the end of a daemon.
+
+use crate::{JobId, JobIncarnation};
+use serde::{Deserialize, Serialize};
+
+/// A run of a job that a node holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldJob {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
+}
+
+/// The defect of a part of a job that a former Node Manager left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CutLaunch {
+    /// The Node Manager ended before it had started all ranks of the node and reported them to the
+    /// keeper.
+    Interrupted,
+    /// Not all ranks could be reported to the keeper.
+    NotKept,
+}
