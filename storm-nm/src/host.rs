@@ -16,7 +16,7 @@ use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{
     ClientsAddress, CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
-use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.
@@ -56,12 +56,6 @@ pub trait Host: 'static {
     /// method.
     fn inherit(&self) -> Vec<Inherited> {
         Vec::new()
-    }
-
-    /// Remembers the first run of a job for which this node can have received a command. The value
-    /// is for the node manager that inherits present and later launches.
-    fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        let _ = first;
     }
 
     /// Remembers that the ranks of the job leave a PMI barrier with these pairs.
@@ -228,8 +222,6 @@ pub trait Host: 'static {
 pub struct Inherited {
     /// The task of its launch.
     pub task: Rc<JobTask>,
-    /// The first run for which the former node manager could have received a command.
-    pub first_run: JobIncarnation,
     /// Whether the job is stopped.
     pub stopped: bool,
     /// The events on the PMI connections of its ranks, in order.

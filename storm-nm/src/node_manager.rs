@@ -312,7 +312,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
             Action::Prepare(task) if !self.open_slices(&task) => {}
             Action::Prepare(task) => self.spawn(|node| async move {
-                node.host.remember_first_run(node.core.borrow().first_run());
                 let outcome = node.host.prepare(&task).await;
                 node.handle(Event::Prepared { job: task.key(), outcome });
             }),

@@ -392,7 +392,8 @@ pub enum Report {
     Holds {
         /// Runs of jobs with ranks that run here, or whose end was not acknowledged.
         jobs: Vec<HeldJob>,
-        /// The first run that this node can have received, if a manager ever sent it this number.
+        /// The first run that this Node Manager can have received, if a manager has sent it this
+        /// number. Runs that former Node Managers of the node received do not count.
         first_run: Option<JobIncarnation>,
     },
     /// All ranks of the announcer execute, so the manager may now check all nodes for theirs.

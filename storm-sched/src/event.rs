@@ -41,6 +41,10 @@ pub enum Event {
     /// A node died or was cut off. Its columns take no job until [`Event::NodeUp`]. The Machine
     /// Manager ends the jobs that hold some of them and sends [`Event::Finished`].
     NodeDown(NodeIndex),
+    /// A node takes no job until [`Event::NodeUp`], which is expected soon. Plans count its columns
+    /// as those of a node that is up, so no job passes another because the node is away. The
+    /// Machine Manager bounds the absence by [`Event::NodeDown`].
+    NodeAway(NodeIndex),
     /// A node must take no more jobs. The jobs that run there may finish.
     NodeDrained(NodeIndex),
     /// A node takes jobs, perhaps again.

@@ -26,6 +26,8 @@ pub enum NodeState {
     Drained,
     /// The node is dead or unreachable.
     Down,
+    /// The node takes no job now, and is expected back. Plans count it as up.
+    Away,
 }
 
 /// The properties of a node.
@@ -108,6 +110,15 @@ impl Node {
     pub fn state(&self) -> NodeState {
         self.state
     }
+
+    /// Whether plans count the node: it takes new work, or is expected back.
+    #[must_use]
+    pub fn is_expected(&self) -> bool {
+        match self.state {
+            NodeState::Up | NodeState::Away => true,
+            NodeState::Drained | NodeState::Down => false,
+        }
+    }
 }
 
 /// The reason why a list of nodes is not a machine.
@@ -133,6 +144,7 @@ pub struct Machine {
     nodes: Vec<Node>,
     node_of: Vec<NodeIndex>,
     usable_pes: u32,
+    away_pes: u32,
 }
 
 impl Machine {
@@ -152,7 +164,8 @@ impl Machine {
     /// # Errors
     /// As for [`Machine::new`].
     pub fn of_nodes(nodes: impl IntoIterator<Item = NodeSpec>) -> Result<Self, MachineError> {
-        let mut machine = Self { nodes: Vec::new(), node_of: Vec::new(), usable_pes: 0 };
+        let mut machine =
+            Self { nodes: Vec::new(), node_of: Vec::new(), usable_pes: 0, away_pes: 0 };
         for (index, spec) in (0..).map(NodeIndex).zip(nodes) {
             let NodeSpec { name, pes, memory_bytes, features } = spec;
             if pes == 0 {
@@ -215,6 +228,31 @@ impl Machine {
         self.usable_pes
     }
 
+    /// The number of PEs on nodes that take new work, or are expected back.
+    #[must_use]
+    pub fn expected_pes(&self) -> u32 {
+        self.usable_pes + self.away_pes
+    }
+
+    /// Whether any node is away.
+    #[must_use]
+    pub fn has_away(&self) -> bool {
+        self.away_pes > 0
+    }
+
+    /// The nodes that are expected back.
+    pub fn away(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let nodes = (0..).map(NodeIndex).zip(&self.nodes);
+        let away = nodes.filter(|(_, node)| node.state == NodeState::Away);
+        away.map(|(index, _)| index)
+    }
+
+    /// Whether a PE exists and its node takes new work, or is expected back.
+    #[must_use]
+    pub fn is_expected(&self, pe: Pe) -> bool {
+        self.node_of(pe).and_then(|index| self.node(index)).is_some_and(Node::is_expected)
+    }
+
     /// Whether a PE exists and its node takes new work.
     #[must_use]
     pub fn is_usable(&self, pe: Pe) -> bool {
@@ -242,11 +280,15 @@ impl Machine {
     pub fn set_state(&mut self, index: NodeIndex, state: NodeState) -> Option<NodeState> {
         let node = self.nodes.get_mut(index.0 as usize)?;
         let before = std::mem::replace(&mut node.state, state);
-        if before == NodeState::Up {
-            self.usable_pes -= node.pes;
+        match before {
+            NodeState::Up => self.usable_pes -= node.pes,
+            NodeState::Away => self.away_pes -= node.pes,
+            NodeState::Drained | NodeState::Down => {}
         }
-        if state == NodeState::Up {
-            self.usable_pes += node.pes;
+        match state {
+            NodeState::Up => self.usable_pes += node.pes,
+            NodeState::Away => self.away_pes += node.pes,
+            NodeState::Drained | NodeState::Down => {}
         }
         Some(before)
     }

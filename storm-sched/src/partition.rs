@@ -64,6 +64,7 @@ impl Partition {
                 Ok(Change::Withdrawn { first })
             }
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
+            Event::NodeAway(node) => self.set_node(node, NodeState::Away),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
             // Policies that share space handle this event themselves.

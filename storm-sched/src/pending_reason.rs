@@ -114,7 +114,7 @@ pub enum Shortage {
         /// The part of the job's needs that is free in that row.
         shortfall: Shortfall,
     },
-    /// The job would not fit even if nothing ran, because nodes are down or drained.
+    /// The job would not fit even if nothing ran, because nodes are down, away or drained.
     Unavailable {
         /// The part of the job's needs that is up.
         shortfall: Shortfall,
@@ -131,7 +131,7 @@ pub enum Shortage {
 pub struct AbsentNode {
     /// The name.
     pub name: String,
-    /// Down or drained.
+    /// Down, away or drained.
     pub state: NodeState,
     /// The manager refuses the node. The policies treat the node as drained, although no
     /// administrator has drained it.
@@ -390,8 +390,10 @@ fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) 
     let mut groups = Vec::new();
     let kinds = [
         (NodeState::Down, false, "down"),
+        (NodeState::Away, false, "away"),
         (NodeState::Drained, false, "drained"),
         (NodeState::Down, true, "refused"),
+        (NodeState::Away, true, "refused"),
         (NodeState::Drained, true, "refused"),
     ];
     for (state, refused, word) in kinds {

@@ -16,7 +16,7 @@ use storm_nm::{
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -50,10 +50,6 @@ impl Host for FlawedHost {
             inherited.retain(|one| defect.takes_over(self.node, one.task.key()));
         }
         inherited
-    }
-
-    fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        self.inner.remember_first_run(first);
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {

@@ -66,10 +66,10 @@ pub use server::{AdmitUser, RemoteClients, Server, ServerLimits, refusal_line};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
-    ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobDetail, JobState, JobView,
-    LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
-    ReservationRequest, ReservationView, ReservedNodes, ShareView, SpecSummary, UserView,
-    asked_for, without_set_id,
+    ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
+    JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
+    PriorityView, RankView, ReservationRequest, ReservationView, ReservedNodes, ShareView,
+    SpecSummary, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and

@@ -231,10 +231,25 @@ impl EndCause {
     }
 }
 
+/// The text of a cancellation, before the number of the user.
+const CANCELLED_BY: &str = "cancelled by user ";
+
+impl EndCause {
+    /// The user that cancelled a job, if this is the text of a cancellation: `cancelled by user 7`
+    /// or, where the manager knows the name, `cancelled by ada (7)`.
+    pub fn canceller_in(text: &str) -> Option<u32> {
+        if let Some(uid) = text.strip_prefix(CANCELLED_BY) {
+            return uid.parse().ok();
+        }
+        let (_, uid) = text.strip_prefix("cancelled by ")?.strip_suffix(')')?.rsplit_once('(')?;
+        uid.parse().ok()
+    }
+}
+
 impl std::fmt::Display for EndCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
+            EndCause::Cancelled { uid } => write!(f, "{CANCELLED_BY}{uid}"),
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")

@@ -1,6 +1,8 @@
 //! The record of one job: the result of its events.
 
-use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepRecords};
+use super::{
+    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepEvent, StepRecords,
+};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -71,6 +73,8 @@ pub struct JobRecord {
     pub former_nodes: NodeSet,
     /// When the job was submitted.
     pub submitted: Timestamp,
+    /// When its present or latest run was placed.
+    pub placed: Option<Timestamp>,
     /// When its ranks started.
     pub started: Option<Timestamp>,
     /// How long it had run at the journal's latest entry about its run time.
@@ -196,6 +200,7 @@ impl JobRecord {
             node_list: String::new(),
             former_nodes: NodeSet::new(),
             submitted: event.at,
+            placed: None,
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
@@ -224,7 +229,7 @@ impl JobRecord {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
                 self.ranks.clone_from(ranks);
                 self.node_list.clone_from(node_list);
-                self.begin_run();
+                self.begin_run(event.at);
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -263,9 +268,7 @@ impl JobRecord {
             JobEventKind::PartOver { node, exits } => {
                 self.parts_over.insert(*node, exits.clone());
             }
-            JobEventKind::Step { number, event: of_step } => {
-                self.steps.get_or_insert_default().apply(event.at, *number, of_step);
-            }
+            JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
                 (self.ran, self.ran_at) = (*time, None);
@@ -290,6 +293,10 @@ impl JobRecord {
         }
     }
 
+    fn step(&mut self, event: &JobEvent, number: u32, of_step: &StepEvent) {
+        self.steps.get_or_insert_default().apply(event.at, number, of_step);
+    }
+
     fn end(&mut self, event: &JobEvent, outcome: &Outcome) {
         self.ended = Some(event.at);
         let reason = outcome.reason.as_deref().unwrap_or("all ranks ended");
@@ -301,8 +308,9 @@ impl JobRecord {
     }
 
     /// A run begins, and the place of the last run is out of date.
-    fn begin_run(&mut self) {
+    fn begin_run(&mut self, at: Timestamp) {
         self.phase = Phase::Starting;
+        self.placed = Some(at);
         self.runs += 1;
         self.former_nodes = NodeSet::new();
         self.comes_first = false;
@@ -322,6 +330,8 @@ impl JobRecord {
         self.comes_first = sequel.comes_first();
         self.former_nodes = match sequel.has_ended_everywhere(self.spec.requeue) {
             true => NodeSet::new(),
+            // Steps may have run on any node of the place.
+            false if self.steps.is_some() => self.nodes(),
             false => self.step_nodes(),
         };
         self.ranks.clear();

@@ -13,7 +13,7 @@ use storm_rm::{JobId, JobIncarnation, OutputSpec};
 /// How long the client of a job has to return: from the start of this manager, or from the return
 /// of the job's nodes. After this time, the job's output is passed on even if no client takes the
 /// output.
-const CLIENT_GRACE: Duration = Duration::from_secs(2);
+pub(super) const CLIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// The unfinished jobs of a former manager whose clients have not returned.
 #[derive(Debug, Default)]

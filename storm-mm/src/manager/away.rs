@@ -1,23 +1,79 @@
 //! Nodes whose Node Managers have ended while their hosts run. The keepers there keep the jobs for
-//! the next Node Managers (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`).
+//! the next Node Managers (`docs/decisions/0130-a-node-managers-jobs-outlive-it.md`). Until then,
+//! policies plan with these nodes (`docs/decisions/0154-a-node-that-is-away-keeps-its-place.md`).
 //!
 //! The manager does not wait for a silent node, since its host may be down.
 
 use super::live::Left;
 use super::node_table::Going;
 use super::returns::KEEPER_TIME;
-use super::{Core, Durable, JobTimer, Timer};
+use super::{ClusterTimer, Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
 use storm_rm::message::NodeReturn;
+use storm_sched::Event;
 
 impl Core {
     /// A node's host has closed the link. Either the Node Manager continues without the link, or
     /// its keeper continues without the Node Manager.
     pub fn node_left(&mut self, now: Instant, node: NodeId) {
         self.node_goes(now, node, Going::LinkClosed);
+    }
+
+    /// All nodes are expected back: this manager has begun on the journal of a former manager.
+    pub(super) fn expect_all(&mut self, now: Instant) {
+        let until = now + self.config.recovery_timeout;
+        let nodes: Vec<NodeId> = self.nodes.iter().map(|(node, _)| node).collect();
+        for node in nodes {
+            if self.why_closed(node).is_none() {
+                self.nodes.expect(node, until);
+                self.tell_of_absence(now, node);
+            }
+        }
+        self.arm_absence();
+    }
+
+    /// Until when a node that was lost as `going` states is expected back, if it is.
+    pub(super) fn expected_until(
+        &self,
+        now: Instant,
+        node: NodeId,
+        going: Going,
+    ) -> Option<Instant> {
+        if going == Going::Lost || self.jobs.is_closed() || self.why_closed(node).is_some() {
+            return None;
+        }
+        let returns = self.nodes.get(node)?.info.as_ref()?.returns?;
+        Some(now + Duration::from_millis(returns.within_ms) + KEEPER_TIME)
+    }
+
+    /// Notifies the policies that a node is not up, and whether they are to plan with it.
+    pub(super) fn tell_of_absence(&mut self, now: Instant, node: NodeId) {
+        let expected = self.nodes.is_expected(node);
+        for id in self.partitions.ids() {
+            let Some(index) = self.partitions[id].index_of(node) else { continue };
+            let event = if expected { Event::NodeAway(index) } else { Event::NodeDown(index) };
+            self.tell_policy(now, id, event);
+        }
+    }
+
+    /// Sets the timer for the next node that is not expected back any longer.
+    pub(super) fn arm_absence(&mut self) {
+        if let Some(at) = self.nodes.next_late() {
+            let timer = Timer::Cluster(ClusterTimer::Absence);
+            self.effects.durable.push(Durable::Timer { at, timer });
+        }
+    }
+
+    /// Nodes may have been away for too long: jobs may pass those that wait for them.
+    pub(super) fn absence_timer(&mut self, now: Instant) {
+        for node in self.nodes.take_late(now) {
+            tracing::warn!(node = %self.node_name(node), "it is not expected back any longer");
+            self.tell_of_absence(now, node);
+        }
+        self.arm_absence();
     }
 
     /// Whether, and until when, a job waits for the return of a node that was lost as `going`

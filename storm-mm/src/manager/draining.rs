@@ -56,9 +56,13 @@ impl Core {
         Ok(())
     }
 
-    /// Notifies the policy whether a node takes jobs, if the node is up.
+    /// Notifies the policy whether a node takes jobs, if the node is up. A drained node is not
+    /// expected back.
     pub(super) fn tell_of_state(&mut self, now: Instant, node: NodeId) {
         if !self.nodes.up().contains(node) {
+            if self.why_closed(node).is_some() && self.nodes.expect_no_more(node) {
+                self.tell_of_absence(now, node);
+            }
             return;
         }
         let closed = self.why_closed(node).is_some();

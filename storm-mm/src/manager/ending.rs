@@ -197,6 +197,7 @@ impl Core {
         }
         let Some(nodes) = self.live.begin_end(job) else { return };
         self.order_end(now, job, nodes, &cause);
+        self.end_steps(now, job, &cause);
     }
 
     /// Orders nodes to end their part of a job.
@@ -243,7 +244,8 @@ impl Core {
                 self.append_end(now, job, cause, exits, ran);
             }
         }
-        self.live.free_slot(live.slot());
+        self.live.free_slots_of(&live);
+        self.grant_all_steps(now);
         self.place_awaiting(now);
         let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
@@ -352,7 +354,7 @@ impl Core {
 }
 
 /// The outcome of a job, from the cause of its end and the exits of its ranks.
-fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
+pub(super) fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());
     match cause {

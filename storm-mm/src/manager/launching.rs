@@ -1,6 +1,7 @@
 //! A job's way from placed to running. Its files are brought to the nodes. Then the launch is sent,
 //! on the slice edge if the job's row does not run now. Then all its ranks are seen to execute.
 
+use super::absent_clients::CLIENT_GRACE;
 use super::jobs::without_dependency;
 use super::live::{self, LivePlace};
 use super::partitions::Partition;
@@ -9,6 +10,7 @@ use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
@@ -16,6 +18,10 @@ use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 /// Exit status of a job whose ranks did not start in time: that of a shell for a program that
 /// cannot be executed.
 const NOT_STARTED: u8 = 126;
+
+/// How long returned nodes have to report the ends of ranks in their absence. A report takes
+/// milliseconds.
+const REPORT_GRACE: Duration = Duration::from_secs(1);
 
 /// Parts of a time limit. In a row among several, the run time is journaled after each part. A
 /// restart of the manager therefore loses at most one part.
@@ -30,6 +36,9 @@ impl Core {
         incarnation: JobIncarnation,
         outcome: Result<StageOutcome, String>,
     ) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_staged(now, (job, number), outcome);
+        }
         let live = self.live.run(job, incarnation);
         let Some(live) = live.filter(|live| live.launch() == live::Launch::Staging) else { return };
         let (partition, rows) = (live.partition(), live.rows());
@@ -78,6 +87,10 @@ impl Core {
         for job in waiting {
             self.launch(now, job);
         }
+        self.launch_staged_steps(now, partition, |core, job| {
+            let live = core.live.get(job).filter(|live| live.rows() != RowSet::NONE);
+            live.is_some_and(|live| chosen(&core.partitions[partition], live))
+        });
     }
 
     /// Launches a job whose files are on its nodes.
@@ -153,6 +166,9 @@ impl Core {
 
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_started(now, (job, number));
+        }
         let Some(breakdown) = self.live.started(now, job, incarnation) else { return };
         if self.jobs[&job].phase != Phase::Starting {
             return;
@@ -161,17 +177,31 @@ impl Core {
         self.notify_state(job, JobState::Running, None);
         self.pass_on_early(job);
         self.arm_time_limit(now, job);
+        self.grant_steps(now, job);
         self.settle(now);
     }
 
     /// Sets the timer for the earliest instant at which the job can have reached its time limit.
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
+        self.arm_time_limit_from(now, job, now);
+    }
+
+    /// Does the same for a job whose nodes have all returned. The nodes have a moment to report the
+    /// ends of ranks in the meantime, since these ranks may have ended within the limit.
+    pub(super) fn arm_time_limit_of_returned(&mut self, now: Instant, job: JobId) {
+        let client = if self.absent_clients.has(job) { CLIENT_GRACE } else { Duration::ZERO };
+        self.arm_time_limit_from(now, job, now + REPORT_GRACE + client);
+    }
+
+    /// Sets the timer for the earliest instant from `from` on at which the job can have reached its
+    /// time limit.
+    fn arm_time_limit_from(&mut self, now: Instant, job: JobId, from: Instant) {
         let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
             let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
-            let (at, incarnation) = (live.earliest(now, next), live.incarnation());
+            let (at, incarnation) = (live.earliest(now, next).max(from), live.incarnation());
             self.effects.durable.push(Durable::Timer {
                 at,
                 timer: Timer::Job { job, incarnation, kind: JobTimer::TimeLimit },
@@ -183,6 +213,11 @@ impl Core {
     fn time_limit_timer(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         let Some(limit) = record.spec.time_limit else { return };
+        if live.is_recovering() && live.holders().is_empty() {
+            // Only nodes that are away have ranks, which may have ended. The nodes report it when
+            // they return, and the timer is set anew.
+            return;
+        }
         let time = live.run_time(now);
         if time >= limit {
             return self.end_job(now, job, EndCause::TimeLimit);
@@ -246,9 +281,13 @@ impl Core {
     pub fn timer(&mut self, now: Instant, timer: Timer) {
         match timer {
             Timer::Job { job, incarnation, kind } => self.job_timer(now, job, incarnation, kind),
+            Timer::Step { job, number, run, kind } => {
+                self.step_timer(now, (job, number), run, kind);
+            }
             Timer::Cluster(ClusterTimer::Priorities) => self.reckon_priorities(now),
             Timer::Cluster(ClusterTimer::Wake) => self.wake(now),
             Timer::Cluster(ClusterTimer::Returned) => self.nodes_returned(now),
+            Timer::Cluster(ClusterTimer::Absence) => self.absence_timer(now),
         }
     }
 

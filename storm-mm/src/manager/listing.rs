@@ -18,7 +18,8 @@ impl Core {
         // One walk of the queues serves all jobs; a few named jobs are queried one by one.
         let waiting =
             if filter.jobs.is_empty() { self.partitions.walk(now) } else { Waiting::default() };
-        self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
+        let view = |record| self.listed(now, record, &waiting, filter.attributes);
+        self.passing(filter, None).map(view).collect()
     }
 
     /// A part of the result of [`list_jobs`](Self::list_jobs), and whether another part follows.
@@ -34,14 +35,17 @@ impl Core {
         };
         let mut passing = self.passing(filter, part.after);
         let records = passing.by_ref().take(part.most);
-        let views = records.map(|record| self.view_with(now, record, &waiting)).collect();
+        let views = records.map(|record| self.listed(now, record, &waiting, filter.attributes));
+        let views = views.collect();
         (views, passing.next().is_some())
     }
 
     /// Ended jobs, the latest first; the query's `part` is ignored.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
         let ended = self.ended(query, None).take(query.limit as usize);
-        ended.map(|(_, record)| self.view(now, record)).collect()
+        let waiting = Waiting::default();
+        let view = |record| self.listed(now, record, &waiting, query.attributes);
+        ended.map(|(_, record)| view(record)).collect()
     }
 
     /// A part of the result of [`history`](Self::history), within the query's limit, and whether
@@ -53,12 +57,25 @@ impl Core {
         part: Part<u64>,
     ) -> (Vec<JobView>, bool) {
         let mut ended = self.ended(query, part.after).take(query.limit as usize);
+        let waiting = Waiting::default();
         let placed = |(place, record): (u64, &JobRecord)| JobView {
             place: Some(place),
-            ..self.view(now, record)
+            ..self.listed(now, record, &waiting, query.attributes)
         };
         let views = ended.by_ref().take(part.most).map(placed).collect();
         (views, ended.next().is_some())
+    }
+
+    /// A job in a listing, with its attributes if they are asked for.
+    fn listed(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+        waiting: &Waiting,
+        attributes: bool,
+    ) -> JobView {
+        let attributes = attributes.then(|| Box::new(self.attributes(now, record)));
+        JobView { attributes, ..self.view_with(now, record, waiting) }
     }
 
     /// The jobs after `after` that pass the filter.

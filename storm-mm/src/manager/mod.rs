@@ -9,6 +9,7 @@
 mod absent_clients;
 mod admission;
 mod arrays;
+mod attributes;
 mod away;
 mod classes;
 mod configuration;
@@ -41,6 +42,7 @@ mod preempting;
 mod preemption;
 mod priorities;
 mod priority_table;
+mod reason_codes;
 mod recovery;
 mod reports;
 mod reservations;
@@ -50,6 +52,9 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_ends;
+mod step_order;
+mod steps;
 mod strobing;
 mod switching;
 mod unmet;
@@ -61,10 +66,12 @@ pub(crate) use model::{model_config, model_spec};
 
 pub use draft::{ActiveRows, Draft, Launch, Resumed};
 pub use effect::{
-    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
-    Watch,
+    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, StepTimer,
+    Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
+pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::job::{JobEvent, JobEventKind};
@@ -130,7 +137,11 @@ impl Core {
             effects: Effects::default(),
             config: Configuration::new(config),
         };
+        let has_former = !journal.is_empty();
         core.recover(journal, now);
+        if has_former {
+            core.expect_all(now);
+        }
         core.number_nodes(now, &book);
         core.begin_reckoning(now);
         core.partitions.ids().for_each(|id| core.warn_if_never_preempting(id));

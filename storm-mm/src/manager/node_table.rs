@@ -4,7 +4,7 @@ use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode};
 use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
-use storm_primitives::{NodeId, NodeSet, has_step_of_nothing};
+use storm_primitives::{Instant, NodeId, NodeSet, has_step_of_nothing};
 use storm_rm::message::{NodeInfo, NodeStatus};
 use storm_sched::{PendingReason, Shortage};
 
@@ -17,6 +17,8 @@ pub(super) struct NodeTable {
     /// Names of nodes that are not configured any more.
     former: BTreeMap<NodeId, String>,
     up: NodeSet,
+    /// Nodes that are not up and are expected back: until when. Plans count them as if they were up.
+    expected: BTreeMap<NodeId, Instant>,
 }
 
 /// One compute node.
@@ -75,6 +77,7 @@ impl NodeTable {
             entries: nodes.iter().zip(ids).map(entry).collect(),
             by_id,
             up: NodeSet::new(),
+            expected: BTreeMap::new(),
         }
     }
 
@@ -87,6 +90,7 @@ impl NodeTable {
         if let Some(entry) = self.get_mut(node) {
             entry.seen = true;
         }
+        self.expected.remove(&node);
         self.up.insert(node)
     }
 
@@ -96,6 +100,33 @@ impl NodeTable {
             entry.going = going;
         }
         self.up.remove(node)
+    }
+
+    /// A node that is not up is expected back until this time.
+    pub(super) fn expect(&mut self, node: NodeId, until: Instant) {
+        self.expected.insert(node, until);
+    }
+
+    pub(super) fn is_expected(&self, node: NodeId) -> bool {
+        self.expected.contains_key(&node)
+    }
+
+    /// A node is not expected back any longer. Returns whether it was.
+    pub(super) fn expect_no_more(&mut self, node: NodeId) -> bool {
+        self.expected.remove(&node).is_some()
+    }
+
+    /// When the next node is not expected back any longer.
+    pub(super) fn next_late(&self) -> Option<Instant> {
+        self.expected.values().min().copied()
+    }
+
+    /// The nodes that are not expected back any longer from now on.
+    pub(super) fn take_late(&mut self, now: Instant) -> Vec<NodeId> {
+        let late = self.expected.iter().filter(|(_, until)| **until <= now);
+        let late: Vec<NodeId> = late.map(|(node, _)| *node).collect();
+        self.expected.retain(|_, until| *until > now);
+        late
     }
 
     /// Sets which nodes, by name and with a reason, take no further jobs. All other nodes do.

@@ -111,7 +111,8 @@ impl Core {
             return self.live.awaiting_goes_on(job, rows);
         }
         let Some(live) = self.live.get(job) else { return };
-        let partition = &self.partitions[live.partition()];
+        let partition_id = live.partition();
+        let partition = &self.partitions[partition_id];
         let rows = partition.rows_of_new(live.row());
         let staged = live.launch() == Launch::Staged;
         let may_launch = partition.may_launch(rows);
@@ -123,6 +124,9 @@ impl Core {
         self.tell_whether_stopped(job, None);
         if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
+        }
+        if may_launch && !self.jobs.is_closed() {
+            self.launch_staged_steps(now, partition_id, |_, other| other == job);
         }
     }
 
@@ -142,16 +146,21 @@ impl Core {
 
     /// Whether a job waits for a suspended job to end.
     pub(super) fn is_stranded(&self, job: JobId) -> bool {
-        self.live.slots_are_taken() && self.preemption.is_stranded(job)
+        !self.has_slots_for(job) && self.preemption.is_stranded(job)
+    }
+
+    fn has_slots_for(&self, job: JobId) -> bool {
+        let first = self.jobs.get(&job).map(|record| record.spec.first);
+        self.live.has_slots_for(first.unwrap_or_default())
     }
 
     /// A job has ended: jobs that released their elements may wait for others again.
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in self.preemption.take_stranded() {
-            if self.live.slots_are_taken() {
-                self.preemption.strand(job);
-            } else {
+            if self.has_slots_for(job) {
                 self.reconsider(now, job);
+            } else {
+                self.preemption.strand(job);
             }
         }
     }
@@ -220,7 +229,7 @@ impl Core {
         if !live.is_on_nodes() {
             return;
         }
-        let nodes = live.holders();
+        let nodes = live.holders_of_all();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Command(nodes, command));
         }

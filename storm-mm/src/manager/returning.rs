@@ -1,24 +1,26 @@
 //! Nodes that return to this manager, after its restart or with their next Node Manager. A job
 //! continues as soon as all its nodes have returned or are no longer waited for.
 //!
-//! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
-//! memory and never received the launch.
+//! No rank of a run is ever started twice: a launch is repeated only to Node Managers that were
+//! there when the run was placed and never received the launch. If a Node Manager has begun since,
+//! the job is launched again as a new run.
 
 use super::live::{LiveJobs, LivePlace};
 use super::returns::HeldRuns;
 use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, JobIncarnation};
 
 /// Why a node that returned does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// The node has kept its memory, and never received the launch of the run.
+    /// The Node Manager was there when the run was placed, and never received its launch.
     NeverHeard,
-    /// The node's Node Manager ended under this manager and left nothing of the run. The Node
-    /// Manager had not begun to start the ranks, or its keeper has ended them.
+    /// A Node Manager of the node ended and left nothing of the run. It had not begun to start the
+    /// ranks, or its keeper has ended them.
     NotLeft,
     /// The node may have run the ranks before it lost its memory.
     Unknown,
@@ -38,7 +40,16 @@ impl Core {
         let run_of = |live: &LiveJobs, job| live.get(job).map(LivePlace::incarnation);
         let holds = |job: &JobId| run_of(&self.live, *job).is_some_and(|run| held.has(*job, run));
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
-        let jobs = kept.iter().filter_map(|job| self.resumed(*job)).collect();
+        let steps: Vec<(JobId, u32)> =
+            awaited.iter().flat_map(|job| self.steps_on(*job, node)).collect();
+        let holds_step = |(job, number): &(JobId, u32)| {
+            self.live.step(*job, *number).is_some_and(|step| held.has(*job, step.run()))
+        };
+        let (steps_kept, steps_lost): (Vec<_>, Vec<_>) =
+            steps.iter().partition(|step| holds_step(step));
+        let jobs = kept.iter().filter_map(|job| self.resumed(*job));
+        let jobs =
+            jobs.chain(steps_kept.iter().filter_map(|step| self.resumed_step(*step))).collect();
         let next_run = self.live.next_run();
         let clients = self.config.clients;
         let answer = Draft::Resume { jobs, next_run, clients };
@@ -57,17 +68,54 @@ impl Core {
         }
         for job in lost {
             let never_heard = run_of(&self.live, job).is_some_and(|run| held.covers(run));
+            // A node that left under this manager may have begun the run, and its keeper may have
+            // ended the ranks.
             let loss = match (never_heard, left_here.contains(&job)) {
-                // The node may have begun the run, and its keeper may have ended the ranks.
                 (_, true) => Loss::NotLeft,
                 (true, false) => Loss::NeverHeard,
+                (false, false) if self.is_fresh(now, job, node) => Loss::NotLeft,
                 (false, false) => Loss::Unknown,
             };
             self.part_lost(now, job, node, loss);
         }
+        for step in steps_kept {
+            if let Some(cause) = self.step_ends_for(step) {
+                self.order_step_end(now, step, NodeSet::single(node), &cause);
+            }
+        }
+        for (job, number) in steps_lost {
+            let run = self.live.step(job, number).map(|step| step.run());
+            let never_heard = run.is_some_and(|run| held.covers(run)) && !left_here.contains(&job);
+            self.step_lost(now, (job, number), node, never_heard);
+        }
         for job in awaited {
             self.go_on_if_all_heard(now, job);
         }
+    }
+
+    /// The further steps of a job that have a part on a node that is not over.
+    fn steps_on(&self, job: JobId, node: NodeId) -> Vec<(JobId, u32)> {
+        let Some(live) = self.live.get(job) else { return Vec::new() };
+        let has = |number: &u32| live.step(*number).is_some_and(|step| step.has_part_on(node));
+        live.steps().into_iter().filter(has).map(|number| (job, number)).collect()
+    }
+
+    fn resumed_step(&self, (job, number): (JobId, u32)) -> Option<Resumed> {
+        let step = self.live.step(job, number)?;
+        let of_job = self.resumed(job)?;
+        Some(Resumed { incarnation: step.run(), slot: step.slot(), hold_output: false, ..of_job })
+    }
+
+    /// Whether the present run of a job was placed so recently that ranks of it on this node, if
+    /// there were any, executed for no longer than keepers keep jobs
+    /// (`docs/decisions/0141-cut-launches-are-done-again.md`, number 12).
+    fn is_fresh(&self, now: Instant, job: JobId, node: NodeId) -> bool {
+        let returns = self.nodes.get(node).and_then(|entry| entry.info.as_ref()?.returns);
+        let placed = self.jobs.get(&job).and_then(|record| record.placed);
+        let (Some(returns), Some(placed)) = (returns, placed) else { return false };
+        let since = Duration::try_from(self.wall(now).duration_since(placed));
+        // A clock that was set back says nothing.
+        since.is_ok_and(|since| since <= Duration::from_millis(returns.within_ms))
     }
 
     /// A node that returned does not hold its part of a job.
@@ -123,10 +171,11 @@ impl Core {
             Phase::Starting => self.launch_on(now, job, lacking),
             Phase::Running | Phase::Ending(_) => {
                 self.live.resumed(job, &lacking);
-                self.arm_time_limit(now, job);
+                self.arm_time_limit_of_returned(now, job);
             }
             Phase::Pending | Phase::Ended(_) => return,
         }
+        self.steps_go_on(now, job);
         tracing::info!(%job, "all its nodes are back");
         self.tell_back(job);
         // The former manager may have changed the policy without notice to the nodes.

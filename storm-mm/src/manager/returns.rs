@@ -109,7 +109,8 @@ impl Returns {
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeldRuns {
     runs: BTreeSet<(JobId, JobIncarnation)>,
-    /// The earliest run that the node can have received; `None` if it can have received none.
+    /// The earliest run that the Node Manager can have received; `None` if it can have received
+    /// none.
     first_run: Option<JobIncarnation>,
 }
 

@@ -9,7 +9,9 @@ use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::NodeRanks;
-use storm_rm::{FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
+use storm_rm::{
+    FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row, StepSpec,
+};
 use storm_sched::{Action, Event, EventError, PreemptMode};
 
 impl Core {
@@ -131,7 +133,9 @@ impl Core {
             match action {
                 Action::Start { job, placement, row } => {
                     let rows = self.partitions[partition].rows_of_new(row);
-                    let placed = Awaiting::new(job, partition, (placement, row), rows);
+                    let first = self.jobs.get(&job).map(|record| record.spec.first);
+                    let first = first.unwrap_or_default();
+                    let placed = Awaiting::new(job, partition, (placement, row), rows, first);
                     self.place_or_await_flags(now, placed);
                 }
                 // Repeated for jobs that have just started.
@@ -214,7 +218,7 @@ impl Core {
             match live.take_awaiting(can) {
                 Taken::Nothing => return,
                 Taken::NoSlot => return self.give_way(now),
-                Taken::Job(placed, flags) => self.place(now, placed, flags),
+                Taken::Job(placed, slot, spare) => self.place(now, placed, (slot, spare)),
             }
         }
     }
@@ -224,11 +228,15 @@ impl Core {
     pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
         let Some(placed) = self.live.stop_awaiting(job) else { return false };
         self.tell_policy(now, placed.partition(), Event::Finished(job));
+        if !self.jobs.is_closed() {
+            // The job may have waited for two places, and the next one needs only one.
+            self.place_awaiting(now);
+        }
         true
     }
 
     /// The launch of a job begins.
-    fn place(&mut self, now: Instant, placed: Awaiting, flags: JobSlot) {
+    fn place(&mut self, now: Instant, placed: Awaiting, (slot, spare): (JobSlot, Option<JobSlot>)) {
         let (job, partition, row) = (placed.job(), placed.partition(), placed.row());
         let (rows, suspended_for) = (placed.rows(), placed.suspended_for());
         let placement = placed.into_placement();
@@ -246,13 +254,24 @@ impl Core {
         let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
         self.partitions.job_comes_to(partition, &nodes);
-        let slot = flags;
         let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
         let steps = ranks.iter().map_while(|share| share.of_step(first));
         let nodes = (nodes, steps.map(|share| share.node).collect());
-        let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
-        self.live.place(now, job, placed);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
+        let rooms = self.jobs.get(&job).map(|record| self.rooms(record)).unwrap_or_default();
+        let placed = Placed {
+            incarnation,
+            slot,
+            first,
+            spare,
+            partition,
+            row,
+            rows,
+            placement,
+            nodes,
+            rooms,
+        };
+        self.live.place(now, job, placed);
         self.note_elements(now, job);
         if let Some(by) = suspended_for {
             let time = Duration::ZERO;
@@ -317,9 +336,14 @@ impl Core {
 
 /// The files of a job, the program first.
 pub(super) fn files_of(spec: &JobSpec) -> Vec<FileSpec> {
-    let program = match &spec.step.program {
+    files_of_step(&spec.step)
+}
+
+/// The files of a step, the program first.
+pub(super) fn files_of_step(spec: &StepSpec) -> Vec<FileSpec> {
+    let program = match &spec.program {
         Program::Shipped(file) => Some(file.clone()),
         Program::OnNodes(_) => None,
     };
-    program.into_iter().chain(spec.step.files.iter().cloned()).collect()
+    program.into_iter().chain(spec.files.iter().cloned()).collect()
 }

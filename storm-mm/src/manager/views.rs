@@ -45,6 +45,7 @@ impl Core {
             spec: SpecSummary::from(&*record.spec),
             cpu_us,
             ranks,
+            parts: record.ranks.iter().map(|share| self.part_view(share)).collect(),
             breakdown: record.breakdown,
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
@@ -248,6 +249,7 @@ impl Core {
         JobView {
             id: record.id,
             array: record.task,
+            array_limit: record.spec.needs.array.as_ref().and_then(|array| array.limit),
             name: record.spec.name.clone(),
             user: self.config.user_view(uid),
             partition: record.partition.clone(),
@@ -255,6 +257,7 @@ impl Core {
             state: record.state(),
             procs: record.spec.procs,
             resources: record.spec.resources.clone(),
+            nodes_asked: record.spec.nodes,
             nodes: record.ranks.len() as u32,
             node_list: record.node_list.clone(),
             row: record.row,
@@ -265,8 +268,11 @@ impl Core {
             ran_s: ran.min(elapsed).as_secs(),
             time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
+            reason_code: self.reason_code(now, record, waiting).map(str::to_owned),
+            ending: matches!(record.phase, Phase::Ending(_)),
             estimate: self.estimate(now, record, waiting),
             exit_code,
+            attributes: None,
             place: None,
         }
     }

@@ -13,7 +13,6 @@ impl NodeCore {
     /// rank that did not get its answer is to get it now.
     pub(crate) fn inherit(&mut self, inherited: &Inherited) -> BTreeMap<Rank, String> {
         let key = inherited.task.key();
-        self.life.inherits(inherited.first_run);
         let mut job = LocalJob::new(inherited.task.clone());
         job.launching(inherited.stopped);
         (job.orphaned, job.withholds) = (true, true);

@@ -10,7 +10,7 @@ pub(super) struct NodeLife {
     /// Whether the Machine Manager has confirmed that this life of the node has joined. From then
     /// on its commands are for this life and not for an earlier one.
     answered: bool,
-    /// The first run of a job for which this node can have received a command.
+    /// The first run of a job for which this life can have received a command.
     first_run: Option<JobIncarnation>,
     /// The latest run that was ended here for lack of a Machine Manager, until there is one.
     given_up: Option<JobIncarnation>,
@@ -23,16 +23,7 @@ impl NodeLife {
     pub(super) fn joined(&mut self, next_run: JobIncarnation) {
         self.answered = true;
         self.given_up = None;
-        self.knows_from(next_run);
-    }
-
-    /// The former node manager of this node can have received commands from this run on.
-    pub(super) fn inherits(&mut self, first_run: JobIncarnation) {
-        self.knows_from(first_run);
-    }
-
-    fn knows_from(&mut self, run: JobIncarnation) {
-        self.first_run = Some(self.first_run.map_or(run, |first| first.min(run)));
+        self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
     }
 
     /// The Machine Manager is gone.

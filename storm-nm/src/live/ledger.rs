@@ -29,14 +29,13 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use storm_mpi::pmi::wire::MAX_LINE_BYTES;
+use storm_rm::Rank;
 use storm_rm::message::LaunchJob;
-use storm_rm::{JobIncarnation, Rank};
 
 /// The layout of the file. The file is sparse: unwritten parts take no memory.
 const LAUNCH_AT: u64 = 16;
 const USELESS_AT: u64 = 17;
 const ENTRY_LENGTH_AT: u64 = 24;
-const FIRST_RUN_AT: u64 = 32;
 const ENTRY_AT: u64 = 4096;
 const RANKS_AT: u64 = 64 << 20;
 const LOG_AT: u64 = 128 << 20;
@@ -159,11 +158,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The file cannot be made, or a limit of this process bounds the size of its files.
-    pub(super) fn make(
-        key: JobKey,
-        entry: &Entry,
-        first_run: JobIncarnation,
-    ) -> io::Result<Ledger> {
+    pub(super) fn make(key: JobKey, entry: &Entry) -> io::Result<Ledger> {
         let limit = getrlimit(Resource::RLIMIT_FSIZE)?.0;
         if limit != RLIM_INFINITY {
             return Err(io::Error::other("its files may not grow beyond the limit of file sizes"));
@@ -175,9 +170,7 @@ impl Ledger {
         file.write_all_at(&(encoded.len() as u64).to_le_bytes(), ENTRY_LENGTH_AT)?;
         // Make the places of all ranks readable.
         file.set_len(LOG_AT)?;
-        let ledger = Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) };
-        ledger.set_first_run(first_run)?;
-        Ok(ledger)
+        Ok(Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) })
     }
 
     /// Opens the ledger of a former node manager.
@@ -191,19 +184,6 @@ impl Ledger {
         let entry: Entry = postcard::from_bytes(&encoded).map_err(io::Error::other)?;
         let spool = spool.map(|spool| Spool::open(spool, entry.count)).transpose()?;
         Ok((Ledger { file, first: entry.first, spool, log_end: Cell::new(LOG_AT) }, entry))
-    }
-
-    /// Notes the first run of a job for which the node can have received a command. If the next
-    /// node manager does not find a later run, it concludes that this node never received the
-    /// launch of that run.
-    pub(super) fn set_first_run(&self, first: JobIncarnation) -> io::Result<()> {
-        self.file.write_all_at(&first.0.to_le_bytes(), FIRST_RUN_AT)
-    }
-
-    pub(super) fn first_run(&self) -> io::Result<JobIncarnation> {
-        let mut bytes = [0; 8];
-        self.file.read_exact_at(&mut bytes, FIRST_RUN_AT)?;
-        Ok(JobIncarnation(u64::from_le_bytes(bytes)))
     }
 
     /// The files that go to the keeper.

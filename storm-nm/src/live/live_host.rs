@@ -37,7 +37,7 @@ use storm_pl::{
     PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{Binding, Coscheduling, JobIncarnation, Owner, Rank};
+use storm_rm::{Binding, Coscheduling, Owner, Rank};
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
 use tokio::task::spawn_blocking;
@@ -102,8 +102,6 @@ pub struct LiveHost {
     relays: Cell<bool>,
     /// Whether the keeper continues without this node manager.
     survives: bool,
-    /// The first run of a job for which this node can have received a command.
-    first_run: Cell<Option<JobIncarnation>>,
     /// Launches that were done and are not reported yet, as the keepers lack ranks of their jobs.
     untold: RefCell<Vec<(PadId, HostEvent)>>,
     /// Jobs that were launched and whose ledgers do not record the launch yet, as keepers lack
@@ -197,7 +195,6 @@ impl LiveHost {
             inherited: Cell::default(),
             relays: Cell::new(false),
             survives,
-            first_run: Cell::default(),
             untold: RefCell::default(),
             unnoted: RefCell::default(),
             keeper_gone: Cell::new(false),

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Runtime, Task};
-use storm_rm::{Coscheduling, FileSpec, JobIncarnation, Program, Rank, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Program, Rank, RowSet};
 
 const SIGKILL: i32 = 9;
 
@@ -52,9 +52,6 @@ struct Inner<R: Runtime> {
     /// Whether there is a node manager. Without a node manager the node is a keeper.
     has_manager: Cell<bool>,
     asked_to_end: Cell<bool>,
-    /// The first run of a job for which the node can have received a command, by the node manager's
-    /// last note.
-    first_run: Cell<Option<JobIncarnation>>,
     /// The task that ends the jobs if no node manager claims them in time.
     bound: RefCell<Option<Task>>,
     stalled: Cell<bool>,
@@ -92,7 +89,6 @@ impl<R: Runtime> ModelledHost<R> {
             left: Cell::default(),
             has_manager: Cell::default(),
             asked_to_end: Cell::default(),
-            first_run: Cell::default(),
             bound: RefCell::default(),
             stalled: Cell::default(),
             percent: Cell::new(100),

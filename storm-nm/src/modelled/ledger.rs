@@ -8,8 +8,8 @@ use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use storm_rm::Rank;
 use storm_rm::message::{Report, Stream};
-use storm_rm::{JobIncarnation, Rank};
 
 /// Requests that change nothing. A rank with an open question is requested to repeat the question.
 const QUESTIONS: [&str; 5] =
@@ -23,8 +23,6 @@ const KEPT_BYTES_PER_RANK: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) task: Rc<JobTask>,
-    /// The first run of a job for which the node can have received a command.
-    pub(super) first_run: Cell<JobIncarnation>,
     /// Whether the keeper has ended the job because its lease ran out.
     pub(super) lease_over: Cell<bool>,
     pmi: RefCell<Vec<PmiStep>>,
@@ -40,10 +38,9 @@ struct Outputs {
 }
 
 impl Ledger {
-    pub(super) fn new(task: Rc<JobTask>, first_run: JobIncarnation) -> Ledger {
+    pub(super) fn new(task: Rc<JobTask>) -> Ledger {
         Ledger {
             task,
-            first_run: Cell::new(first_run),
             lease_over: Cell::new(false),
             pmi: RefCell::default(),
             outputs: RefCell::default(),

@@ -75,8 +75,6 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let passed = self.runtime.now() - since;
         self.runtime.sleep(self.config.requeue_fence.saturating_sub(passed)).await;
         self.handle(Event::GivenUp);
-        // The next node manager must not conclude that it never received the launch of these runs.
-        self.host.remember_first_run(self.core.borrow().first_run());
         std::future::pending().await
     }
 

@@ -28,7 +28,6 @@ fn model(works_ms: u64) -> Model {
 /// A former node manager launches a job, reads a part of its output, and ends.
 async fn former(host: &ModelledHost<SimRuntime>, kept: bool) {
     host.manager_begins();
-    host.remember_first_run(Some(RUN));
     let launch = launch_on(&NodeSet::single(NodeId(1)), JOB.0, RowSet::ALL);
     let task = Rc::new(JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks here"));
     host.launch(&task, false);

@@ -10,10 +10,9 @@ use storm_nm::{Flaw, Host, HostEvent, InheritedInput, JobTask, PmiStep};
 use storm_primitives::sim::{SimRuntime, Simulation};
 use storm_primitives::{NodeId, NodeSet, Runtime};
 use storm_rm::message::{CutLaunch, ExitStatus, NodeReturn, Report, Stream};
-use storm_rm::{JobIncarnation, Rank, RowSet};
+use storm_rm::{Rank, RowSet};
 
 const RETURN: NodeReturn = NodeReturn { within_ms: 100, leased_within_ms: 80 };
-const FIRST_RUN: JobIncarnation = JobIncarnation(1);
 /// Longer than a rank takes to start.
 const STARTED: Duration = Duration::from_millis(1);
 /// A rank stays silent for this time, until all ranks have started.
@@ -44,7 +43,6 @@ impl Node {
         let host = ModelledHost::new(runtime.clone(), model);
         host.manager_begins();
         assert!(host.inherit().is_empty());
-        host.remember_first_run(Some(FIRST_RUN));
         Node { host, runtime, task: Rc::new(task), acts }
     }
 
@@ -81,7 +79,7 @@ fn requests_and_fences_are_handed_over_with_those_that_wait() {
         node.host.manager_ends();
         node.host.manager_begins();
         let inherited = node.host.inherit().remove(0);
-        assert_eq!((inherited.first_run, inherited.stopped), (FIRST_RUN, false));
+        assert!(!inherited.stopped);
         let fence = PmiStep::FenceDone { sequence: 1, puts: Vec::new() };
         assert_eq!(inherited.pmi, [PmiStep::Line { rank, line }, fence]);
         // No node manager has taken the two requests: a barrier and a pair.
@@ -199,17 +197,5 @@ fn a_launch_is_cut_off_if_no_rank_executes_when_the_node_manager_ends() {
         node.host.manager_begins();
         let cut = Flaw::LaunchCut(CutLaunch::Interrupted);
         assert_eq!(node.host.inherit().remove(0).flaw, Some(cut));
-    });
-}
-
-/// Regression: the next node manager concluded that it had never received runs that were given up.
-#[test]
-fn the_next_node_manager_learns_the_first_run_that_the_node_last_knew() {
-    run(vec![Step::Compute(ms(10_000))], |node| async move {
-        node.started().await;
-        node.host.remember_first_run(Some(JobIncarnation(9)));
-        node.host.manager_ends();
-        node.host.manager_begins();
-        assert_eq!(node.host.inherit().remove(0).first_run, JobIncarnation(9));
     });
 }

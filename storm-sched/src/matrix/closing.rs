@@ -71,16 +71,15 @@ impl Matrix {
     }
 
     /// The shortfall of an empty row for a job of this shape, on the nodes that take work, closed
-    /// or not. If `among` is given, only its nodes count. It must ascend.
+    /// or not, and those that are expected back. If `among` is given, only its nodes count. It must ascend.
     pub(crate) fn open_shortfall(
         &self,
         shape: Shape<'_>,
         among: Option<&[NodeIndex]>,
     ) -> Option<Shortfall> {
         let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
-        let takes_work = |index: &NodeIndex, node: &crate::Node| {
-            node.state() == NodeState::Up || self.is_closed(*index)
-        };
+        let takes_work =
+            |index: &NodeIndex, node: &crate::Node| node.is_expected() || self.is_closed(*index);
         let open = nodes.filter(|(index, node)| {
             takes_work(index, node) && among.is_none_or(|among| among.binary_search(index).is_ok())
         });

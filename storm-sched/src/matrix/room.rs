@@ -14,6 +14,42 @@ impl Matrix {
         shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
     }
 
+    /// Does the same as [`Matrix::empty_row_shortfall`], and counts the nodes that are expected back
+    /// too.
+    #[must_use]
+    pub fn expected_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
+        if let Shape::Pes(needed) = shape {
+            return Shape::shortfall_of_pes(needed, self.machine.expected_pes());
+        }
+        let expected = self.machine.nodes().iter().filter(|node| node.is_expected());
+        shape.shortfall(expected.map(NodeRoom::whole))
+    }
+
+    /// The columns of a row, live or not, that no job holds and whose nodes are away.
+    pub(crate) fn away_idle_pes(&self, number: Row) -> u32 {
+        if !self.machine.has_away() {
+            return 0;
+        }
+        let row = self.row_or_vacant(number);
+        let idle = |node: &crate::Node| {
+            let columns = node.columns();
+            let range = columns.start as usize..columns.end as usize;
+            node.pes() - row.map_or(0, |row| row.taken().count_ones(range)) as u32
+        };
+        self.machine.away().filter_map(|index| self.machine.node(index)).map(idle).sum()
+    }
+
+    /// The matrix as it will be when the nodes that are away are back.
+    pub(crate) fn with_away_back(&self) -> Matrix {
+        let mut back = self.clone();
+        back.close_only(&[]);
+        let away: Vec<NodeIndex> = back.machine.away().collect();
+        for node in away {
+            back.set_node_state(node, NodeState::Up);
+        }
+        back
+    }
+
     /// The reason why a job could not start even if nothing ran: nodes that it may use take no
     /// work. `None` if it could start.
     #[must_use]

@@ -320,7 +320,7 @@ impl Reservations {
     /// Rebuilds the profile and all promises, in queue order.
     fn rebuild(&mut self, space: &mut Space) {
         let now = space.now();
-        self.profile = Availability::new(now, space.machine().usable_pes());
+        self.profile = Availability::new(now, space.machine().expected_pes());
         self.booked.clear();
         self.upcoming.clear();
         self.held.clear();
@@ -379,7 +379,7 @@ fn overtaken(space: &Space, news: &[News]) -> bool {
 /// idle machine.
 fn hole(job: &Candidate<'_>) -> Hole {
     let asked = job.request();
-    let all = job.usable_pes().max(asked.pes());
+    let all = job.expected_pes().max(asked.pes());
     // The PEs of an exclusive job's nodes are known only when the nodes are chosen.
     let pes = if asked.exclusive { all } else { asked.pes() };
     // With reservations, counting is not certain either. But a job that waits for all PEs would

@@ -50,10 +50,10 @@ impl<'a> Candidate<'a> {
         self.ledger.free_pes()
     }
 
-    /// The PEs of the nodes that take work.
+    /// The PEs of the nodes that take work, or are expected back.
     #[must_use]
-    pub fn usable_pes(&self) -> u32 {
-        self.matrix.machine().usable_pes()
+    pub fn expected_pes(&self) -> u32 {
+        self.matrix.machine().expected_pes()
     }
 
     /// The time of the event that is being decided on.
@@ -99,18 +99,18 @@ impl<'a> Candidate<'a> {
     }
 
     /// Whether the job would fit with nothing running and no reservation of others under way. Only
-    /// the nodes that are up count.
+    /// the nodes that are up count, and those that are expected back.
     #[must_use]
     pub fn is_placeable(&self) -> bool {
         let (book, shape) = (self.ledger.book(), Shape::of(self.request));
         if book.is_empty() {
-            return self.matrix.empty_row_shortfall(shape).is_none();
+            return self.matrix.expected_shortfall(shape).is_none();
         }
         self.matrix.open_shortfall(shape, book.own_nodes(self.request)).is_none()
     }
 
     /// When the job can start by the estimates of the running jobs, and how many PEs are spare
-    /// then. `None` when the job does not fit the nodes that are up.
+    /// then. `None` when the job does not fit the nodes that are up or away.
     #[must_use]
     pub fn shadow(&self) -> Option<Shadow> {
         Shadow::of(self.request, &self.matrix, self.ledger)

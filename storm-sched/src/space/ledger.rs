@@ -15,7 +15,8 @@ use crate::space::Candidate;
 use crate::space::ends::Ends;
 use crate::space::{ROW, Verdict};
 use crate::{
-    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, MatrixRow, PendingQueue, SchedTime,
+    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, MatrixRow, Pe, PendingQueue,
+    SchedTime,
 };
 
 /// A job that is due.
@@ -33,6 +34,9 @@ pub(crate) struct Ledger {
     ends: Ends,
     due: VecDeque<Due>,
     free_pes: u32,
+    /// PEs that no job will hold once the nodes that are away are back: idle ones, and those of jobs
+    /// past their estimates.
+    away_free_pes: u32,
     /// The jobs to which PEs are promised while others make room for them.
     claimed: BTreeSet<JobId>,
     promised_pes: u32,
@@ -50,6 +54,7 @@ impl Ledger {
             ends: Ends::default(),
             due: VecDeque::new(),
             free_pes: 0,
+            away_free_pes: 0,
             claimed: BTreeSet::new(),
             promised_pes: 0,
             actions: Vec::new(),
@@ -144,9 +149,29 @@ impl Ledger {
         let usable = matrix.machine().usable_pes();
         let free = matrix.row_or_vacant(ROW).map_or(usable, MatrixRow::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
-        self.free_pes = (free + self.ends.overdue_pes(self.now))
-            .saturating_sub(due)
-            .saturating_sub(self.promised_pes);
+        let overdue_away = self.overdue_away_pes(matrix);
+        let overdue = self.ends.overdue_pes(self.now).saturating_sub(overdue_away);
+        self.free_pes = (free + overdue).saturating_sub(due).saturating_sub(self.promised_pes);
+        self.away_free_pes = matrix.away_idle_pes(ROW) + overdue_away;
+    }
+
+    /// The PEs of jobs past their estimates on nodes that are away. They are not free before the
+    /// nodes are back.
+    fn overdue_away_pes(&self, matrix: &Matrix) -> u32 {
+        let machine = matrix.machine();
+        if !machine.has_away() {
+            return 0;
+        }
+        let is_away = |pe: &Pe| machine.is_expected(*pe) && !machine.is_usable(*pe);
+        let overdue = self.ends.iter().take_while(|(_, end, _)| *end <= self.now);
+        let held = overdue.filter_map(|(job, _, _)| matrix.columns(job));
+        held.map(|columns| columns.columns().filter(is_away).count() as u32).sum()
+    }
+
+    /// The PEs that no job will hold once the nodes that are away are back, in addition to
+    /// [`Ledger::free_pes`].
+    pub(crate) fn away_free_pes(&self) -> u32 {
+        self.away_free_pes
     }
 
     /// Records that a job has given its PEs back.
@@ -165,7 +190,7 @@ impl Ledger {
     /// Records that a running job was taken over. It has run for `ran`.
     pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest, ran: Duration) {
         let end = self.now + self.estimate(request).saturating_sub(ran);
-        self.ends.insert(request.id, end, usable_pes(matrix, request.id));
+        self.ends.insert(request.id, end, expected_pes(matrix, request.id));
     }
 
     /// Recalculates what jobs will give back, after nodes began or ceased to take work. No job
@@ -173,7 +198,7 @@ impl Ledger {
     pub(crate) fn machine_changed(&mut self, matrix: &Matrix) {
         self.undo_due();
         for job in matrix.jobs() {
-            self.ends.set_pes(job, usable_pes(matrix, job));
+            self.ends.set_pes(job, expected_pes(matrix, job));
         }
     }
 
@@ -225,14 +250,14 @@ impl Ledger {
         };
         for (job, _, booked_pes) in self.holdings() {
             let due = self.due.iter().find(|due| due.job == job);
-            let held_pes = due.map_or_else(|| usable_pes(matrix, job), |due| due.pes);
+            let held_pes = due.map_or_else(|| expected_pes(matrix, job), |due| due.pes);
             if booked_pes != held_pes {
                 return wrong(job, booked_pes, held_pes);
             }
         }
         let runs = |job: &JobId| matrix.home(*job) == Some(ROW);
         match matrix.jobs().filter(runs).find(|job| !self.ends.contains(*job)) {
-            Some(job) => wrong(job, 0, usable_pes(matrix, job)),
+            Some(job) => wrong(job, 0, expected_pes(matrix, job)),
             None => Ok(()),
         }
     }
@@ -262,7 +287,7 @@ impl Ledger {
         matrix.close_only(&[]);
         let Some(placement) = placed else { return false };
         let end = self.now + self.estimate(request);
-        self.ends.insert(job, end, usable_pes(matrix, job));
+        self.ends.insert(job, end, expected_pes(matrix, job));
         self.actions.push(Action::Start { job, placement, row: ROW });
         true
     }
@@ -280,7 +305,7 @@ impl Ledger {
 
     /// Records that a stopped job continues, with `left` of its estimate.
     pub(crate) fn go_on(&mut self, matrix: &Matrix, job: JobId, left: Duration) {
-        self.ends.insert(job, self.now + left, usable_pes(matrix, job));
+        self.ends.insert(job, self.now + left, expected_pes(matrix, job));
     }
 
     /// Asks the driver for something.
@@ -309,7 +334,7 @@ impl Ledger {
         };
         match placement {
             Some(placement) => {
-                let pes = if plain { request.procs } else { usable_pes(matrix, job) };
+                let pes = if plain { request.procs } else { expected_pes(matrix, job) };
                 self.ends.insert(job, end, pes);
                 self.free_pes = self.free_pes.saturating_sub(pes);
                 self.actions.push(Action::Start { job, placement, row: ROW });
@@ -346,11 +371,11 @@ pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
     lacking.is_none()
 }
 
-/// The PEs of a running job that others can have after it.
-fn usable_pes(matrix: &Matrix, job: JobId) -> u32 {
+/// The PEs of a running job that others can have after it, on nodes that are up or away.
+fn expected_pes(matrix: &Matrix, job: JobId) -> u32 {
     let machine = matrix.machine();
-    let usable = |columns: &crate::ColumnSet| {
-        columns.columns().filter(|pe| machine.is_usable(*pe)).count() as u32
+    let expected = |columns: &crate::ColumnSet| {
+        columns.columns().filter(|pe| machine.is_expected(*pe)).count() as u32
     };
-    matrix.columns(job).map_or(0, usable)
+    matrix.columns(job).map_or(0, expected)
 }

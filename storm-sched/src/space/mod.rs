@@ -118,7 +118,7 @@ impl Space {
         Some(Candidate::among(request, matrix, &self.ledger))
     }
 
-    /// The first waiting job in an order that is not due and fits the nodes that are up.
+    /// The first waiting job in an order that is not due and fits the nodes that are up or away.
     #[must_use]
     pub fn head(&self, order: Order) -> Option<Candidate<'_>> {
         self.first_of(Pool::Common, order)
@@ -156,7 +156,7 @@ impl Space {
         for window in self.ledger.book().windows() {
             let usable_in = |columns: &mut dyn Iterator<Item = Pe>| {
                 let inside = |pe: &Pe| {
-                    machine.is_usable(*pe)
+                    machine.is_expected(*pe)
                         && machine
                             .node_of(*pe)
                             .is_some_and(|node| window.nodes.binary_search(&node).is_ok())
@@ -228,10 +228,10 @@ impl Space {
         mut owed: impl FnMut(&Candidate<'_>) -> Option<T>,
     ) -> Option<(JobId, T)> {
         let mut blocked = None;
-        let usable_pes = self.machine().usable_pes();
+        let expected_pes = self.machine().expected_pes();
         self.offer_within(
             order,
-            |_, _| Gap::of_pes(usable_pes),
+            |_, _| Gap::of_pes(expected_pes),
             |job| {
                 if job.free_pes() == 0 {
                     return Verdict::Stop;
@@ -437,6 +437,7 @@ fn subject(event: &Event) -> Option<JobId> {
         | Event::Suspended(job)
         | Event::Prioritise { job, .. } => Some(*job),
         Event::NodeDown(_)
+        | Event::NodeAway(_)
         | Event::NodeDrained(_)
         | Event::NodeUp(_)
         | Event::SliceEdge

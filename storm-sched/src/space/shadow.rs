@@ -77,7 +77,11 @@ impl Shadow {
     /// The earliest end at which this number of PEs is free. All PEs that become free in that
     /// instant count.
     fn of_count(pes: u32, ledger: &Ledger) -> Option<Self> {
-        let mut free = ledger.free_pes();
+        let mut free = ledger.free_pes() + ledger.away_free_pes();
+        if let Some(spare_pes) = free.checked_sub(pes).filter(|_| ledger.away_free_pes() > 0) {
+            // It starts as soon as the nodes that are away are back.
+            return Some(Self { at: ledger.now(), spare_pes });
+        }
         let mut ends = ledger.ends().after(ledger.now()).peekable();
         while let Some((at, freed)) = ends.next() {
             free += freed;
@@ -92,10 +96,10 @@ impl Shadow {
     /// The earliest end at which the nodes have room, with the jobs taken out one after the other.
     /// No PE counts as spare, because the PEs that the job leaves over are not computed.
     fn of_nodes(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
-        if fits_row(matrix, request) {
+        let mut trial = matrix.with_away_back();
+        if fits_row(&trial, request) {
             return Some(Self { at: ledger.now(), spare_pes: 0 });
         }
-        let mut trial = matrix.clone();
         let mut ends = ledger.holdings().peekable();
         while let Some((job, end, _)) = ends.next() {
             trial.release(job);
@@ -119,7 +123,7 @@ impl Shadow {
         times.push(now);
         times.sort_unstable();
         times.dedup();
-        let mut trial = matrix.clone();
+        let mut trial = matrix.with_away_back();
         let mut ends = ends().peekable();
         let fits = |at: &SchedTime| {
             while let Some((_, job)) = ends.next_if(|(end, _)| end <= at) {

@@ -100,7 +100,12 @@ fn is_placement(
 /// For each PE, whether its node takes work and it is not in `taken`.
 #[must_use]
 pub fn free_pes(machine: &Machine, taken: impl Iterator<Item = Pe>) -> Vec<bool> {
-    let mut free: Vec<bool> = (0..machine.pes()).map(|pe| machine.is_usable(Pe(pe))).collect();
+    free_of((0..machine.pes()).map(|pe| machine.is_usable(Pe(pe))).collect(), taken)
+}
+
+/// For each PE, whether it is among `free` and not in `taken`.
+#[must_use]
+pub fn free_of(mut free: Vec<bool>, taken: impl Iterator<Item = Pe>) -> Vec<bool> {
     for pe in taken {
         free[pe.0 as usize] = false;
     }

@@ -40,6 +40,8 @@ pub struct Workload {
     resources: bool,
     /// Whether jobs have qualities of service.
     preempts: bool,
+    /// Whether nodes are away for a while.
+    leaves: bool,
     /// The number of reservations so far; `None` if no nodes are reserved.
     reserved: Option<u64>,
     now: SchedTime,
@@ -69,6 +71,7 @@ impl Workload {
             machine: machine(&mut random, resources),
             resources,
             preempts: false,
+            leaves: false,
             reserved: None,
             random,
             now: SchedTime::ZERO,
@@ -83,6 +86,12 @@ impl Workload {
     #[must_use]
     pub fn preempting(seed: u64) -> Self {
         Self { preempts: true, ..Self::new(seed) }
+    }
+
+    /// The workload of a seed, with nodes that are away for a while.
+    #[must_use]
+    pub fn leaving(seed: u64) -> Self {
+        Self { leaves: true, ..Self::new(seed) }
     }
 
     /// The workload of a seed, with reservations.
@@ -267,9 +276,16 @@ impl Workload {
         let nodes = world.machine.nodes();
         let index = self.random.below(nodes.len() as u64);
         let node = NodeIndex(index as u32);
-        match (nodes[index as usize].state(), self.random.below(3)) {
+        let state = nodes[index as usize].state();
+        if self.leaves && self.random.below(2) == 0 {
+            return match state {
+                NodeState::Up | NodeState::Drained => Event::NodeAway(node),
+                NodeState::Away | NodeState::Down => Event::NodeUp(node),
+            };
+        }
+        match (state, self.random.below(3)) {
             (NodeState::Up, 0) => Event::NodeDrained(node),
-            (NodeState::Up | NodeState::Drained, 1) => {
+            (NodeState::Up | NodeState::Drained | NodeState::Away, 1) => {
                 self.due.extend(world.jobs_on(node).map(Event::Finished));
                 Event::NodeDown(node)
             }

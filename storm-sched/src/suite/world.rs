@@ -89,9 +89,10 @@ impl World {
             }
             Event::Cancel(job) | Event::Prioritise { job, .. } => self.waits(*job),
             Event::Suspended(job) => self.running.contains_key(job),
-            Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
-                self.machine.node(*node).is_some()
-            }
+            Event::NodeDown(node)
+            | Event::NodeAway(node)
+            | Event::NodeDrained(node)
+            | Event::NodeUp(node) => self.machine.node(*node).is_some(),
             Event::Reserve(asked) => {
                 let clashes = |other: &Reservation| {
                     let shared = other.nodes.iter().any(|node| asked.nodes.contains(node));
@@ -178,6 +179,12 @@ impl World {
         (0..self.machine.pes()).map(|pe| self.machine.is_usable(Pe(pe))).collect()
     }
 
+    /// For each PE, whether its node takes work, or is expected back.
+    #[must_use]
+    pub fn expected(&self) -> Vec<bool> {
+        (0..self.machine.pes()).map(|pe| self.machine.is_expected(Pe(pe))).collect()
+    }
+
     fn apply_event(&mut self, event: &Event) {
         match event {
             Event::Submit(request) => {
@@ -206,6 +213,7 @@ impl World {
             }
             Event::Cancel(job) => self.queue.retain(|request| request.id != *job),
             Event::NodeDown(node) => self.set_node(*node, NodeState::Down),
+            Event::NodeAway(node) => self.set_node(*node, NodeState::Away),
             Event::NodeDrained(node) => self.set_node(*node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
             Event::Suspended(job) => self.stop(*job),

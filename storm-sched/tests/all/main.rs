@@ -1,6 +1,7 @@
 //! Policies in virtual time: invariants, oracles, golden traces, and mutants that the checks must
 //! catch.
 
+mod away;
 mod backfilling;
 mod brute_force;
 mod fair_share;

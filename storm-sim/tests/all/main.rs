@@ -2,6 +2,7 @@
 //! links the whole machine.
 
 mod any_profile;
+mod away;
 mod campaign;
 mod coscheduling;
 mod edits;

@@ -277,3 +277,56 @@ fn a_launch_that_is_cut_off_at_any_instant_is_done_again() {
     }
     assert!(again > 20, "{again} of 240 launches were cut off");
 }
+
+/// The same, and the manager is killed at the same instant. `manager_first` tells who is back first.
+fn launched_over_both(
+    seed: u64,
+    how: NodeManagerEnd,
+    (after, manager_first): (Duration, bool),
+) -> Result<JobTimes, RunError> {
+    let machine = machine(seed);
+    let this = machine.clone();
+    machine.run(LIMIT, async move {
+        this.joined(NODES).await;
+        let job = this.submit(&JobRequest { binary_bytes: 1 << 20, ..job(false) }).await?;
+        this.runtime().sleep(after).await;
+        this.end_node_manager(LEFT, how);
+        if manager_first {
+            replace_manager(&this).await;
+            this.runtime().sleep(Duration::from_millis(20)).await;
+            this.start_node_manager(LEFT);
+        } else {
+            this.kill_manager();
+            this.runtime().sleep(Duration::from_millis(10)).await;
+            this.start_node_manager(LEFT);
+            this.runtime().sleep(Duration::from_millis(20)).await;
+            this.restart_manager().expect("its configuration is sound");
+        }
+        let times = this.ended(job).await;
+        this.runtime().sleep(Duration::from_millis(500)).await;
+        this.over();
+        Ok(times)
+    })
+}
+
+/// Regression: the next manager took the node for lost, and the job ended NODE_FAIL.
+#[test]
+fn a_launch_that_is_cut_off_together_with_the_manager_is_done_again() {
+    let mut again = 0;
+    for (how, manager_first) in [
+        (NodeManagerEnd::Killed, true),
+        (NodeManagerEnd::Asked, true),
+        (NodeManagerEnd::Reset, false),
+    ] {
+        for step in 0..80 {
+            let after = Duration::from_micros(250) * step;
+            let times = launched_over_both(u64::from(step), how, (after, manager_first));
+            let times = times.unwrap_or_else(|failure| panic!("{how:?} {after:?}: {failure:?}"));
+            let state = times.state;
+            assert_eq!(state, Some(JobState::Completed), "{how:?} {after:?}: {times:?}");
+            assert!(times.requeued <= 1, "{how:?} {after:?}: {times:?}");
+            again += times.requeued;
+        }
+    }
+    assert!(again > 20, "{again} of 240 launches were cut off");
+}

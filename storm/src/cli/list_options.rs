@@ -141,7 +141,8 @@ pub(crate) struct ResumeOptions {
     pub(crate) cluster: ClusterOptions,
 }
 
-fn parse_signal(text: &str) -> Result<i32, String> {
+/// The number of a signal, by name or number.
+pub(crate) fn parse_signal(text: &str) -> Result<i32, String> {
     if let Ok(number) = text.parse::<i32>() {
         return match Signal::try_from(number) {
             Ok(_) => Ok(number),

@@ -42,7 +42,7 @@ pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOpti
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
     CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
-    ResumeOptions, WhichJobs,
+    ResumeOptions, WhichJobs, parse_signal,
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,

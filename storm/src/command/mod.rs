@@ -1,16 +1,16 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
-mod batch;
+pub(crate) mod batch;
 mod cluster;
 mod completion;
 mod fabric;
-mod job;
+pub(crate) mod job;
 mod key;
-mod listing;
+pub(crate) mod listing;
 mod machine_profile;
-mod misunderstood;
+pub(crate) mod misunderstood;
 mod model;
-mod naming;
+pub(crate) mod naming;
 mod nap;
 mod on_cluster;
 mod partition;
@@ -21,7 +21,7 @@ mod reproduce;
 mod reservation;
 mod service;
 mod sim;
-mod wait;
+pub(crate) mod wait;
 mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};

@@ -106,6 +106,13 @@ pub(super) async fn wait_for_own(
     Ok(status)
 }
 
+/// The highest status of a job, or of the jobs of an array, after their end.
+pub(crate) async fn status_at_end(manager: &Manager, job: JobId) -> Result<u8, Failure> {
+    let mut waiting = Waiting::new(vec![job]);
+    waiting.until_all_have_ended(manager, true).await?;
+    Ok(waiting.highest_status())
+}
+
 fn too_late(limit: Duration) -> Failure {
     Failure::new("timeout", format!("not all of the jobs have ended within {limit:?}"))
         .hint("they continue: `storm queue` lists them")

@@ -28,7 +28,7 @@ pub(crate) use mpi_type::doubt as mpi_doubt;
 pub(crate) use payload::standard_input;
 pub(crate) use program::find_program;
 pub(crate) use script::ScriptText;
-pub(crate) use script_lines::{ScriptLines, replace, words_of_variables};
+pub(crate) use script_lines::{ScriptLines, replace, words_of, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};

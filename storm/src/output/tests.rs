@@ -28,6 +28,7 @@ fn running() -> JobView {
     JobView {
         id: JobId(7),
         array: None,
+        array_limit: None,
         name: "sweep3d".to_owned(),
         user: UserView { uid: 1000, name: "ada".to_owned() },
         partition: "main".to_owned(),
@@ -35,6 +36,7 @@ fn running() -> JobView {
         state: JobState::Running,
         procs: 256,
         resources: Resources { memory: Memory::PerNode(16 << 30), ..Resources::default() },
+        nodes_asked: None,
         nodes: 64,
         node_list: "n[1-64]".to_owned(),
         row: Some(Row(1)),
@@ -45,8 +47,11 @@ fn running() -> JobView {
         ran_s: 1_860,
         time_limit_s: Some(86_400),
         reason: None,
+        reason_code: None,
+        ending: false,
         estimate: None,
         exit_code: None,
+        attributes: None,
         place: None,
     }
 }
@@ -127,6 +132,7 @@ fn detail() -> JobDetail {
         cpu_us: 24_690,
         communication: None,
         classes: None,
+        parts: Vec::new(),
         runs: 1,
         log: vec![
             LogEntry { time: time(0), event: "submitted".into(), text: "by ada".into() },

@@ -6,6 +6,7 @@ mod scratch;
 
 mod accounting;
 mod architecture;
+mod away;
 mod batch;
 mod bcs;
 mod client;
@@ -38,6 +39,8 @@ mod reservations;
 mod resources;
 mod robustness;
 mod sim;
+mod slurm;
+mod slurm_listings;
 mod surroundings;
 mod takeover;
 mod takeover_launches;

@@ -46,6 +46,33 @@ fn a_job_that_is_being_sent_its_files_is_launched_again() {
     }
 }
 
+/// Regression: the job ended NODE_FAIL, because the next manager took the node for lost.
+#[test]
+fn a_launch_whose_node_manager_is_killed_and_its_manager_is_done_again() {
+    for manager_first in [false, true] {
+        let settings = "partitions = [{ name = \"main\", sched = \"fcfs\" }]\n\
+                        timeouts = { node-hung = \"1h\" }";
+        let mut cluster = RealCluster::start(2, settings);
+        let stop = || cluster.signal_node(2, Signal::SIGSTOP);
+        let job = Phase::Transfer.enter(&cluster.caller(), stop);
+        cluster.end_manager(Signal::SIGKILL);
+        cluster.kill_node(1);
+        cluster.signal_node(2, Signal::SIGCONT);
+        if manager_first {
+            cluster.start_manager();
+            cluster.caller().until_because(job, "waits for n1 to come back");
+            cluster.start_node(1);
+        } else {
+            cluster.start_node(1);
+            cluster.start_manager();
+        }
+        let ended = cluster.caller().until(job, "COMPLETED");
+        assert_eq!(ended["runs"], 2, "{ended}");
+        cluster.caller().until_idle(2);
+        cluster.end();
+    }
+}
+
 /// The keeper is stopped while the ranks start, and the Node Manager is killed before the keeper
 /// knows all of them.
 #[test]

@@ -1,6 +1,6 @@
 //! Everything about one job.
 
-use super::{JobView, LaunchBreakdown};
+use super::{JobPartView, JobView, LaunchBreakdown};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
@@ -19,6 +19,9 @@ pub struct JobDetail {
     pub spec: SpecSummary,
     /// Where each rank runs and how it ended; empty until it is placed.
     pub ranks: Vec<RankView>,
+    /// Its part of each of its nodes, once placed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<JobPartView>,
     /// How long each part of its launch took, once it was launched.
     pub breakdown: Option<LaunchBreakdown>,
     /// User and system time of all ended ranks, in microseconds.

@@ -6,6 +6,7 @@ use crate::api::JobState;
 use crate::job::{MAX_LAUNCHES, Phase};
 use crate::{Core, Durable, Notice};
 use bytes::Bytes;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{CutLaunch, ExitStatus, HeldJob, NodeInfo, NodeReturn, Report, Stream};
 use storm_rm::{JobId, JobIncarnation, Rank};
@@ -279,4 +280,96 @@ fn a_job_that_joins_slices_after_a_node_manager_of_it_has_ended_ends() {
             assert_slices_cut(&mut world, job, requeue);
         }
     }
+}
+
+/// How far a launch is when manager and Node Manager are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The job is being sent its files.
+    Staging,
+    /// The launch has reached no node.
+    Unheard,
+    /// The launch has reached the nodes.
+    Launched,
+}
+
+/// A job whose manager was killed during its launch, together with the Node Managers of `replaced`,
+/// whose keepers had nothing of the job. The next manager waits for them.
+fn cut_with_manager(way: Way, requeue: bool, replaced: &[NodeId], wait: Duration) -> World {
+    let mut world = World::joined("fcfs", 4);
+    world.keep_jobs();
+    world.submit(spec(ALL, way == Way::Staging, requeue));
+    world.now = world.now + wait;
+    let deaf = way != Way::Launched;
+    world.restart_over(|_| false, |_| deaf, |node| replaced.contains(&node));
+    check_all(&world);
+    world
+}
+
+/// Regression: a job ended NODE_FAIL when its Node Manager and the manager were killed during its
+/// launch, and the manager was back first.
+#[test]
+fn a_launch_that_was_cut_off_together_with_the_manager_is_done_again_as_a_new_run() {
+    let job = JobId(1);
+    let all: Vec<NodeId> = (1..=NODES).map(NodeId).collect();
+    for way in [Way::Staging, Way::Unheard, Way::Launched] {
+        for replaced in [&[CUT][..], &all] {
+            for requeue in [false, true] {
+                let mut world = cut_with_manager(way, requeue, replaced, Duration::ZERO);
+                end_run(&mut world, job, JobIncarnation(1));
+                let record = world.record(job);
+                assert_eq!((record.runs, record.cut_launches), (2, 1), "{way:?} {replaced:?}");
+                world.finish();
+                assert_eq!(world.record(job).state(), JobState::Completed, "{way:?} {replaced:?}");
+            }
+        }
+    }
+}
+
+/// A manager that is killed again while it ends the run, or before it, does not lose count.
+#[test]
+fn launches_that_are_cut_off_with_every_manager_are_bounded() {
+    let job = JobId(1);
+    let mut world = cut_with_manager(Way::Launched, false, &[CUT], Duration::ZERO);
+    for launch in 1..MAX_LAUNCHES {
+        let run = world.record(job).incarnation;
+        assert_eq!(world.record(job).runs, launch);
+        world.restart_over(|_| false, |_| false, |node| node == NodeId(2));
+        end_run(&mut world, job, run);
+        assert_eq!(world.record(job).cut_launches, launch);
+        world.restart_over(|_| false, |_| false, |node| node == CUT);
+    }
+    let run = world.record(job).incarnation;
+    end_run(&mut world, job, run);
+    let (state, why) = reason(&world, job);
+    assert!(state == JobState::NodeFail && why.contains("launch 5 of at most 5"), "{why}");
+}
+
+/// Ranks may have executed for longer than a keeper keeps jobs.
+#[test]
+fn a_launch_of_long_ago_is_not_done_again() {
+    let late = Duration::from_millis(1_001);
+    for requeue in [false, true] {
+        let mut world = cut_with_manager(Way::Launched, requeue, &[CUT], late);
+        end_run(&mut world, JobId(1), JobIncarnation(1));
+        match requeue {
+            true => assert_eq!(world.record(JobId(1)).runs, 2),
+            false => assert_eq!(reason(&world, JobId(1)).0, JobState::NodeFail),
+        }
+    }
+}
+
+/// A lost node may run the job for minutes.
+#[test]
+fn a_launch_that_was_cut_off_with_the_manager_is_not_done_again_while_a_node_is_away() {
+    let mut world = World::joined("fcfs", 4);
+    world.keep_jobs();
+    let job = world.submit(spec(ALL, false, false));
+    world.restart_over(|node| node == NodeId(2), |_| false, |node| node == CUT);
+    end_run(&mut world, job, JobIncarnation(1));
+    assert!(matches!(world.record(job).phase, Phase::Ending(_)), "it waits for n2");
+    let recovery = world.timers_of_jobs(crate::manager::JobTimer::Recovery)[0];
+    world.fire(recovery);
+    assert_eq!(reason(&world, job).0, JobState::NodeFail);
+    world.finish();
 }

@@ -61,13 +61,34 @@ impl World {
         nodes.into_iter().for_each(|node| self.node_up(node));
     }
 
-    /// The Node Manager of a node ends, and the next one takes its jobs over.
-    pub(super) fn node_returns(&mut self, node: NodeId) {
+    /// The Node Manager of a node ends, and the next one takes its jobs over. If `forgets`, the
+    /// keeper had nothing yet of the jobs that were being launched.
+    pub(super) fn node_returns(&mut self, node: NodeId, forgets: bool) {
         if self.returns.is_none() || !self.joined.remove(&node) {
             return;
         }
         self.act(|core, now| core.node_left(now, node));
+        self.is_replaced(node, forgets);
         self.comes_back(node);
+    }
+
+    /// A node has another Node Manager, which has not joined yet.
+    pub(super) fn is_replaced(&mut self, node: NodeId, forgets: bool) {
+        self.first_runs.remove(&node);
+        if !forgets {
+            return;
+        }
+        let starting =
+            |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
+        self.parts.retain(|(at, job, _), _| !(*at == node && starting(job)));
+        // Ranks of such a run may have executed for longer than a keeper keeps jobs.
+        let within = self.returns.map_or(0, |returns| i128::from(returns.within_ms));
+        let age_ms = |placed| self.core.wall(self.now).duration_since(placed).as_millis();
+        let old = self.core.jobs.values().filter(|record| {
+            let is_there = record.ranks.iter().any(|share| share.node == node);
+            is_there && starting(&record.id) && record.placed.is_some_and(|at| age_ms(at) >= within)
+        });
+        self.losses.hit.extend(old.map(|record| record.id));
     }
 
     /// A node reports what it holds, and joins.
@@ -124,10 +145,10 @@ fn end_first(world: &mut World, job: JobId, status: u8) {
 
 fn befall(world: &mut World, fate: Fate) {
     match fate {
-        Fate::Returns => world.node_returns(FIRST),
+        Fate::Returns => world.node_returns(FIRST, false),
         Fate::ReturnsTwice => {
-            world.node_returns(FIRST);
-            world.node_returns(FIRST);
+            world.node_returns(FIRST, false);
+            world.node_returns(FIRST, false);
         }
         Fate::Dies => {
             world.node_down(FIRST);

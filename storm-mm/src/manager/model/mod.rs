@@ -1,10 +1,12 @@
 //! The core against a model of its surroundings. Random histories run with the invariants checked
 //! after each step. Tables list the effects of events in each phase.
 
+mod absences;
 mod cut_launches;
 mod early_edges;
 mod estimates;
 mod following;
+mod further_steps;
 mod held_bytes;
 mod history;
 mod invariants;
@@ -21,6 +23,7 @@ mod service;
 mod settings;
 mod steps;
 mod tables;
+mod time_limits;
 mod unmet;
 mod world;
 

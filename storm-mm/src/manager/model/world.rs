@@ -11,7 +11,7 @@ use crate::manager::{
     Core, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer, Watch,
 };
 use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
@@ -56,7 +56,13 @@ pub(super) struct World {
     pub(super) first_runs: BTreeMap<NodeId, JobIncarnation>,
     /// How long the keepers of the nodes keep jobs.
     pub(super) returns: Option<NodeReturn>,
+    /// Reports with which nodes answer. The manager receives them after all its effects.
+    replies: VecDeque<(NodeId, Report)>,
     pub(super) losses: Losses,
+    /// The runs that are further steps of their jobs.
+    pub(super) step_runs: BTreeSet<JobIncarnation>,
+    /// The further steps whose files are on their way.
+    pub(super) step_stages: Vec<(JobId, JobIncarnation)>,
     /// Whether the core has had a predecessor on its journal.
     pub(super) restarted: bool,
     sched: String,
@@ -150,7 +156,10 @@ impl World {
             over: BTreeMap::new(),
             first_runs: BTreeMap::new(),
             returns: None,
+            replies: VecDeque::new(),
             losses: Losses::default(),
+            step_runs: BTreeSet::new(),
+            step_stages: Vec::new(),
             restarted: false,
             sched: sched.to_owned(),
             job_slots,
@@ -204,6 +213,9 @@ impl World {
         // A node may have been ordered meanwhile to forget the part.
         let left = passed_over.iter().filter(|part| self.parts.contains_key(part));
         self.faults.extend(left.map(|part| format!("a strobe passed over {part:?}")));
+        while let Some((node, report)) = self.replies.pop_front() {
+            self.report(node, report);
+        }
     }
 
     fn perform(&mut self, effect: Durable) {
@@ -216,6 +228,7 @@ impl World {
                 let command = draft.command(&self.core.active_rows());
                 nodes.iter().for_each(|node| self.tell(node, &command));
             }
+            Durable::Step(order) => self.order(order),
             Durable::Stage(stage) => self.stages.push(stage),
             Durable::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
             Durable::AwaitStarted(watch) => self.may_start(watch),
@@ -265,7 +278,9 @@ impl World {
                 self.rows.extend(parts.map(|part| (*part, *rows)));
             }
             Command::DestroyJob { job } => {
-                let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
+                let of_job = self.parts.iter_mut().filter(|((n, j, run), _)| {
+                    (n, j) == (&node, job) && !self.step_runs.contains(run)
+                });
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
             Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
@@ -276,8 +291,7 @@ impl World {
                 self.parts.retain(|part, _| part.0 != node || kept.contains(part));
                 self.over.retain(|part, _| part.0 != node || kept.contains(part));
                 let again = self.over.iter().filter(|(part, _)| part.0 == node);
-                let again: Vec<Report> = again.map(|(_, report)| report.clone()).collect();
-                again.into_iter().for_each(|report| self.report(node, report));
+                self.replies.extend(again.map(|(_, report)| (node, report.clone())));
             }
             _ => {}
         }
@@ -287,10 +301,31 @@ impl World {
     /// died meanwhile. The others have kept their parts and return; among them, those of `deaf` had
     /// not received the launches that were under way.
     pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool, deaf: impl Fn(NodeId) -> bool) {
+        self.restart_over(dead, deaf, |_| false);
+    }
+
+    /// Does the same as [`World::restart`]. The nodes of `replaced` have got other Node Managers
+    /// meanwhile, which find nothing of the launches that were under way.
+    pub(super) fn restart_over(
+        &mut self,
+        dead: impl Fn(NodeId) -> bool,
+        deaf: impl Fn(NodeId) -> bool,
+        replaced: impl Fn(NodeId) -> bool,
+    ) {
+        // Without keepers that keep jobs, the jobs of a Node Manager end with it.
+        let keeps = self.returns.is_some();
+        let dead = |node| dead(node) || (!keeps && replaced(node));
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
-        self.parts.retain(|(node, job, _), _| !(deaf(*node) && starting(job)));
+        // A Node Manager that began after the run has received the job from its keeper.
+        let was_there = |node: &NodeId, run: &JobIncarnation| {
+            self.first_runs.get(node).is_some_and(|first| first <= run)
+        };
+        self.parts
+            .retain(|(node, job, run), _| !(deaf(*node) && starting(job) && was_there(node, run)));
+        self.forget_starting_steps(&deaf);
         self.stages.clear();
+        self.step_stages.clear();
         self.starts.clear();
         self.overdue.clear();
         self.terminations.clear();
@@ -301,6 +336,7 @@ impl World {
         self.first_runs.retain(|node, _| !dead(*node));
         let nodes = std::mem::take(&mut self.joined);
         nodes.iter().filter(|node| dead(**node)).for_each(|node| self.loses(*node));
+        nodes.iter().filter(|node| replaced(**node)).for_each(|node| self.is_replaced(*node, true));
         let service = self.service.clone();
         let mut config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
         (self.edit)(&mut config);
@@ -379,7 +415,7 @@ impl World {
     }
 
     /// A run has begun on its announcer, or will: its start on all nodes may now be seen.
-    fn may_start(&mut self, watch: Watch) {
+    pub(super) fn may_start(&mut self, watch: Watch) {
         if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
             self.starts.push(watch);
         }
@@ -419,7 +455,7 @@ impl World {
         let timers = self.timers.iter().enumerate();
         let of_kind = timers.filter_map(|(index, (_, timer))| match timer {
             Timer::Job { kind, .. } => (*kind == wanted).then_some(index),
-            Timer::Cluster(_) => None,
+            Timer::Step { .. } | Timer::Cluster(_) => None,
         });
         of_kind.collect()
     }
@@ -445,6 +481,9 @@ impl World {
         for _ in 0..ROUNDS_MAX {
             while !self.stages.is_empty() {
                 self.staged(0, Ok(StageOutcome::default()));
+            }
+            while !self.step_stages.is_empty() {
+                self.step_staged(0, Ok(StageOutcome::default()));
             }
             while !self.starts.is_empty() {
                 self.started(0);

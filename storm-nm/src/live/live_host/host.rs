@@ -26,8 +26,7 @@ use storm_rm::message::{
     ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Coscheduling, Destination, FileSpec, JobId, JobIncarnation, OsBytes, Owner, Rank, RankClass,
-    RowSet,
+    Coscheduling, Destination, FileSpec, JobId, OsBytes, Owner, Rank, RankClass, RowSet,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -200,14 +199,6 @@ impl Host for LiveHost {
     fn keeps_jobs(&self) -> Option<Duration> {
         let ends = self.config.ends_jobs.load(Ordering::Relaxed);
         (self.survives && !ends).then_some(self.config.nm.node_return)
-    }
-
-    fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        if self.first_run.replace(first) != first
-            && let Some(first) = first
-        {
-            self.note_first_run(first);
-        }
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {

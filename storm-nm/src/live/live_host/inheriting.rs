@@ -24,7 +24,7 @@ use storm_pl::{
     Usage,
 };
 use storm_rm::message::{CutLaunch, NodeReturn, Report};
-use storm_rm::{Coscheduling, JobIncarnation, Rank};
+use storm_rm::{Coscheduling, Rank};
 
 /// The reason why a job does not continue: its Node Manager was killed in a step of two calls.
 const CUT_STREAM: &str =
@@ -39,7 +39,6 @@ pub(super) fn kept_id(job: JobKey) -> KeptId {
 pub(super) struct Found {
     job: InheritedJob,
     entry: Entry,
-    first_run: JobIncarnation,
     ledger: Rc<Ledger>,
     page: Option<RankPage>,
     lock: Option<Flock<File>>,
@@ -59,11 +58,11 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
     for mut job in left {
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
-            Ok((ledger, entry, (page, lock, shared_files), (told, first_run)))
+            Ok((ledger, entry, (page, lock, shared_files), told))
                 if told != LaunchProgress::Nobody && !ledger.is_useless().unwrap_or(false) =>
             {
                 let ledger = Rc::new(ledger);
-                let left = Found { job, entry, first_run, ledger, page, lock, shared_files };
+                let left = Found { job, entry, ledger, page, lock, shared_files };
                 found.push((left, told));
             }
             // Either no rank had been ordered to start, and the Machine Manager launches the job
@@ -79,7 +78,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
 }
 
 type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
-type Read = (Ledger, Entry, Files, (LaunchProgress, JobIncarnation));
+type Read = (Ledger, Entry, Files, LaunchProgress);
 
 fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     let mut next = || files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
@@ -95,8 +94,8 @@ fn read(files: &mut impl Iterator<Item = OwnedFd>) -> io::Result<Read> {
     // The open file already holds the lock.
     let lock =
         lock.and_then(|file| Flock::lock(file, nix::fcntl::FlockArg::LockSharedNonblock).ok());
-    let noted = (ledger.progress()?, ledger.first_run()?);
-    Ok((ledger, entry, (page, lock, shared_files), noted))
+    let told = ledger.progress()?;
+    Ok((ledger, entry, (page, lock, shared_files), told))
 }
 
 impl LiveHost {
@@ -119,14 +118,16 @@ impl LiveHost {
         (memory_limit_bytes, pad): (Option<u64>, PadId),
         has_page: bool,
     ) -> Option<Rc<Ledger>> {
-        let first_run = self.first_run.get().filter(|_| self.survives)?;
+        if !self.survives {
+            return None;
+        }
         let mut entry = Entry::new(task);
         program.clone_into(&mut entry.program);
         entry.memory_limit_bytes = memory_limit_bytes;
         entry.memory_kills_before = memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad));
         entry.has_page = has_page;
         entry.has_lock = self.shared_memory.has(task.key());
-        match Ledger::make(task.key(), &entry, first_run) {
+        match Ledger::make(task.key(), &entry) {
             Ok(ledger) => Some(Rc::new(ledger)),
             Err(error) => {
                 self.not_kept(task.key(), &error);
@@ -174,16 +175,6 @@ impl LiveHost {
         }
     }
 
-    /// Notes in all ledgers the first run for which this node can have received a command.
-    pub(super) fn note_first_run(&self, first: JobIncarnation) {
-        for (key, job) in &*self.jobs.borrow() {
-            let noted = job.ledger.as_ref().map_or(Ok(()), |ledger| ledger.set_first_run(first));
-            if let Err(error) = noted {
-                self.not_kept(*key, &error);
-            }
-        }
-    }
-
     pub(super) fn note_told(&self, job: JobKey, ledger: &Ledger, told: LaunchProgress) {
         if let Err(error) = ledger.set_progress(told) {
             self.not_kept(job, &error);
@@ -224,7 +215,7 @@ impl LiveHost {
     }
 
     fn take_over_job(&self, found: Found, told: LaunchProgress) -> Inherited {
-        let (live, Found { job, first_run, ledger, .. }) = self.revive(found);
+        let (live, Found { job, ledger, .. }) = self.revive(found);
         let task = live.task.clone();
         let key = task.key();
         // The keeper may have had no time to report to the former node manager.
@@ -273,16 +264,7 @@ impl LiveHost {
         });
         let stopped = live.stopped.get();
         self.jobs.borrow_mut().insert(key, live);
-        Inherited {
-            first_run,
-            task,
-            stopped,
-            pmi: past.steps,
-            open_requests,
-            inputs,
-            outputs,
-            flaw,
-        }
+        Inherited { task, stopped, pmi: past.steps, open_requests, inputs, outputs, flaw }
     }
 
     /// Makes the record of a job that was found, without its ranks.

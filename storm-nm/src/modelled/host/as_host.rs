@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, JobId, JobIncarnation, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
 
 const MEMORY_MIB: u64 = 1024;
 /// Longer than any simulation.
@@ -53,14 +53,6 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn inherit(&self) -> Vec<Inherited> {
         self.hand_over_jobs()
-    }
-
-    fn remember_first_run(&self, first: Option<JobIncarnation>) {
-        self.inner.first_run.set(first);
-        let jobs = self.inner.jobs.borrow();
-        for ledger in jobs.values().filter_map(|job| job.ledger.as_ref()) {
-            ledger.first_run.set(first.unwrap_or(ledger.first_run.get()));
-        }
     }
 
     fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {

@@ -109,8 +109,7 @@ impl<R: Runtime> ModelledHost<R> {
     /// Makes the ledger of a job for the next node manager, if the job can outlive the present node
     /// manager.
     pub(super) fn ledger_of(&self, task: &Rc<JobTask>) -> Option<Ledger> {
-        let first_run = self.inner.first_run.get().filter(|_| self.keeps_jobs().is_some())?;
-        Some(Ledger::new(task.clone(), first_run))
+        self.keeps_jobs().map(|_| Ledger::new(task.clone()))
     }
 
     /// Notes that a request left its socket.
@@ -150,7 +149,6 @@ impl<R: Runtime> ModelledHost<R> {
         };
         Some(Inherited {
             task: ledger.task.clone(),
-            first_run: ledger.first_run.get(),
             stopped: job.freezer.is_frozen(),
             pmi: ledger.pmi(),
             open_requests: asked

@@ -110,6 +110,7 @@ fn subject(event: &Event) -> (Option<JobId>, Duration) {
         | Event::Suspended(_)
         | Event::Prioritise { .. }
         | Event::NodeDown(_)
+        | Event::NodeAway(_)
         | Event::NodeDrained(_)
         | Event::NodeUp(_)
         | Event::SliceEdge

@@ -57,12 +57,16 @@ pub(super) fn longest_limit(
 
 impl Shadow {
     /// The shadow of the first job of the queue, given the latest end of each job of the matrix.
-    /// `None` when there is no such instant.
+    /// `None` when there is no such instant, or the job has room as soon as nodes that are away are
+    /// back.
     pub(super) fn of(
         matrix: &Matrix,
         head: &JobRequest,
         end: impl Fn(JobId) -> Option<SchedTime>,
     ) -> Option<Self> {
+        if matrix.machine().has_away() && matrix.with_away_back().has_room(head) {
+            return None;
+        }
         if head.is_plain() {
             Self::of_plain(matrix, head, end)
         } else {
@@ -92,13 +96,13 @@ impl Shadow {
         end: impl Fn(JobId) -> Option<SchedTime>,
     ) -> Option<Self> {
         let in_row = |row: &crate::MatrixRow| {
-            let mut free = row.free_pes();
+            let mut free = row.free_pes() + matrix.away_idle_pes(row.number());
             let mut ends = Vec::new();
             for &job in row.jobs() {
                 let columns = matrix.columns(job)?;
-                // Columns of a node that takes no work come back to no job.
-                let usable = columns.columns().filter(|pe| matrix.machine().is_usable(*pe));
-                ends.extend(end(job).map(|end| (end, usable.count() as u32)));
+                // Columns of a node that takes no work, and is not expected to, come back to no job.
+                let expected = columns.columns().filter(|pe| matrix.machine().is_expected(*pe));
+                ends.extend(end(job).map(|end| (end, expected.count() as u32)));
             }
             ends.sort_unstable();
             let mut ends = ends.into_iter().peekable();
@@ -127,7 +131,7 @@ impl Shadow {
         let known = |job: JobId| Some((end(job)?, job));
         let mut ends: Vec<(SchedTime, JobId)> = matrix.jobs().filter_map(known).collect();
         ends.sort_unstable();
-        let mut copy = matrix.clone();
+        let mut copy = matrix.with_away_back();
         for (at, job) in ends {
             copy.release(job);
             if copy.has_room(head) {

@@ -1,8 +1,8 @@
 //! A job that passes the head of the queue does not delay it (A2a). By the estimates, the head can
 //! start no later than without the jobs that passed.
 //!
-//! The head is the first job that fits the nodes that are up. Only heads that ask for a number of
-//! PEs are checked.
+//! The head is the first job that fits the nodes that are up or away. Nodes that are away count as
+//! if they were up. Only heads that ask for a number of PEs are checked.
 
 use std::collections::BTreeMap;
 
@@ -79,16 +79,16 @@ impl HeadNotDelayed {
                 |job: &&JobView| !but.contains(&job.job) && self.ends.get(&job.job) > Some(time);
             let holders = rows.iter().flat_map(|row| &row.jobs).filter(holds);
             let taken = holders.flat_map(|job| job.columns.columns());
-            let free = oracle::free_pes(&step.after.machine, taken);
+            let free = oracle::free_of(step.after.expected(), taken);
             free.into_iter().filter(|free| *free).count() as u32 >= request.procs
         })
     }
 }
 
-/// The first waiting job that fits the nodes that are up.
+/// The first waiting job that fits the nodes that are up or away.
 fn head<'a>(step: &Step<'a>) -> Option<&'a JobRequest> {
     let world = step.after;
-    let usable = world.usable();
-    let fits = |request: &&JobRequest| oracle::fits(&world.machine, &usable, request);
+    let expected = world.expected();
+    let fits = |request: &&JobRequest| oracle::fits(&world.machine, &expected, request);
     world.queue.iter().find(fits)
 }

@@ -1,0 +1,4 @@
+//! Properties of what reads users' words.
+
+mod host_list;
+mod words;
