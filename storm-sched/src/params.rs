@@ -367,7 +367,7 @@ mod tests {
         let short = parse("quantum-us = 99").unwrap_err();
         assert!(short.contains("use 100 us to 1 h"), "{short}");
         assert!(parse("quantum-us = 3600000001").is_err());
-        assert!(parse("slice-us = 0").unwrap_err().contains("use 100 to 1000000 us (default 500)"));
+        assert!(parse("slice-us = 0").unwrap_err().contains("use 100 us to 1 s (default 500 us)"));
         assert_eq!(parse("slice-us = 250").unwrap().slice_us.duration().as_micros(), 250);
         assert!(parse("default-estimate-s = 0").unwrap_err().contains("nonzero"));
         let zero = parse("mpl-limit = 0").unwrap_err();
