@@ -72,6 +72,8 @@ impl Core {
             | Report::Holds { .. }
             | Report::Classes { .. }
             | Report::InSlices { .. }
+            | Report::Leaving
+            | Report::SlicesBack { .. }
             | Report::Part { .. } => {}
         }
         self.finish_if_over(now, job);
@@ -317,7 +319,8 @@ fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
         | Report::Classes { job, incarnation, .. }
         | Report::Output { job, incarnation, .. }
         | Report::Started { job, incarnation }
-        | Report::InSlices { job, incarnation } => Some((*job, *incarnation)),
+        | Report::InSlices { job, incarnation }
+        | Report::SlicesBack { job, incarnation } => Some((*job, *incarnation)),
         Report::Joined(_)
         | Report::Status(_)
         | Report::FileFailed { .. }
@@ -325,6 +328,7 @@ fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
         | Report::Fence { .. }
         | Report::ProcessesLost
         | Report::Holds { .. }
+        | Report::Leaving
         | Report::Part { .. } => None,
     }
 }
