@@ -68,6 +68,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         partition: None,
         sched: None,
         time_limit: None,
+        early_signal: None,
         program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
         argv: vec!["p".into()],
         env: Default::default(),
@@ -76,9 +77,11 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         limits: Vec::new(),
         files: Vec::new(),
         output: OutputSpec::Client,
+        open_mode: Default::default(),
         input: InputSpec::None,
         requeue,
         bind: Binding::None,
         needs: Default::default(),
+        remarks: Default::default(),
     }
 }

@@ -51,7 +51,9 @@ pub use environment::{
     CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames,
     boosted_waiting, environment_to_submit, implicit_waiting, rank_environment,
 };
-pub use host::{Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep};
+pub use host::{
+    Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep, Whom,
+};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, Life, NmExit, run, run_and_return};

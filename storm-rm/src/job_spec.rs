@@ -4,7 +4,9 @@
 //! Node Managers carry it out. The specification does not fix where the job runs; the placement
 //! does.
 
-use crate::{ContentHash, Environment, FirstStep, Needs, OsBytes, Resources};
+use crate::{
+    ContentHash, EarlySignal, Environment, FirstStep, Needs, OsBytes, Remarks, Resources,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -31,6 +33,9 @@ pub struct JobSpec {
     pub sched: Option<String>,
     /// The job is ended after running this long.
     pub time_limit: Option<Duration>,
+    /// The signal that the job gets before that.
+    #[serde(default)]
+    pub early_signal: Option<EarlySignal>,
     /// The program to execute.
     pub program: Program,
     /// The argument vector, `argv[0]` included.
@@ -47,6 +52,9 @@ pub struct JobSpec {
     pub files: Vec<FileSpec>,
     /// The destination of the output.
     pub output: OutputSpec,
+    /// What happens to output files that exist.
+    #[serde(default)]
+    pub open_mode: OpenMode,
     /// The source of the ranks' standard input.
     pub input: InputSpec,
     /// Put the job back in the queue, instead of ending it, when its node dies.
@@ -56,6 +64,9 @@ pub struct JobSpec {
     /// The job's needs besides processing elements.
     #[serde(default)]
     pub needs: Needs,
+    /// The user's remarks.
+    #[serde(default)]
+    pub remarks: Remarks,
 }
 
 impl JobSpec {
@@ -72,6 +83,7 @@ impl JobSpec {
             partition: None,
             sched: None,
             time_limit: None,
+            early_signal: None,
             program,
             argv: vec![name.into()],
             env: Environment::default(),
@@ -80,10 +92,12 @@ impl JobSpec {
             limits: Vec::new(),
             files: Vec::new(),
             output: OutputSpec::Client,
+            open_mode: OpenMode::Usual,
             input: InputSpec::None,
             requeue: false,
             bind: Binding::None,
             needs: Needs::default(),
+            remarks: Remarks::default(),
         }
     }
 
@@ -180,6 +194,21 @@ pub enum OutputSpec {
         /// Pattern for standard error; that of standard output when absent.
         stderr: Option<OsBytes>,
     },
+}
+
+/// What happens to output files that exist when a process opens them (Slurm `--open-mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenMode {
+    /// A file of one process is emptied. Ranks that share a file append to it, and so do jobs of an
+    /// array that share a file, and a job whose file another job is writing.
+    #[default]
+    Usual,
+    /// All processes append.
+    Append,
+    /// A file of one process is emptied, even if jobs of an array share it. Ranks that share a file
+    /// append to it.
+    Truncate,
 }
 
 /// The source of standard input.

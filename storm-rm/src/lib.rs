@@ -19,6 +19,8 @@
 
 mod clients_address;
 mod content_sum;
+mod cut_launch;
+mod early_signal;
 mod environment;
 mod exit_status;
 pub mod failure_detection;
@@ -31,23 +33,27 @@ mod job_spec;
 pub mod message;
 mod needs;
 mod node_info;
+mod node_ranks;
 mod os_bytes;
 pub mod poll;
 mod process_class;
 mod rank_map;
+mod remarks;
 pub mod remote_queue;
 mod resources;
 mod step;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
+pub use early_signal::EarlySignal;
 pub use environment::{Environment, MPI_SPACE_VARIABLE, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
     Channel, ContentHash, Generation, JobIncarnation, JobSlot, PartitionId, Rank, RowSet,
 };
 pub use job_spec::{
-    Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
+    Binding, Destination, FileSpec, InputSpec, JobSpec, OpenMode, OutputSpec, Owner, Program,
+    ResourceLimit,
 };
 pub use needs::{
     ArrayError, ArrayExtent, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs,
@@ -55,6 +61,7 @@ pub use needs::{
 pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
+pub use remarks::Remarks;
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use step::FirstStep;
 pub use storm_sched::{Coscheduling, JobId, Row};

@@ -4,8 +4,10 @@
 //! a row in `docs/protocol.md`.
 
 pub use crate::clients_address::ClientsAddress;
+pub use crate::cut_launch::CutLaunch;
 pub use crate::exit_status::ExitStatus;
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
+pub use crate::node_ranks::NodeRanks;
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
     JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
@@ -57,6 +59,14 @@ pub enum Command {
     },
     /// Sends a signal to every rank; a stopped job is resumed to receive it.
     SignalJob {
+        /// The job.
+        job: JobId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Sends a signal to the process of the batch script alone. The processes that it started get
+    /// none; a stopped job is resumed to receive it.
+    SignalScript {
         /// The job.
         job: JobId,
         /// Signal number.
@@ -204,24 +214,6 @@ pub struct LaunchJob {
     pub hold_output: bool,
 }
 
-/// The consecutive ranks of one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRanks {
-    /// The node.
-    pub node: NodeId,
-    /// Its first rank.
-    pub first: Rank,
-    /// How many ranks it has.
-    pub count: u32,
-}
-
-impl NodeRanks {
-    /// Whether the rank is one of the node's.
-    pub fn has(&self, rank: Rank) -> bool {
-        rank.0.checked_sub(self.first.0).is_some_and(|index| index < self.count)
-    }
-}
-
 /// The strobe of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strobe {
@@ -363,6 +355,16 @@ pub enum Report {
         /// Why, for the user.
         reason: String,
     },
+    /// A process of the job took more memory than the job has on the node. The node kills its part
+    /// of the job.
+    OverMemory {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// The node and the limit, for the user.
+        reason: String,
+    },
     /// Every rank of the node that reads input has taken `taken_bytes`, or has ended and needs no
     /// more ([`input_flow`](crate::input_flow)).
     InputTaken {
@@ -447,16 +449,6 @@ pub enum Report {
         /// Which run of it.
         incarnation: JobIncarnation,
     },
-}
-
-/// The defect of a part of a job that a former Node Manager left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CutLaunch {
-    /// The Node Manager ended before it had started all ranks of the node and reported them to the
-    /// keeper.
-    Interrupted,
-    /// Not all ranks could be reported to the keeper.
-    NotKept,
 }
 
 /// The longest report, all its parts together: the Machine Manager keeps at most this much for a

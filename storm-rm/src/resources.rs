@@ -19,6 +19,10 @@ pub struct Resources {
     pub exclusive: bool,
     /// The features that its nodes must have: `gpu&fast|big`.
     pub constraint: Option<String>,
+    /// Nodes that it must have, folded: `n[1-4]`.
+    pub required_nodes: Option<String>,
+    /// Nodes that it must not have, folded.
+    pub excluded_nodes: Option<String>,
 }
 
 impl Default for Resources {
@@ -29,6 +33,8 @@ impl Default for Resources {
             memory: Memory::Unstated,
             exclusive: false,
             constraint: None,
+            required_nodes: None,
+            excluded_nodes: None,
         }
     }
 }

@@ -36,6 +36,7 @@ mod client;
 mod error;
 mod halves;
 mod hello;
+mod job_change;
 mod lines;
 mod outgoing;
 mod part;
@@ -53,6 +54,7 @@ pub use client::{
 };
 pub use error::{ApiError, ErrorCode};
 pub use hello::{API_VERSION, Hello};
+pub use job_change::JobChange;
 pub use lines::{LineError, LineReader};
 pub use outgoing::TrySendError;
 pub use part::Part;

@@ -66,6 +66,16 @@ pub enum EndCause {
         /// The node and the reason.
         reason: String,
     },
+    /// A process of the job took more memory than the job has on its node.
+    OverMemory {
+        /// The node and the limit.
+        reason: String,
+    },
+    /// A user requested that the job waits again.
+    RequeuedBy {
+        /// The user.
+        uid: u32,
+    },
     /// The condition that the job depends on can never be met, and the job requested to be ended
     /// then.
     DependencyNeverSatisfied {
@@ -112,12 +122,14 @@ impl EndCause {
         match self {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
+            | EndCause::RequeuedBy { .. }
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
             | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
+            EndCause::OverMemory { .. } => JobState::OutOfMemory,
             EndCause::RankKilled { .. }
             | EndCause::RankLeft { .. }
             | EndCause::Aborted { .. }
@@ -133,8 +145,11 @@ impl EndCause {
     /// counts.
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
+        const KILLED: u8 = 128 + 9;
         match self {
+            EndCause::OverMemory { .. } => Some(KILLED),
             EndCause::Cancelled { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::Shutdown
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
@@ -161,6 +176,7 @@ impl EndCause {
     pub fn asks_first(&self) -> bool {
         match self {
             EndCause::Cancelled { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::TimeLimit
             | EndCause::Shutdown
             | EndCause::Preempted { .. } => true,
@@ -173,6 +189,7 @@ impl EndCause {
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::NodeRemoved { .. }
             | EndCause::LaunchCut { .. } => false,
@@ -183,6 +200,7 @@ impl EndCause {
     pub fn sequel(&self) -> Sequel {
         match self {
             EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => Sequel::RunAgain,
+            EndCause::RequeuedBy { .. } => Sequel::Requested,
             EndCause::Preempted { requeue, .. } => Sequel::GiveWay { requeue: *requeue },
             EndCause::LaunchCut { cut, launches, .. } => {
                 Sequel::LaunchAgain { cut: *cut, launches: *launches }
@@ -198,6 +216,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
             | EndCause::DependencyNeverSatisfied { .. } => Sequel::Over,
         }
     }
@@ -207,6 +226,7 @@ impl std::fmt::Display for EndCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
+            EndCause::RequeuedBy { uid } => write!(f, "requeued by user {uid}"),
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
@@ -238,6 +258,7 @@ impl std::fmt::Display for EndCause {
             EndCause::LaunchFailed { reason, .. }
             | EndCause::StagingFailed { reason }
             | EndCause::Unplaceable { reason }
+            | EndCause::OverMemory { reason }
             | EndCause::Unserviceable { reason } => f.write_str(reason),
             EndCause::TimeLimit => f.write_str("its time limit was reached"),
             EndCause::ManagerRestarted => {
@@ -264,6 +285,9 @@ pub enum Sequel {
         /// Whether the job is queued again, if it may run twice.
         requeue: bool,
     },
+    /// A user requested that the job waits again, even if it did not request to run twice: the user
+    /// decides now.
+    Requested,
     /// The launch was cut off, and is done again.
     LaunchAgain {
         /// The work of the Node Manager that was cut off.
@@ -277,7 +301,10 @@ impl Sequel {
     /// Whether the job can be queued again.
     pub fn can_run_again(self) -> bool {
         match self {
-            Sequel::RunAgain | Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
+            Sequel::RunAgain
+            | Sequel::GiveWay { .. }
+            | Sequel::Requested
+            | Sequel::LaunchAgain { .. } => true,
             Sequel::Over => false,
         }
     }
@@ -287,6 +314,7 @@ impl Sequel {
     pub fn runs_again(self, may_repeat: bool, started: bool) -> bool {
         match self {
             Sequel::Over => false,
+            Sequel::Requested => true,
             Sequel::RunAgain => may_repeat,
             Sequel::GiveWay { requeue } => may_repeat && requeue,
             Sequel::LaunchAgain { cut, launches } => match is_not_begun(cut, started) {
@@ -303,6 +331,7 @@ impl Sequel {
         match self {
             Sequel::Over | Sequel::RunAgain => false,
             Sequel::GiveWay { requeue } => requeue,
+            Sequel::Requested => true,
             Sequel::LaunchAgain { cut, .. } => cut != Cut::Slices && !may_repeat,
         }
     }
@@ -311,7 +340,7 @@ impl Sequel {
     pub fn comes_first(self) -> bool {
         match self {
             Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
-            Sequel::Over | Sequel::RunAgain => false,
+            Sequel::Over | Sequel::RunAgain | Sequel::Requested => false,
         }
     }
 
@@ -319,7 +348,7 @@ impl Sequel {
     /// that may run twice is launched again while a node may still run the job.
     pub fn has_ended_everywhere(self, may_repeat: bool) -> bool {
         match self {
-            Sequel::GiveWay { .. } => true,
+            Sequel::GiveWay { .. } | Sequel::Requested => true,
             Sequel::LaunchAgain { cut, .. } => !may_repeat || cut == Cut::Staging,
             Sequel::Over | Sequel::RunAgain => false,
         }
@@ -332,7 +361,7 @@ impl Sequel {
             Sequel::LaunchAgain { cut, launches } => {
                 Some(if is_not_begun(cut, started) { launches } else { 0 })
             }
-            Sequel::Over | Sequel::RunAgain | Sequel::GiveWay { .. } => None,
+            Sequel::Over | Sequel::RunAgain | Sequel::GiveWay { .. } | Sequel::Requested => None,
         }
     }
 }

@@ -5,8 +5,10 @@ mod cut;
 mod end_cause;
 mod event;
 mod record;
+mod terms;
 
 pub use cut::{Cut, MAX_LAUNCHES};
 pub use end_cause::{EndCause, Sequel};
 pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};
+pub use terms::Terms;

@@ -42,6 +42,10 @@ pub(super) enum OfJob {
     Hold,
     /// Whether it is suspended for another job.
     Stop,
+    /// Whether an administrator has stopped it.
+    AdminStop,
+    /// Its terms.
+    Terms,
 }
 
 /// The subject of an entry of the cluster.
@@ -99,10 +103,15 @@ impl JobMark {
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
+            JobEventKind::StoppedBy { .. } | JobEventKind::ContinuedBy { .. } => {
+                replaces(OfJob::AdminStop)
+            }
+            JobEventKind::Changed { .. } => replaces(OfJob::Terms),
         }
     }
 }

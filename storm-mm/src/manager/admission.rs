@@ -2,14 +2,16 @@
 
 use super::Core;
 use super::dependencies::without_dependency;
+use super::ending::check_signal;
 use super::jobs::MAX_BYTES_PER_USER;
 use super::partitions::Partition;
 use crate::api::{ApiError, ErrorCode, Peer, Service};
 use crate::job::JobEventKind;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, JobRequest, NodeMemory};
+use storm_rm::{FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId};
+use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -47,6 +49,8 @@ impl Core {
         check_texts(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
+        check_early_signal(&spec)?;
+        self.resolve_nodes(&mut spec)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
         let service = self.served(peer, service, tasks.unwrap_or(1))?;
         let reservation = reservation
@@ -120,7 +124,7 @@ impl Core {
     }
 
     /// Fails if the manager does not keep one more specification for this user.
-    fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
+    pub(super) fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
         if self.jobs.held_bytes_with(spec) <= MAX_BYTES_PER_USER {
             return Ok(());
         }
@@ -151,6 +155,18 @@ impl Core {
         Err(ApiError::new(ErrorCode::TooLarge, "the job's arguments and environment are too large")
             .why(format!("its specification takes {bytes} bytes; {limit} are possible"))
             .hint("pass large data in a file (--bcast)"))
+    }
+
+    /// Replaces the lists of nodes that a job names by folded lists of nodes that exist.
+    fn resolve_nodes(&self, spec: &mut JobSpec) -> Result<(), ApiError> {
+        let asked = &mut spec.resources;
+        for list in [&mut asked.required_nodes, &mut asked.excluded_nodes] {
+            if let Some(text) = list {
+                let nodes = self.nodes_of_list(text)?.into_iter().collect();
+                *text = self.names_of_nodes(&nodes);
+            }
+        }
+        Ok(())
     }
 
     fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
@@ -201,8 +217,15 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
 
 /// Listings repeat these texts for every job, so they must be short: a client may request a listing
 /// and not read the reply.
-fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
-    let texts = [("name", Some(&spec.name)), ("constraint", spec.resources.constraint.as_ref())];
+pub(super) fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
+    let texts = [
+        ("name", Some(&spec.name)),
+        ("constraint", spec.resources.constraint.as_ref()),
+        ("list of nodes", spec.resources.required_nodes.as_ref()),
+        ("list of excluded nodes", spec.resources.excluded_nodes.as_ref()),
+        ("comment", spec.remarks.comment.as_ref()),
+        ("wckey", spec.remarks.wckey.as_ref()),
+    ];
     let long = |(_, text): &(&str, Option<&String>)| text.is_some_and(|t| t.len() > MAX_TEXT_BYTES);
     match texts.into_iter().find(long) {
         Some((what, _)) => Err(ApiError::new(
@@ -222,8 +245,19 @@ fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
     })
 }
 
+/// Refuses signals that the command line refuses too.
+fn check_early_signal(spec: &JobSpec) -> Result<(), ApiError> {
+    let Some(asked) = spec.early_signal else { return Ok(()) };
+    check_signal(asked.signal)?;
+    match asked.script_only && spec.first == FirstStep::Program {
+        true => Err(ApiError::new(ErrorCode::BadRequest, "the job has no script to signal")
+            .hint("leave B: out of --signal, or submit a script by `storm batch`")),
+        false => Ok(()),
+    }
+}
+
 /// Refuses amounts that the command line refuses too, since other clients may send them.
-fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
+pub(super) fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
     let nothing = |what: &str, hint: &str| {
         Err(ApiError::new(ErrorCode::BadRequest, format!("{what} is 0")).hint(hint))
     };
@@ -258,7 +292,17 @@ pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
         Memory::PerCpu(bytes) => request.mem_per_pe_bytes = bytes,
         Memory::WholeNode => request.mem_per_node = NodeMemory::Whole,
     }
+    request = request.with_choice(NodeChoice {
+        required: names_in(asked.required_nodes.as_deref()),
+        excluded: names_in(asked.excluded_nodes.as_deref()),
+    });
     // Admission has refused a text that is no constraint.
     let constraint = asked.constraint.as_deref().and_then(|text| text.parse::<Constraint>().ok());
     constraint.map_or(request.clone(), |constraint| request.with_constraint(constraint))
+}
+
+/// The names of a list that admission has folded.
+fn names_in(list: Option<&str>) -> BTreeSet<String> {
+    let parsed = list.and_then(|list| list.parse::<nodeset::NodeSet>().ok());
+    parsed.iter().flat_map(nodeset::NodeSet::iter).map(|name| name.to_string()).collect()
 }

@@ -106,11 +106,7 @@ impl Core {
     }
 
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
-        if !(1..=MAX_SIGNAL).contains(&signal) {
-            let message = format!("{signal} is not a signal number");
-            return Err(ApiError::new(ErrorCode::BadRequest, message)
-                .hint(format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1")));
-        }
+        check_signal(signal)?;
         match self.live.get(job) {
             Some(live) if live.is_on_nodes() => {
                 let command = Command::SignalJob { job, signal };
@@ -324,6 +320,8 @@ impl Core {
             | EndCause::Shutdown
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::LaunchCut { .. }
             | EndCause::Preempted { .. }
@@ -376,6 +374,16 @@ impl Core {
         self.tell_awaited(now, job);
         self.settle(now);
     }
+}
+
+/// Refuses a number that is not a signal.
+pub(super) fn check_signal(signal: i32) -> Result<(), ApiError> {
+    if (1..=MAX_SIGNAL).contains(&signal) {
+        return Ok(());
+    }
+    let message = format!("{signal} is not a signal number");
+    let hint = format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1");
+    Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint))
 }
 
 pub(super) fn no_such_job(job: JobId) -> ApiError {

@@ -184,6 +184,7 @@ impl Core {
             Some(_) => RowSet::NONE,
             None => at_work.rows_of_new(row),
         };
+        let active = record.stopped_by.is_none() && at_work.runs(rows);
         let restored = Restored {
             incarnation: record.incarnation,
             slot,
@@ -194,8 +195,10 @@ impl Core {
             nodes: (record.nodes(), record.step_nodes()),
             parts_over: record.parts_over.clone(),
             ran: self.ran_before(now, record, partition),
-            active: at_work.runs(rows),
+            active,
         };
-        LiveJob::restored(now, restored)
+        let mut live = LiveJob::restored(now, restored);
+        live.set_stopped(record.stopped_by.is_some());
+        live
     }
 }

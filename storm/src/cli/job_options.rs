@@ -1,5 +1,7 @@
 //! Options of `submit` and `run`.
 
+use super::node_list::{NodeList, parse_node_file, parse_node_list};
+use super::signal_argument::parse_early_signal;
 use super::count::{parse_count, parse_procs};
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
@@ -11,6 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
+use storm_rm::EarlySignal;
 use storm_sched::Constraint;
 
 const AFTER_HELP: &str = "\
@@ -87,6 +90,17 @@ pub(crate) struct JobOptions {
     #[arg(long, short = 'C', value_name = "FEATURES",
           value_parser = clap::value_parser!(Constraint))]
     pub(crate) constraint: Option<Constraint>,
+    /// Run on these nodes, and others if they are not enough: n3, n[1-8,12], or a file with a
+    /// slash in its name
+    #[arg(long, short = 'w', value_name = "NODES", value_parser = parse_node_list)]
+    pub(crate) nodelist: Option<NodeList>,
+    /// The same, with the nodes in this file
+    #[arg(long, short = 'F', value_name = "FILE", conflicts_with = "nodelist",
+          value_parser = parse_node_file)]
+    pub(crate) nodefile: Option<NodeList>,
+    /// Run on none of these nodes
+    #[arg(long, short = 'x', value_name = "NODES", value_parser = parse_node_list)]
+    pub(crate) exclude: Option<NodeList>,
     #[arg(long, value_name = "NAME",
           help = super::with_policies("Scheduling policy: selects a partition that runs it"))]
     pub(crate) sched: Option<String>,
@@ -96,12 +110,22 @@ pub(crate) struct JobOptions {
     /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS
     #[arg(long, short, value_name = "T", value_parser = crate::duration::parse_time_limit)]
     pub(crate) time: Option<Duration>,
+    /// Signal the processes before the time limit, 60 s or T seconds: USR1, USR2@90. With B: the
+    /// script of `storm batch` gets it alone, else its steps do, not the script
+    #[arg(long, value_name = "[B:]SIGNAL[@T]", value_parser = parse_early_signal)]
+    pub(crate) signal: Option<EarlySignal>,
     /// Wait for this reservation, and run on its nodes
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
     #[arg(long, short = 'J', alias = "job-name", value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Comment that `storm show` and `storm hist --json` have
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+    /// Key under which you count the job; kept as the comment is
+    #[arg(long, value_name = "KEY")]
+    pub(crate) wckey: Option<String>,
     /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
     /// quality of service says requeue
     #[arg(long, overrides_with = "no_requeue")]
@@ -131,6 +155,10 @@ pub(crate) struct JobOptions {
     /// Write standard error to other files than standard output
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]
     pub(crate) error: Option<OsString>,
+    /// Append to output files that exist, or empty them [default: empty those of one process]
+    #[arg(long, value_name = "append|truncate", hide_possible_values = true,
+          help_heading = "Input and output")]
+    pub(crate) open_mode: Option<OpenModeArgument>,
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]
     pub(crate) input: Option<InputArgument>,
@@ -222,6 +250,17 @@ pub(crate) enum InputArgument {
     RankZero,
     /// All of them; each reads the whole input.
     All,
+}
+
+/// What happens to output files that exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpenModeArgument {
+    /// All processes append.
+    #[value(alias = "a")]
+    Append,
+    /// The files are emptied.
+    #[value(alias = "t")]
+    Truncate,
 }
 
 /// Where a process may run.

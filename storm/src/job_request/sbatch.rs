@@ -32,6 +32,13 @@ const WITH_VALUE: &[Known] = &[
     ("-A", "--account", "-A"),
     ("-q", "--qos", "--qos"),
     ("", "--nice", "--nice"),
+    ("-w", "--nodelist", "-w"),
+    ("-F", "--nodefile", "-F"),
+    ("-x", "--exclude", "-x"),
+    ("", "--signal", "--signal"),
+    ("", "--open-mode", "--open-mode"),
+    ("", "--comment", "--comment"),
+    ("", "--wckey", "--wckey"),
 ];
 /// Options without a value.
 const BARE: &[Known] = &[
@@ -42,7 +49,7 @@ const BARE: &[Known] = &[
 ];
 /// Slurm options that have a value and no counterpart. The value must not be read as an option.
 const FOREIGN_LETTERS: &[&str] =
-    &["-w", "-x", "-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B", "-F"];
+    &["-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B"];
 
 /// The options in these lines, each line without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
@@ -122,7 +129,7 @@ mod tests {
     #[test]
     fn options_that_storm_lacks_are_named_as_written() {
         let asked = asked([
-            "--gres=gpu:2 --nice -w n1 -n 4",
+            "--gres=gpu:2 --nice -G 1 -n 4",
             "--nodes=2-4",
             "--output=%s.out -N 2-4",
             "--mail-type=END",
@@ -130,7 +137,7 @@ mod tests {
             "--exclusive=user",
         ]);
         assert_eq!(asked.options(), ["--nice", "100", "-n", "4"]);
-        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%s.out, -N 2-4, --mail-type=END, \
+        let left = "--gres=gpu:2, -G 1, --nodes=2-4, --output=%s.out, -N 2-4, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);
     }

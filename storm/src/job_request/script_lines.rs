@@ -32,9 +32,10 @@ const HARMLESS: [&str; 8] = [
 const HARMLESS_WITH_VALUE: [&str; 3] = ["--hint", "--threads-per-core", "--switches"];
 
 /// Variables of sbatch(1) that stand for an option.
-const VARIABLES: [(&str, &str); 13] = [
+const VARIABLES: [(&str, &str); 17] = [
     ("SBATCH_ACCOUNT", "-A"),
     ("SBATCH_ARRAY_INX", "-a"),
+    ("SBATCH_COMMENT", "--comment"),
     ("SBATCH_CONSTRAINT", "-C"),
     ("SBATCH_EXPORT", "--export"),
     ("SBATCH_JOB_NAME", "-J"),
@@ -42,10 +43,13 @@ const VARIABLES: [(&str, &str); 13] = [
     ("SBATCH_MEM_PER_NODE", "--mem"),
     ("SBATCH_OUTPUT", "-o"),
     ("SBATCH_ERROR", "-e"),
+    ("SBATCH_OPEN_MODE", "--open-mode"),
     ("SBATCH_PARTITION", "-p"),
     ("SBATCH_QOS", "--qos"),
     ("SBATCH_RESERVATION", "--reservation"),
+    ("SBATCH_SIGNAL", "--signal"),
     ("SBATCH_TIMELIMIT", "-t"),
+    ("SBATCH_WCKEY", "--wckey"),
 ];
 /// The same, for options without a value.
 const FLAGS: [(&str, &str); 4] = [
@@ -292,7 +296,8 @@ mod tests {
              script"
         );
         assert!(gres.hint.is_some_and(|hint| hint.contains("--constraint")));
-        assert!(refused("#SBATCH -wn1").hint.is_some_and(|hint| hint.contains("by name")));
+        assert!(refused("#SBATCH -G1").hint.is_some_and(|hint| hint.contains("--constraint")));
+        assert!(refused("#SBATCH -w n[1-").message.contains("no list of nodes"));
         assert!(refused("#SBATCH --time=soon").message.contains("soon"));
         assert!(refused("#SBATCH -p a,b").message.contains("one partition"));
         assert!(refused("#SBATCH -o %Q.out").message.contains("%Q"));

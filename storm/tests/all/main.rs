@@ -5,6 +5,7 @@
 mod scratch;
 
 mod accounting;
+mod asks;
 mod architecture;
 mod batch;
 mod bcs;

@@ -3,7 +3,7 @@
 use super::JobState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::{ArrayTask, JobId, Resources, Row};
+use storm_rm::{ArrayTask, JobId, Remarks, Resources, Row};
 
 /// One line of `storm queue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct JobView {
     pub ran_s: u64,
     /// Its time limit in seconds.
     pub time_limit_s: Option<u64>,
+    /// The user's remarks: a comment, and the key under which the user counts the job.
+    #[serde(default, skip_serializing_if = "Remarks::is_empty")]
+    pub remarks: Remarks,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
     /// While it waits: when it should start at the latest, where its policy can compute it.

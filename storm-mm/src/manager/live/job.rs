@@ -41,6 +41,8 @@ struct Place {
     placement: Option<Placement>,
     /// Whether the policy was notified that the elements are free.
     released: bool,
+    /// Whether an administrator has stopped the processes, whatever the policy orders.
+    stopped: bool,
 }
 
 /// The reports of ranks.
@@ -90,7 +92,7 @@ impl LiveJob {
             incarnation,
             slot,
             partition,
-            place: Place { row, rows, placement: Some(placement), released: false },
+            place: Place { row, rows, placement: Some(placement), released: false, stopped: false },
             parts: Parts::placed(nodes),
             steps: Steps::at(now, Launch::Staging),
             time: RunTime::default(),
@@ -112,7 +114,7 @@ impl LiveJob {
             incarnation,
             slot,
             partition,
-            place: Place { row, rows, placement, released: false },
+            place: Place { row, rows, placement, released: false, stopped: false },
             parts: Parts::restored(nodes, over),
             steps: Steps::at(now, Launch::Recovering),
             time,
@@ -140,7 +142,7 @@ impl LiveJob {
     }
 
     pub(in crate::manager) fn rows(&self) -> RowSet {
-        self.place.rows
+        if self.place.stopped { RowSet::NONE } else { self.place.rows }
     }
 
     /// The job's elements, while its policy has the job.
@@ -309,7 +311,7 @@ impl LiveJob {
 
     /// From now on the job's run time is counted if the job runs in this row and was launched.
     pub(in crate::manager) fn count_time(&mut self, now: Instant, active: Row) {
-        let runs = self.is_on_nodes() && self.place.rows.contains(active);
+        let runs = self.is_on_nodes() && self.rows().contains(active);
         self.time.set_active(now, runs);
     }
 
@@ -332,10 +334,15 @@ impl LiveJob {
         self.run_time(now)
     }
 
+    /// An administrator stops the job's processes, or lets them continue where the policy has them.
+    pub(in crate::manager) fn set_stopped(&mut self, stopped: bool) {
+        self.place.stopped = stopped;
+    }
+
     pub(super) fn leave_matrix(&mut self, now: Instant) {
         let place = &mut self.place;
         (place.released, place.placement, place.rows) = (true, None, RowSet::ALL);
-        self.time.set_active(now, true);
+        self.time.set_active(now, !self.place.stopped);
     }
 
     /// The job's elements are free. Returns whether they were free before.

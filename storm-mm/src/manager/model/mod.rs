@@ -3,6 +3,7 @@
 
 mod cut_launches;
 mod early_edges;
+mod early_signals;
 mod estimates;
 mod following;
 mod held_bytes;

@@ -19,8 +19,8 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, NodeInfo, NodeReturn, RankExit, Report, Slices,
 };
 use storm_rm::{
-    ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
-    Owner, PartitionId, Program, Rank, RowSet,
+    ContentHash, Destination, FileSpec, JobId, JobIncarnation, JobSpec, PartitionId, Program, Rank,
+    RowSet,
 };
 use storm_sched::{MplLimit, PolicyParams};
 
@@ -68,6 +68,8 @@ pub(super) struct World {
     pub(super) faults: Vec<String>,
     /// Strobes that nodes were sent.
     pub(super) strobes: Vec<Slices>,
+    /// Signals that nodes were sent.
+    pub(super) signals: Vec<(NodeId, Command)>,
     /// The notices that clients received.
     pub(super) notices: Vec<(JobId, Notice)>,
 }
@@ -113,29 +115,9 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "program".into(),
         destination: Destination::JobDirectory,
     };
-    JobSpec {
-        name: "job".to_owned(),
-        owner: Owner { uid: 0, gid: 0 },
-        procs,
-        first: storm_rm::FirstStep::Program,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
-        argv: vec!["p".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        input: InputSpec::None,
-        requeue,
-        bind: storm_rm::Binding::None,
-        needs: Default::default(),
-    }
+    let program = if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) };
+    let argv = vec!["p".into()];
+    JobSpec { procs, requeue, argv, umask: 0, ..JobSpec::plain("job", program) }
 }
 
 impl World {
@@ -166,6 +148,7 @@ impl World {
             edit: |_| (),
             faults: Vec::new(),
             strobes: Vec::new(),
+            signals: Vec::new(),
             notices: Vec::new(),
         };
         world.perform_all();
@@ -271,6 +254,9 @@ impl World {
             Command::SetRows { job, rows } => {
                 let parts = self.parts.keys().filter(|(n, j, _)| (n, j) == (&node, job));
                 self.rows.extend(parts.map(|part| (*part, *rows)));
+            }
+            Command::SignalJob { .. } | Command::SignalScript { .. } => {
+                self.signals.push((node, command.clone()));
             }
             Command::DestroyJob { job } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
