@@ -4,9 +4,7 @@
 //! Node Managers carry it out. The specification does not fix where the job runs; the placement
 //! does.
 
-use crate::{
-    ContentHash, EarlySignal, Environment, FirstStep, Needs, OsBytes, Remarks, Resources,
-};
+use crate::{ContentHash, EarlySignal, Environment, FirstStep, Needs, OsBytes, Remarks, Resources};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

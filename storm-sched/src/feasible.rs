@@ -7,9 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
-use crate::{
-    JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom, Room, Shape, Shortfall,
-};
+use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom, Room, Shape, Shortfall};
 
 /// The reason why a request can never run on the partition, and what to try instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

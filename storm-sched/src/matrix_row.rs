@@ -250,9 +250,8 @@ impl MatrixRow {
             0 => self.deal(dealing, machine, memory, request)?,
             needed => {
                 let rooms: Vec<NodeRoom<'_>> = self.rooms(machine, memory).collect();
-                let of_each = |room: &NodeRoom<'_>| {
-                    (room.procs_of(request), request.requires(room.node))
-                };
+                let of_each =
+                    |room: &NodeRoom<'_>| (room.procs_of(request), request.requires(room.node));
                 let room_of: Vec<_> = rooms.iter().map(of_each).collect();
                 let here = room_of.iter().filter(|(_, required)| *required).count() as u32;
                 let dealt = Some(()).filter(|()| here == needed);

@@ -35,8 +35,7 @@ impl NodeChoice {
         if self.excluded.contains(node.name()) {
             return false;
         }
-        let all_named =
-            nodes.is_some_and(|nodes| u32::try_from(self.required.len()) == Ok(nodes));
+        let all_named = nodes.is_some_and(|nodes| u32::try_from(self.required.len()) == Ok(nodes));
         !all_named || self.requires(node)
     }
 }

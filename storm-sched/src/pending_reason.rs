@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
 use crate::{
-    JobId, JobRequest, Machine, NodeNeeds, NodeState, ReservationId, Room, Row, SchedTime, Shortfall,
+    JobId, JobRequest, Machine, NodeNeeds, NodeState, ReservationId, Room, Row, SchedTime,
+    Shortfall,
 };
 
 /// The most nodes that a reason names. The rest are counted.

@@ -10,7 +10,9 @@ use crate::job::JobEventKind;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId};
+use storm_rm::{
+    FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
+};
 use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for

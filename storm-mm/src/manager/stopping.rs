@@ -20,7 +20,8 @@ impl Core {
         peer: Peer,
         jobs: &[JobId],
     ) -> Vec<Result<(), ApiError>> {
-        let each = |job: &JobId| self.of_admin(now, peer, *job, |core, job| core.stop(now, peer, job));
+        let each =
+            |job: &JobId| self.of_admin(now, peer, *job, |core, job| core.stop(now, peer, job));
         jobs.iter().map(each).collect()
     }
 
@@ -80,8 +81,9 @@ impl Core {
             return Err(refused(format!("job {} has no processes", record.name())));
         };
         if self.partitions[partition].policy().communication_slice().is_some() {
-            return Err(refused(format!("job {} cannot be suspended", record.name()))
-                .why("under bcs its ranks communicate in slices, which a stopped rank would hold"));
+            return Err(refused(format!("job {} cannot be suspended", record.name())).why(
+                "under bcs its ranks communicate in slices, which a stopped rank would hold",
+            ));
         }
         self.set_stopped(now, job, (true, peer.uid));
         Ok(())

@@ -15,8 +15,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, FirstStep, JobSpec, OpenMode, OsBytes, OutputSpec, Owner, Program,
-    Rank,
+    Binding, Destination, FileSpec, FirstStep, JobSpec, OpenMode, OsBytes, OutputSpec, Owner,
+    Program, Rank,
 };
 
 /// "No such file or directory".

@@ -102,18 +102,20 @@ fn resources() -> impl Strategy<Value = Resources> {
     ];
     let others = any::<(u32, Option<u32>, bool)>();
     let texts = any::<[Option<String>; 3]>();
-    (others, texts, memory).prop_map(|((cpus_per_task, tasks_per_node, exclusive), texts, memory)| {
-        let [constraint, required_nodes, excluded_nodes] = texts;
-        Resources {
-            cpus_per_task,
-            tasks_per_node,
-            memory,
-            exclusive,
-            constraint,
-            required_nodes,
-            excluded_nodes,
-        }
-    })
+    (others, texts, memory).prop_map(
+        |((cpus_per_task, tasks_per_node, exclusive), texts, memory)| {
+            let [constraint, required_nodes, excluded_nodes] = texts;
+            Resources {
+                cpus_per_task,
+                tasks_per_node,
+                memory,
+                exclusive,
+                constraint,
+                required_nodes,
+                excluded_nodes,
+            }
+        },
+    )
 }
 
 fn remarks() -> impl Strategy<Value = Remarks> {

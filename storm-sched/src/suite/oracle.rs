@@ -79,7 +79,9 @@ fn is_placement(
         let pes = node.columns().filter(has).count() as u32;
         let choice = request.choice.as_deref();
         let is_in = |names: &std::collections::BTreeSet<String>| names.contains(node.name());
-        if choice.is_some_and(|choice| is_in(if pes == 0 { &choice.required } else { &choice.excluded })) {
+        if choice
+            .is_some_and(|choice| is_in(if pes == 0 { &choice.required } else { &choice.excluded }))
+        {
             return false;
         }
         if pes == 0 {

@@ -21,8 +21,8 @@ use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
 use crate::{
     Constraint, Event, JobId, JobRequest, Machine, NodeChoice, NodeIndex, NodeMemory, NodeSpec,
-    NodeState,
-    Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId, SchedTime,
+    NodeState, Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId,
+    SchedTime,
 };
 
 /// The largest nodes of a generated machine.

@@ -63,8 +63,7 @@ fn required_nodes_come_with_others_and_excluded_ones_never() {
         (request.with_nodes(3), vec![1, 2, 3]),
     ] {
         for name in POLICIES {
-            let mut policy =
-                registry::by_name(name, machine(), &PolicyParams::default()).unwrap();
+            let mut policy = registry::by_name(name, machine(), &PolicyParams::default()).unwrap();
             let actions = policy.handle(SchedTime::ZERO, Event::Submit(request.clone()));
             let started = actions.iter().find_map(|action| match action {
                 Action::Start { placement, .. } => Some(placement.nodes().collect::<Vec<_>>()),

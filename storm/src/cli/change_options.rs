@@ -111,7 +111,7 @@ fn parse_new_dependency(text: &str) -> Result<NewDependency, NotAChange> {
     if text.is_empty() || text.eq_ignore_ascii_case("none") {
         return Ok(NewDependency::None);
     }
-    text.parse().map(NewDependency::On).map_err(|why: super::needs_options::NotADependency| {
-        NotAChange(why.to_string())
-    })
+    text.parse()
+        .map(NewDependency::On)
+        .map_err(|why: super::needs_options::NotADependency| NotAChange(why.to_string()))
 }

@@ -1,8 +1,8 @@
 //! Options of `submit` and `run`.
 
+use super::count::{parse_count, parse_procs};
 use super::node_list::{NodeList, parse_node_file, parse_node_list};
 use super::signal_argument::parse_early_signal;
-use super::count::{parse_count, parse_procs};
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
@@ -156,8 +156,12 @@ pub(crate) struct JobOptions {
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]
     pub(crate) error: Option<OsString>,
     /// Append to output files that exist, or empty them [default: empty those of one process]
-    #[arg(long, value_name = "append|truncate", hide_possible_values = true,
-          help_heading = "Input and output")]
+    #[arg(
+        long,
+        value_name = "append|truncate",
+        hide_possible_values = true,
+        help_heading = "Input and output"
+    )]
     pub(crate) open_mode: Option<OpenModeArgument>,
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]

@@ -1,7 +1,7 @@
 //! Options of the verbs that list jobs and nodes, and that end jobs.
 
-use super::signal_argument::parse_signal;
 use super::count::parse_count;
+use super::signal_argument::parse_signal;
 use super::{ClusterOptions, JobName};
 use clap::Args;
 use storm_mm::api::JobState;

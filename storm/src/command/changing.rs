@@ -63,7 +63,7 @@ pub(super) async fn update(options: UpdateOptions, output: &dyn Output) -> Resul
     change_by(client, &options.jobs, request, "Updated", output).await
 }
 
-async fn change(
+pub(super) async fn change(
     cluster: &ClusterOptions,
     jobs: &[JobName],
     request: impl FnOnce(Vec<JobId>) -> ManagerRequest,

@@ -2,19 +2,19 @@
 //! `resume`; and `cancel`.
 
 use super::misunderstood::misunderstood;
-use super::naming::{resolve, resolve_each, resolve_one};
+use super::naming::{resolve, resolve_one};
 use super::{choices, connect, note, print};
 use crate::cli::{
-    CancelOptions, ClusterOptions, DrainOptions, HistOptions, JobArgument, JobName, NodesOptions,
-    QueueOptions, ResumeOptions, WhichJobs,
+    CancelOptions, DrainOptions, HistOptions, JobArgument, JobName, NodesOptions, QueueOptions,
+    ResumeOptions, WhichJobs,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::{ArrayStates, Changed, Output};
 use nix::unistd::User;
 use storm_mm::api::{
-    ApiError, CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView,
-    MAX_NAMED, ManagerRequest, Reply,
+    CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView, MAX_NAMED,
+    ManagerRequest, Reply,
 };
 use storm_rm::{ArrayTask, JobId};
 
@@ -209,7 +209,8 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     let states = options.which.state.clone();
     let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
     if options.which.is_any() {
-        return change(&options.cluster, &options.jobs, request, done, output).await;
+        return super::changing::change(&options.cluster, &options.jobs, request, done, output)
+            .await;
     }
     let manager = choices(&options.cluster)?.required()?.open()?;
     let WhichJobs { user, me, state, partition } = options.which;
@@ -253,7 +254,11 @@ pub(super) fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
 }
 
 /// Prints the results for the jobs, and returns the exit status.
-pub(super) fn report_changes(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
+pub(super) fn report_changes(
+    changed: &[Changed],
+    done: &str,
+    output: &dyn Output,
+) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
     super::note(&output.unchanged(changed));
     let failed = changed.iter().any(|one| one.error.is_some());

@@ -48,8 +48,7 @@ const BARE: &[Known] = &[
     ("-W", "--wait", "--wait"),
 ];
 /// Slurm options that have a value and no counterpart. The value must not be read as an option.
-const FOREIGN_LETTERS: &[&str] =
-    &["-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B"];
+const FOREIGN_LETTERS: &[&str] = &["-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B"];
 
 /// The options in these lines, each line without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {

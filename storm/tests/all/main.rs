@@ -5,8 +5,8 @@
 mod scratch;
 
 mod accounting;
-mod asks;
 mod architecture;
+mod asks;
 mod batch;
 mod bcs;
 mod client;

@@ -1,6 +1,7 @@
 //! The core against a model of its surroundings. Random histories run with the invariants checked
 //! after each step. Tables list the effects of events in each phase.
 
+mod changing;
 mod cut_launches;
 mod early_edges;
 mod early_signals;

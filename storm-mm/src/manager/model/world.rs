@@ -464,6 +464,9 @@ impl World {
             if self.core.jobs[&job].hold.is_some() {
                 let _ = self.act(|core, now| core.release_hold(now, ADMIN, job));
             }
+            if self.core.jobs[&job].stopped_by.is_some() {
+                self.act(|core, now| core.continue_all(now, ADMIN, &[job]));
+            }
             let obstacle = self.core.obstacle(self.now, job);
             if matches!(obstacle, Some(Obstacle::NeverSatisfied(_))) {
                 self.cancel(job);
