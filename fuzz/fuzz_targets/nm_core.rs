@@ -20,7 +20,7 @@ const MAX_ACTIONS: usize = 1 << 16;
 fn launch(job: u8, run: u8, options: u8) -> Command {
     let share = |node| NodeRanks { node: NodeId(node), first: Rank((node - 1) * PES), count: PES };
     let mut spec = job_spec(3 * PES, options & 1 != 0, false);
-    spec.input = if options & 2 != 0 { InputSpec::All } else { InputSpec::None };
+    spec.step.input = if options & 2 != 0 { InputSpec::All } else { InputSpec::None };
     Command::LaunchJob(Rc::new(LaunchJob {
         job: JobId(u64::from(job)),
         incarnation: JobIncarnation(u64::from(run)),

@@ -4,9 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::Peer;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
-use storm_rm::{
-    Binding, ContentHash, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program,
-};
+use storm_rm::{ContentHash, Destination, FileSpec, JobSpec, Owner, Program, StepSpec};
 use storm_sched::{MplLimit, PolicyParams};
 
 /// Compute nodes.
@@ -58,6 +56,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         name: "program".into(),
         destination: Destination::JobDirectory,
     };
+    let program = if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) };
     JobSpec {
         name: "job".to_owned(),
         owner: Owner { uid: MM_USER.uid, gid: MM_USER.gid },
@@ -69,18 +68,8 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         sched: None,
         time_limit: None,
         early_signal: None,
-        program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
-        argv: vec!["p".into()],
-        env: Default::default(),
-        cwd: "/".into(),
-        umask: 0,
-        limits: Vec::new(),
-        files: Vec::new(),
-        output: OutputSpec::Client,
-        open_mode: Default::default(),
-        input: InputSpec::None,
+        step: StepSpec::plain("p", program),
         requeue,
-        bind: Binding::None,
         needs: Default::default(),
         remarks: Default::default(),
     }

@@ -39,7 +39,7 @@ const SPACE_MAX_BYTES: usize = 32;
 /// A part of the name of a job's key-value space, if its manager set one. MPI libraries use the
 /// space's name for files in shared memory, and other clusters have jobs of the same number.
 pub(crate) fn space_of(spec: &JobSpec) -> Option<&str> {
-    let said = spec.env.iter().find(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE);
+    let said = spec.step.env.iter().find(|(name, _)| name.as_os_str() == MPI_SPACE_VARIABLE);
     let space = said?.1.as_os_str().to_str()?;
     let fits = (1..=SPACE_MAX_BYTES).contains(&space.len())
         && space.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -48,7 +48,7 @@ pub(crate) fn space_of(spec: &JobSpec) -> Option<&str> {
 
 /// Whether the ranks of a job join it through PMIx.
 pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
-    spec.env.iter().any(|(name, value)| {
+    spec.step.env.iter().any(|(name, value)| {
         name.as_os_str() == MPI_TYPE_VARIABLE && value.as_os_str() == MPI_TYPE_PMIX
     })
 }
@@ -83,7 +83,7 @@ const NODES_OWN: [&str; 8] = [
 pub(crate) fn submitted_environment(
     spec: &JobSpec,
 ) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
-    let all = spec.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    let all = spec.step.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn environment_of_job<'a>(
     spec: &'a JobSpec,
     relay: Option<&'a Path>,
 ) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone {
-    let is_given = spec.env.iter().any(|(name, _)| name.as_os_str() == CLUSTER_GIVEN_VARIABLE);
+    let is_given = spec.step.env.iter().any(|(name, _)| name.as_os_str() == CLUSTER_GIVEN_VARIABLE);
     let relay = relay.filter(|_| is_given);
     let is_of_cluster = |name: &OsStr| CLUSTER_VARIABLES.iter().any(|known| name == *known);
     submitted_environment(spec)
@@ -299,8 +299,8 @@ mod tests {
 
     fn shared(variables: &[(&str, &str)], relay: Option<&str>) -> Vec<(String, String)> {
         let env = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        let plain = JobSpec::plain("true", Program::OnNodes("/bin/true".into()));
-        let spec = JobSpec { env, ..plain };
+        let mut spec = JobSpec::plain("true", Program::OnNodes("/bin/true".into()));
+        spec.step.env = env;
         let text = |text: &OsStr| text.to_string_lossy().into_owned();
         let relay = relay.map(Path::new);
         environment_of_job(&spec, relay).map(|(name, value)| (text(name), text(value))).collect()

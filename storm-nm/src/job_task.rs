@@ -58,12 +58,12 @@ impl JobTask {
 
     /// Whether the output of the ranks is sent to the attached client.
     pub fn output_to_client(&self) -> bool {
-        matches!(self.launch.spec.output, OutputSpec::Client)
+        matches!(self.launch.spec.step.output, OutputSpec::Client)
     }
 
     /// Whether ranks of this node write to files that other ranks write to as well.
     pub fn shares_files(&self) -> bool {
-        match &self.spec().output {
+        match &self.spec().step.output {
             OutputSpec::Client => false,
             OutputSpec::Files { stdout, stderr } => {
                 let mut patterns = [Some(stdout), stderr.as_ref()].into_iter().flatten();
@@ -79,7 +79,7 @@ impl JobTask {
 
     /// Whether a rank of this node reads the input of the job.
     pub fn reads_input(&self, rank: Rank) -> bool {
-        match self.launch.spec.input {
+        match self.launch.spec.step.input {
             InputSpec::None => false,
             InputSpec::RankZero => rank.0 == 0,
             InputSpec::All => true,

@@ -4,7 +4,7 @@
 //! Node Managers carry it out. The specification does not fix where the job runs; the placement
 //! does.
 
-use crate::{ContentHash, EarlySignal, Environment, FirstStep, Needs, OsBytes, Remarks, Resources};
+use crate::{ContentHash, EarlySignal, FirstStep, Needs, OsBytes, Remarks, Resources, StepSpec};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -34,31 +34,10 @@ pub struct JobSpec {
     /// The signal that the job gets before that.
     #[serde(default)]
     pub early_signal: Option<EarlySignal>,
-    /// The program to execute.
-    pub program: Program,
-    /// The argument vector, `argv[0]` included.
-    pub argv: Vec<OsBytes>,
-    /// The whole environment, without what STORM adds.
-    pub env: Environment,
-    /// Working directory on the nodes.
-    pub cwd: OsBytes,
-    /// File mode creation mask.
-    pub umask: u32,
-    /// Soft limits of the submitting shell to set for each process.
-    pub limits: Vec<ResourceLimit>,
-    /// Further files to ship.
-    pub files: Vec<FileSpec>,
-    /// The destination of the output.
-    pub output: OutputSpec,
-    /// What happens to output files that exist.
-    #[serde(default)]
-    pub open_mode: OpenMode,
-    /// The source of the ranks' standard input.
-    pub input: InputSpec,
+    /// The program of the first step and its surroundings.
+    pub step: StepSpec,
     /// Put the job back in the queue, instead of ending it, when its node dies.
     pub requeue: bool,
-    /// Where on its node each rank may run.
-    pub bind: Binding,
     /// The job's needs besides processing elements.
     #[serde(default)]
     pub needs: Needs,
@@ -82,18 +61,8 @@ impl JobSpec {
             sched: None,
             time_limit: None,
             early_signal: None,
-            program,
-            argv: vec![name.into()],
-            env: Environment::default(),
-            cwd: "/".into(),
-            umask: 0o022,
-            limits: Vec::new(),
-            files: Vec::new(),
-            output: OutputSpec::Client,
-            open_mode: OpenMode::Usual,
-            input: InputSpec::None,
+            step: StepSpec::plain(name, program),
             requeue: false,
-            bind: Binding::None,
             needs: Needs::default(),
             remarks: Remarks::default(),
         }

@@ -42,6 +42,7 @@ mod remarks;
 pub mod remote_queue;
 mod resources;
 mod step;
+mod step_spec;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
@@ -64,5 +65,6 @@ pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError
 pub use remarks::Remarks;
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use step::FirstStep;
+pub use step_spec::StepSpec;
 pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

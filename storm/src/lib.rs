@@ -24,6 +24,7 @@ mod outcome;
 mod output;
 mod own_cluster;
 mod size;
+mod slurm;
 mod standard_streams;
 mod target;
 mod variables;
@@ -52,7 +53,12 @@ use storm_sched::Registry;
 /// ```
 pub fn run(policies: Registry) -> ExitCode {
     config::offer(policies);
-    ExitCode::from(match cli::Cli::of(std::env::args_os().collect()) {
+    let mut words = std::env::args_os();
+    let name = words.next();
+    if let Some(verb) = slurm::verb_of_process(name.as_deref()) {
+        return ExitCode::from(slurm::run(verb, words.collect()));
+    }
+    ExitCode::from(match cli::Cli::of(name.into_iter().chain(words).collect()) {
         Ok(cli) => command::run(cli),
         Err(error) => command::refuse(error),
     })

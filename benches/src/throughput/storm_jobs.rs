@@ -53,19 +53,19 @@ impl StormJobs {
     /// # Errors
     /// A submission was refused.
     pub fn queue_behind_a_job(&self, pes: u32, jobs: u32) -> Result<()> {
-        let argv = vec![SLEEP.into(), "86400".into()];
-        let program = Program::OnNodes(SLEEP.into());
-        let blocker = JobSpec { procs: pes, program, argv, ..self.job() };
+        let mut blocker = JobSpec { procs: pes, ..self.job() };
+        blocker.step.argv = vec![SLEEP.into(), "86400".into()];
+        blocker.step.program = Program::OnNodes(SLEEP.into());
         self.runtime.block_on(submit_all(self.cluster.socket(), &blocker, 1))?;
         self.runtime.block_on(submit_all(self.cluster.socket(), &self.job(), jobs))
     }
 
     fn job(&self) -> JobSpec {
-        JobSpec {
-            env: std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect(),
-            output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
-            ..JobSpec::plain("true", Program::OnNodes(JOB.into()))
-        }
+        let mut spec = JobSpec::plain("true", Program::OnNodes(JOB.into()));
+        let own = std::env::vars_os();
+        spec.step.env = own.map(|(name, value)| (name.into(), value.into())).collect();
+        spec.step.output = OutputSpec::Files { stdout: "/dev/null".into(), stderr: None };
+        spec
     }
 }
 

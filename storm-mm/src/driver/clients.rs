@@ -307,7 +307,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &NodeRanks| match record.spec.input {
+    let reads = |share: &NodeRanks| match record.spec.step.input {
         InputSpec::None => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,

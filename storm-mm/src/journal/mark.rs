@@ -87,11 +87,11 @@ impl JobMark {
                 let array = spec.needs.array.as_ref();
                 let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
                 let array = indices.map_or(0, |indices| indices.len() as u64);
-                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
+                let (user, environment_bytes) = (Some(spec.owner.uid), spec.step.env.text_bytes());
                 JobMark { user, array, environment_bytes, ..mark }
             }
             JobEventKind::Submitted { spec, .. } => {
-                let (user, environment_bytes) = (Some(spec.owner.uid), spec.env.text_bytes());
+                let (user, environment_bytes) = (Some(spec.owner.uid), spec.step.env.text_bytes());
                 JobMark { user, environment_bytes, ..mark }
             }
             JobEventKind::Started { .. }

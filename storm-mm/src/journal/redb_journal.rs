@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// The form of the encoded entries. It changes with every change of a type in them, since postcard
 /// does not describe itself.
-const FORM: &str = "events-4";
+const FORM: &str = "events-5";
 
 /// Sequence number to checksum and encoded entry.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(FORM);
@@ -291,7 +291,7 @@ fn read_all(database: &Database) -> Result<(Vec<(u64, Entry)>, u64), JournalErro
         entry_bytes += bytes.value().len() as u64;
         let mut entry = decode(sequence, bytes.value())?;
         if let Some(spec) = specification(&mut entry) {
-            spec.env = environments.shared(&spec.env);
+            spec.step.env = environments.shared(&spec.step.env);
         }
         entries.push((sequence, entry));
     }
@@ -363,7 +363,7 @@ fn leave_environments_out(
         };
         let mut entry = entry?;
         if let Some(spec) = specification(&mut entry) {
-            spec.env = Environment::default();
+            spec.step.env = Environment::default();
             let encoded = postcard::to_stdvec(&entry).map_err(JournalError::Encoding)?;
             table.insert(sequence, seal(sequence, &encoded).as_slice())?;
         }
@@ -458,7 +458,7 @@ mod tests {
             assert_eq!(
                 refused.to_string(),
                 "another version of storm wrote it: its entries have the form \"events-2\", and \
-                 this version reads \"events-4\" only"
+                 this version reads \"events-5\" only"
             );
         }
         let read = Database::open(&path).expect("a database").begin_read().expect("readable");

@@ -21,7 +21,7 @@ fn submitted(job: JobId) -> Entry {
     let mut spec = crate::manager::model_spec();
     spec.name = format!("job {job}");
     let value = "x".repeat(ENVIRONMENT_BYTES) + &spec.name;
-    spec.env = Environment::default().with("LONG", &value);
+    spec.step.env = Environment::default().with("LONG", &value);
     let partition = "main".to_owned();
     let (spec, service) = (Rc::new(spec), Rc::default());
     entry(job, JobEventKind::Submitted { spec, partition, service })
@@ -60,8 +60,8 @@ fn a_file_does_not_grow_with_environments_of_ended_jobs() {
         });
         for (job, spec) in submissions {
             assert_eq!(spec.name, format!("job {job}"));
-            bytes += spec.env.text_bytes();
-            assert!(job != ALIVE || spec.env.text_bytes() > ENVIRONMENT_BYTES, "it goes on");
+            bytes += spec.step.env.text_bytes();
+            assert!(job != ALIVE || spec.step.env.text_bytes() > ENVIRONMENT_BYTES, "it goes on");
         }
         assert_eq!(entries.len() as u64, 2 * JOBS - 1);
         // Up to a mebibyte of environments waits before it is dropped.

@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn environments_of_ended_jobs_are_unneeded_those_of_an_array_when_all_of_it_has_ended() {
         let mut spec = crate::manager::model_spec();
-        spec.env =
+        spec.step.env =
             storm_rm::Environment::default().with("LONG", &"x".repeat(ENVIRONMENT_SLACK_BYTES / 2));
         let submitted = |job, indices: Option<&str>| {
             let mut spec = spec.clone();

@@ -31,7 +31,7 @@ impl AbsentClients {
         records: impl Iterator<Item = &'a JobRecord>,
     ) -> AbsentClients {
         let followed = |record: &&JobRecord| {
-            record.spec.output == OutputSpec::Client && !record.state().is_final()
+            record.spec.step.output == OutputSpec::Client && !record.state().is_final()
         };
         let jobs = records.filter(followed).map(|record| record.id).collect();
         AbsentClients { jobs, until: now + CLIENT_GRACE }

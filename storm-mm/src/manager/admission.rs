@@ -76,7 +76,7 @@ impl Core {
         }
         self.check_dependency(&mut spec.needs)?;
         self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
-        spec.env = self.jobs.shared_environment(&spec.env);
+        spec.step.env = self.jobs.shared_environment(&spec.step.env);
         self.check_held_bytes(&spec)?;
         // An array has a number of its own.
         self.jobs.take_ids(tasks);

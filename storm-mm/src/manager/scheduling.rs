@@ -323,9 +323,9 @@ impl Core {
 
 /// The files of a job, the program first.
 pub(super) fn files_of(spec: &JobSpec) -> Vec<FileSpec> {
-    let program = match &spec.program {
+    let program = match &spec.step.program {
         Program::Shipped(file) => Some(file.clone()),
         Program::OnNodes(_) => None,
     };
-    program.into_iter().chain(spec.files.iter().cloned()).collect()
+    program.into_iter().chain(spec.step.files.iter().cloned()).collect()
 }

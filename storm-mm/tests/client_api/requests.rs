@@ -122,7 +122,7 @@ async fn environment_that_arrives(served: &Served) -> Environment {
         let ManagerRequest::Submit { spec, .. } = &call.request else {
             panic!("{:?}", call.request)
         };
-        let env = spec.env.clone();
+        let env = spec.step.env.clone();
         call.replies.send(submitted(&call.request)).expect("it waits");
         env
     };

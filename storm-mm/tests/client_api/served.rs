@@ -133,12 +133,11 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
         destination: Destination::JobDirectory,
     });
     let program = files.next().map_or(Program::OnNodes("/bin/true".into()), Program::Shipped);
-    JobSpec {
-        owner: Owner { uid: 4242, gid: 4242 },
-        env: vec![("A".into(), "B".into())].into(),
-        files: files.collect(),
-        ..JobSpec::plain("file", program)
-    }
+    let owner = Owner { uid: 4242, gid: 4242 };
+    let mut spec = JobSpec { owner, ..JobSpec::plain("file", program) };
+    spec.step.env = vec![("A".into(), "B".into())].into();
+    spec.step.files = files.collect();
+    spec
 }
 
 /// A manager's answer to a submission.

@@ -54,7 +54,8 @@ fn a_job_is_submitted_over_a_new_connection_however_long_its_request_is() {
         served.answer_with(submitted);
         let contents: [&[u8]; 1] = [b"small"];
         let mut long = job(&contents);
-        long.env = [("LONG".into(), "x".repeat(1 << 20).as_str().into())].into_iter().collect();
+        long.step.env =
+            [("LONG".into(), "x".repeat(1 << 20).as_str().into())].into_iter().collect();
         for spec in [job(&contents), long] {
             let job = submission(spec, &contents);
             let socket = served.socket();

@@ -1,6 +1,6 @@
 //! Attached clients: output, flow control, input, late and vanished clients.
 
-use crate::client::{input, job};
+use crate::client::{input, job, reading};
 use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;
 use futures_util::FutureExt;
@@ -152,7 +152,7 @@ fn client_input_reaches_the_ranks_that_read() {
     for_seeds(3, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
         cluster.clone().run(async move {
-            let spec = JobSpec { input: InputSpec::All, ..job(2, &["p", "echo"]) };
+            let spec = reading(InputSpec::All, job(2, &["p", "echo"]));
             let mut following = cluster.client.run(spec).await;
             following.until(JobState::Running).await;
             let job = following.job;
@@ -177,7 +177,7 @@ fn input_waits_for_a_job_that_does_not_read_and_arrives_whole() {
             // Under gang scheduling it also has to wait for its turns.
             let rival = cluster.client.submit(job(2, &["p", "compute-ms", "3000"])).await;
             let spec = job(2, &["p", "compute-ms", "2000", "echo"]);
-            let mut following = cluster.client.run(JobSpec { input: InputSpec::All, ..spec }).await;
+            let mut following = cluster.client.run(reading(InputSpec::All, spec)).await;
             following.until(JobState::Running).await;
             let sent = cluster.client.send(input(following.job, LONG_INPUT, true)).await;
             cluster.pause(Duration::from_secs(1)).await;
@@ -198,7 +198,7 @@ fn input_that_a_job_never_reads_is_answered_when_the_job_ends() {
         let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
         cluster.clone().run(async move {
             let spec = job(2, &["p", "compute-ms", "1000"]);
-            let spec = JobSpec { input: InputSpec::RankZero, ..spec };
+            let spec = reading(InputSpec::RankZero, spec);
             let mut following = cluster.client.run(spec).await;
             following.until(JobState::Running).await;
             let job = following.job;
@@ -216,7 +216,7 @@ fn more_input_than_the_manager_holds_is_refused_and_the_job_goes_on() {
     let cluster = Cluster::start(1, Shape::fcfs(1, 1));
     cluster.clone().run(async move {
         let spec = job(1, &["p", "compute-ms", "1000"]);
-        let spec = JobSpec { input: InputSpec::RankZero, ..spec };
+        let spec = reading(InputSpec::RankZero, spec);
         let mut following = cluster.client.run(spec).await;
         following.until(JobState::Running).await;
         let job = following.job;
@@ -243,7 +243,7 @@ fn a_dead_node_does_not_hold_input_back() {
         cluster.clone().run(async move {
             cluster.joined().await;
             let spec = job(2, &["p", "compute-ms", "100000"]);
-            let mut following = cluster.client.run(JobSpec { input: InputSpec::All, ..spec }).await;
+            let mut following = cluster.client.run(reading(InputSpec::All, spec)).await;
             following.until(JobState::Running).await;
             let sent = cluster.client.send(input(following.job, LONG_INPUT, true)).await;
             cluster.pause(cluster.random(Duration::from_millis(20))).await;

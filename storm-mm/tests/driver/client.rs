@@ -6,7 +6,7 @@ use storm_mm::api::{
     NodeView, Peer, Reply, ReplyStream, reply_channel,
 };
 use storm_rm::message::Stream;
-use storm_rm::{FileSpec, JobId, JobSpec, Program, Rank};
+use storm_rm::{FileSpec, InputSpec, JobId, JobSpec, Program, Rank};
 
 /// Room for replies that this client does not read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -215,16 +215,22 @@ impl Following {
 
 /// A job of `procs` ranks, whose actions are in `argv` (see the cluster's programs).
 pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
-    JobSpec {
-        procs,
-        argv: argv.iter().map(|arg| (*arg).into()).collect(),
-        ..JobSpec::plain(argv[0], Program::OnNodes("/bin/program".into()))
-    }
+    let plain = JobSpec::plain(argv[0], Program::OnNodes("/bin/program".into()));
+    let mut spec = JobSpec { procs, ..plain };
+    spec.step.argv = argv.iter().map(|arg| (*arg).into()).collect();
+    spec
 }
 
 /// The same job with its program shipped.
-pub(crate) fn shipped(spec: JobSpec, file: FileSpec) -> JobSpec {
-    JobSpec { program: Program::Shipped(file), ..spec }
+pub(crate) fn shipped(mut spec: JobSpec, file: FileSpec) -> JobSpec {
+    spec.step.program = Program::Shipped(file);
+    spec
+}
+
+/// The same job with this source of standard input.
+pub(crate) fn reading(input: InputSpec, mut spec: JobSpec) -> JobSpec {
+    spec.step.input = input;
+    spec
 }
 
 /// A request to write to the job's standard input.

@@ -17,7 +17,7 @@ fn a_job_with_files_runs_on_all_its_nodes_and_a_relaunch_ships_nothing() {
         let data = cluster.contents.add("data", 1, 2);
         cluster.clone().run(async move {
             let mut spec = shipped(job(8, &["p", "compute-ms", "5", "print", "rank"]), program);
-            spec.files = vec![data];
+            spec.step.files = vec![data];
             let mut first = cluster.client.run(spec.clone()).await;
             let end = first.end().await;
             assert_eq!((end.state, end.exit_code), (JobState::Completed, 0), "{end:?}");

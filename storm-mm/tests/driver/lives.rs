@@ -1,7 +1,7 @@
 //! Nodes that die and return at once while the journal is slow: no incarnation receives messages
 //! for an earlier incarnation.
 
-use crate::client::{input, job, shipped};
+use crate::client::{input, job, reading, shipped};
 use crate::cluster::{Cluster, Shape};
 use crate::durability::Disk;
 use crate::seeds::for_seeds;
@@ -117,7 +117,7 @@ fn input_for_a_job_that_goes_on_comes_after_the_answer_to_the_joins_of_its_nodes
         let (cluster, disk) = start(seed, Shape::fcfs(2, 1));
         cluster.clone().run(async move {
             cluster.joined().await;
-            let spec = JobSpec { input: InputSpec::All, ..job(2, &["p", "echo"]) };
+            let spec = reading(InputSpec::All, job(2, &["p", "echo"]));
             let mut following = cluster.client.run(spec).await;
             following.until(JobState::Running).await;
             cluster.kill_manager();

@@ -1,7 +1,7 @@
 //! A manager that is killed: the next manager, on the same journal, has every acknowledged job, and
 //! finds the running jobs again.
 
-use crate::client::{End, input, job};
+use crate::client::{End, input, job, reading};
 use crate::cluster::{Cluster, NODE_FENCE, Shape};
 use crate::seeds::for_seeds;
 use crate::workload::SlowJournal;
@@ -138,7 +138,7 @@ fn input_goes_on_where_the_next_manager_begins() {
     for_seeds(5, |seed| {
         let (cluster, journal) = start(seed, Shape::fcfs(1, 1));
         cluster.clone().run(async move {
-            let spec = JobSpec { input: InputSpec::All, ..job(1, &["p", "echo"]) };
+            let spec = reading(InputSpec::All, job(1, &["p", "echo"]));
             let mut before = cluster.client.run(spec).await;
             before.until(JobState::Running).await;
             let sent = input(before.job, b"before ", false);

@@ -36,7 +36,7 @@ pub(super) struct PmixStart<'a> {
 
 /// The program that the ranks execute.
 pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, DirectoryError> {
-    Ok(match &task.spec().program {
+    Ok(match &task.spec().step.program {
         Program::OnNodes(path) => path.as_os_str().into(),
         Program::Shipped(file) => match &file.destination {
             Destination::Path(path) => path.as_os_str().into(),
@@ -49,7 +49,7 @@ pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, 
 
 /// The file that the program was copied from, if ranks execute it where this node has it.
 fn original(task: &JobTask) -> Option<PathBuf> {
-    match &task.spec().program {
+    match &task.spec().step.program {
         Program::Shipped(FileSpec {
             destination: Destination::JobDirectoryUnlessAt(path), ..
         }) => Some(path.as_os_str().into()),
@@ -70,12 +70,12 @@ pub(super) fn job_files(
 
 /// The files that a job has in its directory.
 pub(super) fn job_contents(spec: &JobSpec) -> impl Iterator<Item = &FileSpec> {
-    let program = match &spec.program {
+    let program = match &spec.step.program {
         Program::Shipped(file) => Some(file),
         Program::OnNodes(_) => None,
     };
     let local = |file: &&FileSpec| file.destination.is_job_directory();
-    program.into_iter().chain(&spec.files).filter(local)
+    program.into_iter().chain(&spec.step.files).filter(local)
 }
 
 /// The user that the job runs as. Blocking, as the call queries the user database.
@@ -99,7 +99,7 @@ pub(super) fn launch_spec(
     let spec = task.spec();
     let is_root = nix::unistd::geteuid().is_root();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
-    let mut args: Vec<OsString> = spec.argv.iter().map(text).collect();
+    let mut args: Vec<OsString> = spec.step.argv.iter().map(text).collect();
     let (program, original) = match starter.filter(|_| joins_by_pmix(spec)) {
         Some(start) => {
             args = starter_arguments(task, &start, &program).into_iter().chain(args).collect();
@@ -114,10 +114,10 @@ pub(super) fn launch_spec(
         env: environment_of_job(spec, relay)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-        cwd: spec.cwd.as_os_str().into(),
-        umask: spec.umask,
+        cwd: spec.step.cwd.as_os_str().into(),
+        umask: spec.step.umask,
         credentials,
-        limits: spec.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
+        limits: spec.step.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
         pmi: spec.first == FirstStep::Program,
     }
 }
@@ -142,7 +142,7 @@ fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> V
     if let Some(original) = original(task) {
         arguments.extend(["--original".into(), original.into()]);
     }
-    if task.spec().bind == Binding::Core {
+    if task.spec().step.bind == Binding::Core {
         let cpus: Vec<String> = start.cpus.iter().map(u16::to_string).collect();
         arguments.extend(["--cpus".into(), cpus.join(",").into()]);
     }
@@ -183,7 +183,7 @@ pub(super) fn rank_spec(
     Surroundings { cores, cpus, waiting }: Surroundings<'_>,
 ) -> RankSpec {
     let spec = task.spec();
-    let (stdout, stderr) = match &spec.output {
+    let (stdout, stderr) = match &spec.step.output {
         OutputSpec::Client => (Output::Pipe, Output::Pipe),
         OutputSpec::Files { stdout, stderr } => {
             let file = |pattern| output_file(task, rank, names, pattern);
@@ -203,7 +203,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
     }
     let of_ranks =
         task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
-    let append = match task.spec().open_mode {
+    let append = match task.spec().step.open_mode {
         OpenMode::Usual => of_ranks || (task.launch.task.is_some() && names_one_file(pattern)),
         OpenMode::Append => true,
         OpenMode::Truncate => of_ranks,
@@ -262,15 +262,15 @@ pub(super) fn refused(
     let LaunchFailure { step, errno } = failure;
     let file = |pattern| match output_file(task, rank, names, pattern) {
         Output::File { path, .. } | Output::Lines { path } => {
-            Path::new(task.spec().cwd.as_os_str()).join(path)
+            Path::new(task.spec().step.cwd.as_os_str()).join(path)
         }
         Output::Null | Output::Pipe | Output::SameAsStdout => PathBuf::new(),
     };
     let about = match step {
         LaunchStep::Interpreter => return refused_for_interpreter(program, task, errno),
         LaunchStep::Program => program.display().to_string(),
-        LaunchStep::WorkingDirectory => task.spec().cwd.to_string_lossy().into_owned(),
-        LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().output {
+        LaunchStep::WorkingDirectory => task.spec().step.cwd.to_string_lossy().into_owned(),
+        LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().step.output {
             OutputSpec::Files { stderr: Some(stderr), .. } if step == LaunchStep::Stderr => {
                 file(stderr).display().to_string()
             }
@@ -295,7 +295,7 @@ pub(super) fn refused(
 
 /// The program exists, but its interpreter or loader does not.
 fn refused_for_interpreter(program: &Path, task: &JobTask, errno: Errno) -> LaunchRefused {
-    let (name, is_copy) = match &task.spec().program {
+    let (name, is_copy) = match &task.spec().step.program {
         Program::Shipped(file) => (&file.name, file.destination.is_job_directory()),
         Program::OnNodes(path) => (path, false),
     };

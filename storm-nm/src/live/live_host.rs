@@ -371,7 +371,7 @@ impl LiveHost {
 
     /// The processors that each rank of the job is bound to.
     fn binding(&self, task: &JobTask) -> Vec<Vec<u16>> {
-        match task.spec().bind {
+        match task.spec().step.bind {
             Binding::None => Vec::new(),
             Binding::Core => {
                 let nodes_before = self.node.get().0.saturating_sub(1) as usize;

@@ -45,7 +45,7 @@ impl SharedFiles {
         let is_of_size = |limit: &&ResourceLimit| limit.resource == Resource::RLIMIT_FSIZE as u32;
         let spec = SharedFilesSpec {
             credentials: credentials.clone(),
-            umask: task.spec().umask,
+            umask: task.spec().step.umask,
             file_size: limits.iter().find(is_of_size).copied(),
             files: paths.clone(),
         };
@@ -127,8 +127,8 @@ impl SharedFiles {
 
 /// The absolute paths of the files, each once.
 fn paths(task: &JobTask, names: &NodeNames) -> Vec<PathBuf> {
-    let OutputSpec::Files { stdout, stderr } = &task.spec().output else { return Vec::new() };
-    let cwd = Path::new(task.spec().cwd.as_os_str());
+    let OutputSpec::Files { stdout, stderr } = &task.spec().step.output else { return Vec::new() };
+    let cwd = Path::new(task.spec().step.cwd.as_os_str());
     let shared = [Some(stdout), stderr.as_ref()].into_iter().flatten();
     let shared = shared.filter(|pattern| task.shares_file(pattern));
     let path = |pattern: &OsBytes| cwd.join(output_path(task, task.first, names, pattern));

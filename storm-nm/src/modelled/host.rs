@@ -259,14 +259,14 @@ impl<R: Runtime> ModelledHost<R> {
     /// A shipped file that a job needs in its directory and that is missing.
     fn missing_file(&self, task: &JobTask) -> Option<String> {
         let spec = task.spec();
-        let program = match &spec.program {
+        let program = match &spec.step.program {
             Program::Shipped(file) => Some(file),
             Program::OnNodes(_) => None,
         };
         let local = |file: &&FileSpec| file.destination.is_job_directory();
         let now = self.inner.runtime.now();
         let missing = |file: &&FileSpec| !self.inner.disk.has(spec.owner, file.hash, now);
-        let mut files = spec.files.iter().chain(program).filter(local);
+        let mut files = spec.step.files.iter().chain(program).filter(local);
         files.find(missing).map(|file| file.name.to_string_lossy().into_owned())
     }
 }

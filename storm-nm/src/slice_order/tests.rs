@@ -27,13 +27,13 @@ fn partition_of(job: u64) -> PartitionId {
 }
 
 fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
-    let spec = JobSpec {
+    let mut spec = JobSpec {
         owner: Owner { uid: 1, gid: 1 },
         procs: RANKS,
-        input: InputSpec::All,
         requeue: job == 1,
         ..JobSpec::plain("p", Program::OnNodes("p".into()))
     };
+    spec.step.input = InputSpec::All;
     LaunchJob {
         job: JobId(job),
         incarnation: JobIncarnation(1),

@@ -91,7 +91,7 @@ fn input_reaches_the_ranks_that_read_it() {
     let body = |world: Rc<World>| async move {
         let mut launch = world.job(1, RowSet::ALL);
         let mut spec = support::spec(4);
-        spec.input = InputSpec::All;
+        spec.step.input = InputSpec::All;
         launch.spec = Rc::new(spec);
         world.launch(launch).await;
         for piece in ["to be, ", "or not", " to be"] {
@@ -111,7 +111,7 @@ fn input_reaches_the_ranks_that_read_it() {
 /// Launches a job on one node. The job's input is for all ranks or for the first.
 async fn launch_reader(world: &World, input: InputSpec) {
     let mut launch = world.job(1, RowSet::ALL);
-    launch.spec = Rc::new(storm_rm::JobSpec { input, ..support::spec(2) });
+    Rc::make_mut(&mut launch.spec).step.input = input;
     world.launch(launch).await;
 }
 
@@ -188,7 +188,7 @@ fn a_file_is_received_once_and_then_known() {
         assert!(second.sent_to.is_empty(), "every node has it");
         let mut launch = world.job(1, RowSet::ALL);
         let mut spec = support::spec(6);
-        spec.program = Program::Shipped(program);
+        spec.step.program = Program::Shipped(program);
         launch.spec = Rc::new(spec);
         world.launch(launch).await;
         world.all_started(1, 1).await;
@@ -257,7 +257,7 @@ fn damaged_content_is_never_executed() {
         assert!(file_failure(&world).await.ends_with("the content is damaged"));
         let mut launch = world.job(1, RowSet::ALL);
         let mut spec = support::spec(2);
-        spec.program = Program::Shipped(program);
+        spec.step.program = Program::Shipped(program);
         launch.spec = Rc::new(spec);
         world.launch(launch).await;
         let refused = |_, report: &Report| match report {

@@ -1,6 +1,6 @@
 //! Strobes on modelled nodes: the CPU time of each job, to the microsecond.
 
-use crate::support::{World, file, ms, scenario, spec, us};
+use crate::support::{World, file, ms, scenario, us};
 use bytes::Bytes;
 use std::rc::Rc;
 use std::time::Duration;
@@ -169,8 +169,7 @@ fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
         world.strobe(0).await;
         for job in [1, 2] {
             let mut launch = world.job(job, row(job as u32 - 1));
-            let input = InputSpec::All;
-            launch.spec = Rc::new(storm_rm::JobSpec { input, ..spec(2) });
+            Rc::make_mut(&mut launch.spec).step.input = InputSpec::All;
             world.launch(launch).await;
         }
         world.sleep(ms(2)).await;

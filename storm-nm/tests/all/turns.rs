@@ -126,7 +126,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
     spec.resources.tasks_per_node = Some(2);
     spec.needs.array = "1-3".parse::<ArraySpec>().ok();
     let users = [("OMPI_MCA_mpi_yield_when_idle", "1"), ("PATH", "/bin"), ("STORM_SOCKET", "/s")];
-    spec.env = users.map(|(name, value)| (name.into(), value.into())).into_iter().collect();
+    spec.step.env = users.map(|(name, value)| (name.into(), value.into())).into_iter().collect();
     let names =
         storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
     let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
@@ -167,7 +167,7 @@ fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
     for (buffered, transport) in [(false, "direct"), (true, "bcs")] {
         let mut core = joined(4);
         let mut launch = LaunchJob { buffered, ..launch(1, 1, 1, 0) };
-        Rc::make_mut(&mut launch.spec).env = env.clone().into();
+        Rc::make_mut(&mut launch.spec).step.env = env.clone().into();
         core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));
         let launched = core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
         let [Action::Launch { task, .. }] = &launched[..] else { panic!("{launched:?}") };

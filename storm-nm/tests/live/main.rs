@@ -223,9 +223,9 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
         let times = cluster.ship(&more, &data).await.expect("shipped");
         assert_eq!(times.sent_to.len(), shipped);
         let mut spec = shell("");
-        spec.program = Program::Shipped(program.clone());
-        spec.files = vec![more.clone()];
-        spec.argv = vec!["script".into(), "argument".into()];
+        spec.step.program = Program::Shipped(program.clone());
+        spec.step.files = vec![more.clone()];
+        spec.step.argv = vec!["script".into(), "argument".into()];
         cluster.launch(job, 1, RowSet::ALL, spec).await;
         let exits = cluster.exits_of(job).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
@@ -255,19 +255,19 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
 
 async fn failures_to_start_name_the_cause(cluster: Rc<Cluster>) {
     let mut spec = shell("");
-    spec.program = Program::OnNodes("/no/such/program".into());
+    spec.step.program = Program::OnNodes("/no/such/program".into());
     cluster.launch(1, 1, RowSet::ALL, spec).await;
     let (reason, code) = launch_failure(&cluster, 1).await;
     assert!(reason.contains("/no/such/program: No such file or directory"), "{reason}");
     assert_eq!(code, 127);
     let mut spec = shell("");
-    spec.program = Program::OnNodes("/etc/passwd".into());
+    spec.step.program = Program::OnNodes("/etc/passwd".into());
     cluster.launch(2, 1, RowSet::ALL, spec).await;
     let (reason, code) = launch_failure(&cluster, 2).await;
     assert!(reason.contains("/etc/passwd: Permission denied"), "{reason}");
     assert_eq!(code, 126);
     let mut spec = shell("");
-    spec.cwd = "/no/such/directory".into();
+    spec.step.cwd = "/no/such/directory".into();
     cluster.launch(3, 1, RowSet::ALL, spec).await;
     let (reason, code) = launch_failure(&cluster, 3).await;
     assert!(reason.contains("working directory /no/such/directory"), "{reason}");
@@ -280,7 +280,7 @@ async fn failures_to_start_name_the_cause(cluster: Rc<Cluster>) {
 
 async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     let mut spec = shell("cat; echo the end");
-    spec.input = InputSpec::RankZero;
+    spec.step.input = InputSpec::RankZero;
     cluster.launch(1, 2, RowSet::ALL, spec).await;
     let mut sent = String::new();
     for piece in 0..20 {
@@ -304,7 +304,7 @@ async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe
     const PIECES: usize = 8;
     let script = "if test $STORM_RANK = 0; then sleep 1000 <&0 >/dev/null 2>&1 & exit 0; fi; wc -c";
     let mut spec = shell(script);
-    spec.input = InputSpec::All;
+    spec.step.input = InputSpec::All;
     cluster.launch(1, 2, RowSet::ALL, spec).await;
     let data = Bytes::from(vec![b'x'; 32 * 1024]);
     for _ in 0..PIECES {
@@ -344,8 +344,9 @@ async fn much_output_is_complete(cluster: Rc<Cluster>) {
 async fn output_goes_to_files_by_pattern(cluster: Rc<Cluster>) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut spec = shell("echo $STORM_RANK; echo error >&2");
-    spec.cwd = dir.path().as_os_str().to_owned().into();
-    spec.output = OutputSpec::Files { stdout: "o-%j-%r-%n.txt".into(), stderr: Some("all".into()) };
+    spec.step.cwd = dir.path().as_os_str().to_owned().into();
+    spec.step.output =
+        OutputSpec::Files { stdout: "o-%j-%r-%n.txt".into(), stderr: Some("all".into()) };
     cluster.launch(7, 2, RowSet::ALL, spec).await;
     cluster.exits_of(7).await;
     for rank in 0..4 {
@@ -374,7 +375,7 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
     cluster.strobe(0).await;
     for (job, rows) in [(1, row(0)), (2, row(1))] {
         let mut spec = shell("echo begun; while read -r line; do echo \"$line\"; done");
-        spec.input = InputSpec::RankZero;
+        spec.step.input = InputSpec::RankZero;
         cluster.launch(job, 1, rows, spec).await;
     }
     cluster.output_contains(1, 0, "begun").await;
@@ -496,12 +497,12 @@ async fn hostile_pmi_clients_are_cut_off_and_no_other_job_suffers(cluster: Rc<Cl
 
 async fn limits_reach_the_ranks(cluster: Rc<Cluster>) {
     let mut spec = shell("ulimit -S -c; ulimit -S -n; umask");
-    spec.limits = vec![
+    spec.step.limits = vec![
         ResourceLimit { resource: 4, soft: 0 },
         ResourceLimit { resource: 7, soft: 123 },
         ResourceLimit { resource: 999, soft: 5 },
     ];
-    spec.umask = 0o027;
+    spec.step.umask = 0o027;
     cluster.launch(1, 1, RowSet::ALL, spec).await;
     cluster.exits_of(1).await;
     assert_eq!(cluster.output(1, 0, Stream::Stdout), "0\n123\n0027\n");
@@ -533,8 +534,8 @@ async fn many_short_jobs_follow_each_other(cluster: Rc<Cluster>) {
     let begun = Instant::now();
     for job in 1..=40 {
         let mut spec = shell("");
-        spec.program = Program::OnNodes("/bin/false".into());
-        spec.argv = vec!["false".into()];
+        spec.step.program = Program::OnNodes("/bin/false".into());
+        spec.step.argv = vec!["false".into()];
         cluster.launch(job, 2, RowSet::ALL, spec).await;
         let exits = cluster.exits_of(job).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(1)));

@@ -280,12 +280,11 @@ impl ChunkSource for Content {
 
 /// `bash -c script`, its output to the client.
 pub(crate) fn shell(script: &str) -> JobSpec {
-    JobSpec {
-        owner: own(),
-        argv: vec!["bash".into(), "-c".into(), script.into()],
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())].into(),
-        ..JobSpec::plain("test", Program::OnNodes("/bin/bash".into()))
-    }
+    let plain = JobSpec::plain("test", Program::OnNodes("/bin/bash".into()));
+    let mut spec = JobSpec { owner: own(), ..plain };
+    spec.step.argv = vec!["bash".into(), "-c".into(), script.into()];
+    spec.step.env = vec![("PATH".into(), "/usr/bin:/bin".into())].into();
+    spec
 }
 
 /// The number of processes of this host with a text in their command line.

@@ -15,7 +15,7 @@ use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
     Destination, EarlySignal, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId,
     JobIncarnation, JobSlot, JobSpec, Memory, Needs, OpenMode, OsBytes, OutputSpec, Owner,
-    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet,
+    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -149,6 +149,20 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 let (needs, resources, remarks, early_signal) = wants;
                 let modes = [OpenMode::Usual, OpenMode::Append, OpenMode::Truncate];
                 let open_mode = modes[umask as usize % modes.len()];
+                let env = env.into();
+                let step = StepSpec {
+                    program,
+                    argv,
+                    env,
+                    cwd,
+                    umask,
+                    limits,
+                    files,
+                    output,
+                    open_mode,
+                    input,
+                    bind,
+                };
                 JobSpec {
                     name,
                     owner,
@@ -160,18 +174,8 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                     sched,
                     time_limit,
                     early_signal,
-                    program,
-                    argv,
-                    env: env.into(),
-                    cwd,
-                    umask,
-                    limits,
-                    files,
-                    output,
-                    open_mode,
-                    input,
+                    step,
                     requeue,
-                    bind,
                     needs,
                     remarks,
                 }

@@ -11,7 +11,7 @@ use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
 use storm_nm::classes::{ClassRuleError, ClassRules};
 use storm_primitives::NodeId;
 use storm_primitives::sim::Fabric;
-use storm_rm::{GlobalPlan, JobSpec, OutputSpec, PlanConfig, Program};
+use storm_rm::{GlobalPlan, JobSpec, OutputSpec, PlanConfig, Program, StepSpec};
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum, Registry};
 use thiserror::Error;
 
@@ -257,9 +257,7 @@ impl JobRequest {
             0 => Program::OnNodes(format!("/bin/{}", self.name).as_str().into()),
             bytes => Program::Shipped(content::file(&self.name, bytes)),
         };
-        JobSpec {
-            procs: self.procs,
-            partition: self.partition.clone(),
+        let step = StepSpec {
             argv: vec![
                 self.name.as_str().into(),
                 application.to_string().as_str().into(),
@@ -267,6 +265,12 @@ impl JobRequest {
             ],
             // The output is not read, and the streams of 65,536 ranks would cost memory.
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
+            ..StepSpec::plain(&self.name, program.clone())
+        };
+        JobSpec {
+            procs: self.procs,
+            partition: self.partition.clone(),
+            step,
             requeue: self.requeue,
             ..JobSpec::plain(&self.name, program)
         }

@@ -30,6 +30,7 @@ mod service_options;
 mod signal_argument;
 mod sim_options;
 mod slurm_options;
+mod slurm_verb_options;
 mod wait_options;
 mod workload_options;
 
@@ -67,6 +68,7 @@ pub(crate) use reservation_options::{
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
 pub(crate) use slurm_options::{instead_of, with_tip};
+pub(crate) use slurm_verb_options::{LinksOptions, SlurmCommand, SlurmOptions};
 pub(crate) use wait_options::WaitOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
@@ -191,6 +193,8 @@ pub(crate) enum Command {
     Nm(NmOptions),
     /// Run a relay: the daemon of a login host
     Relay(RelayOptions),
+    /// Be one of Slurm's commands, make their names, or list their options
+    Slurm(SlurmOptions),
     /// Do nothing, as a job of a live replay
     #[command(hide = true)]
     Nap(NapOptions),

@@ -9,7 +9,7 @@ use super::{
     HoldOptions, JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions,
     NmOptions, NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions,
     RelayOptions, ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions,
-    SharesOptions, SimOptions, UpOptions, WaitOptions, WorkloadOptions,
+    SharesOptions, SimOptions, SlurmOptions, UpOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -61,7 +61,7 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 31] = [
+const VERBS: [(&str, Arguments); 32] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
     ("batch", BatchOptions::augment_args),
@@ -91,6 +91,7 @@ const VERBS: [(&str, Arguments); 31] = [
     ("mm", MmOptions::augment_args),
     ("nm", NmOptions::augment_args),
     ("relay", RelayOptions::augment_args),
+    ("slurm", SlurmOptions::augment_args),
     ("nap", NapOptions::augment_args),
     ("__pmix", PmixOptions::augment_args),
 ];

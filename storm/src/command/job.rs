@@ -196,11 +196,11 @@ fn shape(options: &JobOptions) -> LocalClusterShape {
 
 /// The room that the job's files take on a node.
 fn job_bytes(submission: &Submission) -> u64 {
-    let program = match &submission.spec.program {
+    let program = match &submission.spec.step.program {
         Program::Shipped(file) => file.size_bytes,
         Program::OnNodes(_) => 0,
     };
-    submission.spec.files.iter().map(|file| file.size_bytes).fold(program, u64::saturating_add)
+    submission.spec.step.files.iter().map(|file| file.size_bytes).fold(program, u64::saturating_add)
 }
 
 /// Connects and submits. Returns the client, the job and the number of the request.
@@ -211,8 +211,8 @@ async fn send(
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
     let mut upload = Upload::new(silent);
-    let env = with_own_cluster(&submission.spec.env, options.export.as_ref(), manager);
-    submission.spec.env = env;
+    let env = with_own_cluster(&submission.spec.step.env, options.export.as_ref(), manager);
+    submission.spec.step.env = env;
     let Some(typed) = &options.needs.dependency else {
         return Ok(manager.submit(submission, |progress| upload.show(progress)).await?);
     };
@@ -230,7 +230,7 @@ pub(super) async fn submit_and_follow(
     silent: bool,
     may_return: bool,
 ) -> Result<Outcome, Failure> {
-    let input = submission.spec.input;
+    let input = submission.spec.step.input;
     let form = OutputForm::of(submission.spec.ranks(), options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // A job on a shared cluster may have to wait.

@@ -31,6 +31,7 @@ use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
+use crate::slurm;
 use crate::standard_streams::StandardOutput;
 use crate::target::Choices;
 use std::io;
@@ -50,6 +51,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Key(options) => key::run(&options, output.as_ref()),
         Command::Nap(options) => nap::run(&options),
         Command::Pmix(options) => pmix::run(options),
+        Command::Slurm(options) => slurm::command(options, output.as_ref()),
         Command::Replay(options) if !options.live => {
             replay::run(&options, output.as_ref(), quiet, silent)
         }
@@ -145,6 +147,7 @@ fn client_command(
             | Command::Nm(_)
             | Command::Pmix(_)
             | Command::Relay(_)
+            | Command::Slurm(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }
@@ -178,7 +181,7 @@ async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
     Ok(choices(options)?.required()?.open()?.connect().await?)
 }
 
-fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
+pub(crate) fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
     Choices::find(options, state_dir().live_socket().map_err(Failure::from))
 }
 
@@ -191,7 +194,7 @@ fn state_dir() -> StateDir {
 }
 
 /// Prints a result. A reader that has left is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match StandardOutput::Stdout.write_whole(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = "the result cannot be written to standard output";
@@ -204,7 +207,7 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a note. Ignores errors: no other output is left.
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = StandardOutput::Stderr.write_whole(text.as_bytes());
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn foreign_directives(submission: &Submission) -> Vec<Foreign> {
 }
 
 fn all_directives(submission: &Submission) -> Vec<Foreign> {
-    match &submission.spec.program {
+    match &submission.spec.step.program {
         Program::OnNodes(_) => Vec::new(),
         // The program is the first of the files, and is sent from its beginning, wherever this read
         // ends.

@@ -14,7 +14,7 @@ const CAPABILITIES_MAX_BYTES: usize = 24;
 pub(crate) fn doubts(submission: &Submission) -> Vec<String> {
     let spec = &submission.spec;
     let array = spec.needs.array.as_ref();
-    let shared = array.and_then(|array| shared_output(array, &spec.output));
+    let shared = array.and_then(|array| shared_output(array, &spec.step.output));
     [set_id(spec), capabilities(submission), shared].into_iter().flatten().collect()
 }
 
@@ -35,7 +35,7 @@ fn set_id(spec: &JobSpec) -> Option<String> {
 /// that a user sends, for the same reason.
 fn capabilities(submission: &Submission) -> Option<String> {
     let spec = &submission.spec;
-    let program = match &spec.program {
+    let program = match &spec.step.program {
         Program::Shipped(file) => Some(file),
         Program::OnNodes(_) => None,
     };
@@ -43,7 +43,7 @@ fn capabilities(submission: &Submission) -> Option<String> {
         let original = submission.files.iter().find(|(known, _)| known == hash);
         original.is_some_and(|(_, file)| has_capabilities(file))
     };
-    let files = program.into_iter().chain(&spec.files).filter(|file| has_any(&file.hash));
+    let files = program.into_iter().chain(&spec.step.files).filter(|file| has_any(&file.hash));
     let names: Vec<_> = files.map(|file| file.name.to_string_lossy()).collect();
     (!names.is_empty()).then(|| {
         format!(

@@ -42,7 +42,7 @@ use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OpenMode, OsBytes,
-    OutputSpec, Owner, Remarks, Resources,
+    OutputSpec, Owner, Remarks, Resources, StepSpec,
 };
 
 /// The program's name for a script on standard input.
@@ -78,21 +78,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
     let name = options.name.clone().unwrap_or(name);
-    let spec = JobSpec {
-        name: name.clone(),
-        // The manager overwrites it with the socket's peer.
-        owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
-        procs,
-        first: match options.once {
-            true => FirstStep::Script,
-            false => FirstStep::Program,
-        },
-        nodes: on_nodes,
-        resources: resources(options),
-        partition: options.partition.clone(),
-        sched: options.sched.clone(),
-        time_limit: options.time,
-        early_signal: options.signal,
+    let step = StepSpec {
         program,
         argv,
         env: environment(options, mpi),
@@ -107,11 +93,28 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
         },
         input: input(options, attach)?,
-        requeue: options.requeue,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
             Some(BindArgument::None) | None => Binding::None,
         },
+    };
+    let spec = JobSpec {
+        name,
+        // The manager overwrites it with the socket's peer.
+        owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
+        procs,
+        first: match options.once {
+            true => FirstStep::Script,
+            false => FirstStep::Program,
+        },
+        nodes: on_nodes,
+        resources: resources(options),
+        partition: options.partition.clone(),
+        sched: options.sched.clone(),
+        time_limit: options.time,
+        early_signal: options.signal,
+        step,
+        requeue: options.requeue,
         needs: Needs {
             hold: options.needs.hold,
             begin: options.needs.begin,

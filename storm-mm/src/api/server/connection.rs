@@ -200,7 +200,7 @@ impl Connection {
     ) -> Result<bool, EndOfRequests> {
         spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };
         if let Some(space) = &self.mpi_space {
-            spec.env = spec.env.with(MPI_SPACE_VARIABLE, space);
+            spec.step.env = spec.step.env.with(MPI_SPACE_VARIABLE, space);
         }
         match self.receive_files(spec, reader, sink).await {
             Ok(()) => Ok(true),

@@ -119,12 +119,12 @@ impl Connection {
 
     /// The contents that the spool lacks, with their lengths.
     fn missing(&self, spec: &JobSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
-        let program = match &spec.program {
+        let program = match &spec.step.program {
             Program::Shipped(file) => Some(file),
             Program::OnNodes(_) => None,
         };
         let mut missing = BTreeMap::new();
-        for file in program.into_iter().chain(&spec.files) {
+        for file in program.into_iter().chain(&spec.step.files) {
             match self.spool.size_bytes(self.peer.uid, &file.hash) {
                 Some(found_bytes) if found_bytes != file.size_bytes => {
                     let (hash, said_bytes) = (file.hash, file.size_bytes);

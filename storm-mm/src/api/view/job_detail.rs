@@ -94,31 +94,32 @@ pub struct SpecSummary {
 
 impl From<&JobSpec> for SpecSummary {
     fn from(spec: &JobSpec) -> SpecSummary {
-        let (program, program_bytes) = match &spec.program {
+        let (program, program_bytes) = match &spec.step.program {
             Program::Shipped(file) => (file.name.clone(), Some(file.size_bytes)),
             Program::OnNodes(path) => (path.clone(), None),
         };
         SpecSummary {
             program,
             shipped: program_bytes.is_some(),
-            argv: spec.argv.clone(),
+            argv: spec.step.argv.clone(),
             first: spec.first,
-            cwd: spec.cwd.clone(),
+            cwd: spec.step.cwd.clone(),
             nodes: spec.nodes,
             partition: spec.partition.clone(),
             sched: spec.sched.clone(),
             shipped_bytes: spec
+                .step
                 .files
                 .iter()
                 .map(|file| file.size_bytes)
                 .chain(program_bytes)
                 .fold(0, u64::saturating_add),
-            files: spec.files.iter().map(|file| file.name.clone()).collect(),
+            files: spec.step.files.iter().map(|file| file.name.clone()).collect(),
             without_set_id: without_set_id(spec).cloned().collect(),
-            output: spec.output.clone(),
-            open_mode: spec.open_mode,
+            output: spec.step.output.clone(),
+            open_mode: spec.step.open_mode,
             early_signal: spec.early_signal,
-            input: spec.input,
+            input: spec.step.input,
             requeue: spec.requeue,
             needs: spec.needs.clone(),
         }
@@ -128,11 +129,11 @@ impl From<&JobSpec> for SpecSummary {
 /// The names of the shipped files that lose their set-user-ID or set-group-ID bit. A node grants
 /// nobody the rights of a file's owner for a file that a user sent.
 pub fn without_set_id(spec: &JobSpec) -> impl Iterator<Item = &OsBytes> {
-    let program = match &spec.program {
+    let program = match &spec.step.program {
         Program::Shipped(file) => Some(file),
         Program::OnNodes(_) => None,
     };
-    let files = program.into_iter().chain(&spec.files);
+    let files = program.into_iter().chain(&spec.step.files);
     files.filter(|file| file.mode & SET_ID_BITS != 0).map(|file| &file.name)
 }
 

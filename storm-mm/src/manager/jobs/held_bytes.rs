@@ -105,19 +105,20 @@ impl Part {
     fn place(self, spec: &JobSpec) -> usize {
         match self {
             Part::Specification => from_ref(spec).addr(),
-            Part::Environment => spec.env.as_ptr().addr(),
+            Part::Environment => spec.step.env.as_ptr().addr(),
         }
     }
 
     /// The size of the part.
     fn bytes(self, spec: &JobSpec) -> u64 {
-        let env = spec.env.text_bytes() + size_of_val(&*spec.env);
+        let variables = &spec.step.env;
+        let env = variables.text_bytes() + size_of_val(&**variables);
         let bytes = match self {
             Part::Environment => env,
             Part::Specification => {
                 // The encoded length, which includes the length of each text.
                 let all = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
-                let all = size_of::<JobSpec>() + all.saturating_sub(env - size_of_val(&*spec.env));
+                let all = size_of::<JobSpec>() + all.saturating_sub(variables.text_bytes());
                 all.saturating_add(awaited_bytes(&spec.needs))
             }
         };
@@ -141,7 +142,8 @@ fn awaited_bytes(needs: &Needs) -> usize {
 
 /// The part of a specification that is kept when its job is over.
 fn over(spec: &JobSpec) -> JobSpec {
-    let mut spec = JobSpec { env: Environment::default(), ..spec.clone() };
+    let mut spec = spec.clone();
+    spec.step.env = Environment::default();
     if let Some(dependency) = &mut spec.needs.dependency {
         dependency.conditions.truncate(REMEMBERED_CONDITIONS);
         dependency.conditions.shrink_to_fit();
@@ -159,8 +161,8 @@ mod tests {
     fn spec(env: &Environment, user: u32, argument_bytes: usize) -> Rc<JobSpec> {
         let mut spec = model_spec();
         spec.owner.uid = user;
-        spec.env = env.clone();
-        spec.argv.push("x".repeat(argument_bytes).into());
+        spec.step.env = env.clone();
+        spec.step.argv.push("x".repeat(argument_bytes).into());
         Rc::new(spec)
     }
 
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(held.with(&other), held.users[&1], "another task of it takes nothing");
         let over = held.remove(&one);
         assert_eq!(kib(&held, 1), 111);
-        assert_eq!((&over.env, &over.argv), (&Environment::default(), &one.argv));
+        assert_eq!((&over.step.env, &over.step.argv), (&Environment::default(), &one.step.argv));
         held.remove(&other);
         assert_eq!(kib(&held, 1), 100);
         assert!(Rc::ptr_eq(&over, &held.remove(&one)), "one for the array");

@@ -150,8 +150,8 @@ impl JobTable {
         if let JobEventKind::Submitted { spec, .. } | JobEventKind::ArraySubmitted { spec, .. } =
             &mut event.kind
         {
-            let shared = self.environments.shared(&spec.env);
-            Rc::make_mut(spec).env = shared;
+            let shared = self.environments.shared(&spec.step.env);
+            Rc::make_mut(spec).step.env = shared;
         }
     }
 

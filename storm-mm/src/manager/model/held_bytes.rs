@@ -10,7 +10,7 @@ fn one_user_does_not_fill_the_manager_with_what_waits() {
     let submit = |world: &mut World, number: usize| {
         let mut spec = spec(1, false, false);
         spec.needs.hold = true;
-        spec.env = Environment::default().with("N", &format!("{number:040960}"));
+        spec.step.env = Environment::default().with("N", &format!("{number:040960}"));
         world.act(|core, now| core.submit(now, USER, spec))
     };
     let mut jobs = Vec::new();
@@ -27,7 +27,7 @@ fn one_user_does_not_fill_the_manager_with_what_waits() {
     submit(&mut world, jobs.len() - 1).expect("it has the environment of the last");
     submit(&mut world, 10_000).expect_err("full as before");
     assert!(world.cancel(jobs[1]));
-    assert_eq!(world.record(jobs[1]).spec.env, Environment::default());
+    assert_eq!(world.record(jobs[1]).spec.step.env, Environment::default());
     submit(&mut world, 10_000).expect("one is over");
 }
 

@@ -321,7 +321,7 @@ fn texts_in_listings_are_short() {
 fn a_specification_that_no_heartbeat_can_carry_is_refused() {
     let mut world = World::joined("fcfs", 2);
     let mut large = spec(1, false, false);
-    large.files = (0..2_000)
+    large.step.files = (0..2_000)
         .map(|index| storm_rm::FileSpec {
             hash: storm_rm::ContentHash([0; 32]),
             size_bytes: 1,

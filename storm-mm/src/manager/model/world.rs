@@ -20,7 +20,7 @@ use storm_rm::message::{
 };
 use storm_rm::{
     ContentHash, Destination, FileSpec, JobId, JobIncarnation, JobSpec, PartitionId, Program, Rank,
-    RowSet,
+    RowSet, StepSpec,
 };
 use storm_sched::{MplLimit, PolicyParams};
 
@@ -116,8 +116,8 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         destination: Destination::JobDirectory,
     };
     let program = if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) };
-    let argv = vec!["p".into()];
-    JobSpec { procs, requeue, argv, umask: 0, ..JobSpec::plain("job", program) }
+    let step = StepSpec::plain("p", program.clone());
+    JobSpec { procs, requeue, step, ..JobSpec::plain("job", program) }
 }
 
 impl World {

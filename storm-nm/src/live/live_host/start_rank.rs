@@ -41,7 +41,7 @@ impl LiveHost {
             self.rank_not_kept(job, error);
         }
         if let Some(files) = &job.shared_files {
-            files.add(Path::new(job.task.spec().cwd.as_os_str()), &rank_spec, launching.lines);
+            files.add(Path::new(job.task.spec().step.cwd.as_os_str()), &rank_spec, launching.lines);
         }
         let noted = job.ledger.clone().map(|ledger| self.remembered(ledger, key, (pl, rank), 0));
         let ends = (launching.ends, launching.own);

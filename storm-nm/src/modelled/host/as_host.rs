@@ -136,7 +136,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {
             let spec = task.spec();
-            let context = RankContext { job: key, rank, size: spec.ranks(), argv: &spec.argv };
+            let context = RankContext { job: key, rank, size: spec.ranks(), argv: &spec.step.argv };
             let script = (model.program)(&context);
             // The daemon keeps to the last processor, where its cache is warm.
             let shares = rank.0 - task.first.0 + 1 >= model.processors;

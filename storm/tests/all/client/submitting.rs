@@ -52,19 +52,19 @@ fn a_job_takes_its_surroundings_along() {
     let spec = seen.recv().expect("the manager saw it");
     assert_eq!((spec.name.as_str(), spec.procs), ("try", 4));
     assert_eq!(spec.time_limit.map(|limit| limit.as_secs()), Some(90));
-    let argv: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();
+    let argv: Vec<_> = spec.step.argv.iter().map(|word| word.to_string_lossy()).collect();
     assert_eq!(argv, ["/bin/true", "--flag", "-n", "9"]);
-    assert!(spec.env.contains(&("MARK".into(), "here".into())));
+    assert!(spec.step.env.contains(&("MARK".into(), "here".into())));
     let here = served.path("").canonicalize().expect("it exists");
-    assert_eq!(spec.cwd.as_os_str(), here.as_os_str());
-    let Program::Shipped(program) = &spec.program else { panic!("{:?}", spec.program) };
+    assert_eq!(spec.step.cwd.as_os_str(), here.as_os_str());
+    let Program::Shipped(program) = &spec.step.program else { panic!("{:?}", spec.step.program) };
     assert_eq!(program.hash, ContentHash::of(&fs::read("/bin/true").expect("readable")));
     assert_eq!(program.mode & 0o500, 0o500);
-    assert_eq!(spec.files[0].destination, Destination::Path("/tmp/m".into()));
+    assert_eq!(spec.step.files[0].destination, Destination::Path("/tmp/m".into()));
     let stdout = "storm-%j.out".into();
-    assert_eq!(spec.output, OutputSpec::Files { stdout, stderr: None });
-    assert_eq!(spec.input, InputSpec::None);
-    assert!(!spec.limits.is_empty());
+    assert_eq!(spec.step.output, OutputSpec::Files { stdout, stderr: None });
+    assert_eq!(spec.step.input, InputSpec::None);
+    assert!(!spec.step.limits.is_empty());
     served.end();
 }
 
@@ -82,7 +82,7 @@ fn a_program_on_the_nodes_need_not_exist_here() {
     let output = served.storm(&["submit", "--no-bcast", "/opt/nowhere/solver"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let spec = seen.recv().expect("the manager saw it");
-    assert_eq!(spec.program, Program::OnNodes("/opt/nowhere/solver".into()));
+    assert_eq!(spec.step.program, Program::OnNodes("/opt/nowhere/solver".into()));
     served.end();
 }
 
@@ -113,9 +113,9 @@ fn a_script_may_come_by_standard_input() {
     assert!(said.contains("#PBS lines"), "{said}");
     assert!(said.contains("storm submit -n 64 - mesh -v < SCRIPT; each process"), "{said}");
     let spec = seen.recv().expect("the manager saw it");
-    assert_eq!((spec.name.as_str(), spec.procs, spec.input), ("stdin", 4, InputSpec::None));
-    assert_eq!(spec.argv, ["stdin", "mesh", "-v"].map(OsBytes::from));
-    let Program::Shipped(program) = &spec.program else { panic!("{:?}", spec.program) };
+    assert_eq!((spec.name.as_str(), spec.procs, spec.step.input), ("stdin", 4, InputSpec::None));
+    assert_eq!(spec.step.argv, ["stdin", "mesh", "-v"].map(OsBytes::from));
+    let Program::Shipped(program) = &spec.step.program else { panic!("{:?}", spec.step.program) };
     assert_eq!(program.hash, ContentHash::of(SCRIPT.as_bytes()));
     assert_eq!(program.size_bytes, SCRIPT.len() as u64);
     served.end();
@@ -164,7 +164,7 @@ fn a_working_directory_that_this_host_has_not_is_told() {
     assert_eq!(output.status.code(), Some(0), "the nodes may have it");
     let said = stderr(&output);
     assert!(said.contains("-D /nonexistent/x: this host has no such directory"), "{said}");
-    assert_eq!(seen.recv().expect("the manager saw it").cwd, "/nonexistent/x".into());
+    assert_eq!(seen.recv().expect("the manager saw it").step.cwd, "/nonexistent/x".into());
     served.end();
     let mut alone = Command::new(env!("CARGO_BIN_EXE_storm"));
     let alone = alone.args(["submit", "--nodes", "1", "-D", "/nonexistent/x", "true"]).output();
@@ -180,8 +180,8 @@ fn a_line_of_shell_is_run_by_the_shell_of_the_nodes() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let spec = seen.recv().expect("the manager saw it");
     assert_eq!(spec.name, "wrap");
-    assert_eq!(spec.program, Program::OnNodes("/bin/sh".into()));
-    assert_eq!(spec.argv, ["sh", "-c", "echo 'a  b' | cat"].map(OsBytes::from));
+    assert_eq!(spec.step.program, Program::OnNodes("/bin/sh".into()));
+    assert_eq!(spec.step.argv, ["sh", "-c", "echo 'a  b' | cat"].map(OsBytes::from));
     served.end();
 }
 

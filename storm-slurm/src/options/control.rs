@@ -1,0 +1,122 @@
+//! The options of the commands that change something, or tell of the cluster: scancel(1),
+//! scontrol(1), sacctmgr(1), sdiag(1), sreport(1), sbcast(1) and sattach(1).
+
+use super::Meaning::{Acts, Harmless, Refused};
+use super::{MAY, NO, NONE, SlurmOption, TEXT, row};
+use crate::Verb;
+use crate::Verb::{Sacctmgr, Sattach, Sbcast, Scancel, Scontrol, Sdiag, Sreport};
+
+const CANCEL: &[Verb] = &[Scancel];
+const CONTROL: &[Verb] = &[Scontrol];
+const ACCOUNTS: &[Verb] = &[Sacctmgr];
+const DIAG: &[Verb] = &[Sdiag];
+const REPORT: &[Verb] = &[Sreport];
+const BCAST: &[Verb] = &[Sbcast];
+const ATTACH: &[Verb] = &[Sattach];
+
+const ONE: &str = "there is one cluster";
+const SEEN: &str = "all partitions are seen by everybody";
+const TREE: &str = "files go down a tree, as fast as the slowest node takes them";
+const QUIET: &str = "there is nothing more to tell";
+
+/// The options.
+pub(super) const TABLE: &[SlurmOption] = &[
+    row(CANCEL, 'A', "account", TEXT, Acts),
+    row(CANCEL, 'b', "batch", NO, Acts),
+    row(CANCEL, NONE, "ctld", NO, Harmless("signals are the manager's to send anyway")),
+    row(CANCEL, NONE, "cron", NO, Refused("there are no jobs of scrontab")),
+    row(CANCEL, 'f', "full", NO, Acts),
+    row(CANCEL, 'H', "hurry", NO, Harmless("there are no burst buffers")),
+    row(CANCEL, 'i', "interactive", NO, Acts),
+    row(CANCEL, 'M', "clusters|cluster", TEXT, Acts),
+    row(CANCEL, NONE, "me", NO, Acts),
+    row(CANCEL, 'n', "name|jobname", TEXT, Acts),
+    row(CANCEL, 'p', "partition", TEXT, Acts),
+    row(CANCEL, 'q', "qos", TEXT, Acts),
+    row(CANCEL, 'Q', "quiet", NO, Acts),
+    row(CANCEL, 'R', "reservation", TEXT, Acts),
+    row(CANCEL, NONE, "sibling", TEXT, Refused(ONE)),
+    row(CANCEL, 's', "signal", TEXT, Acts),
+    row(CANCEL, 't', "state", TEXT, Acts),
+    row(CANCEL, 'u', "user", TEXT, Acts),
+    row(CANCEL, 'v', "verbose", NO, Acts),
+    row(CANCEL, 'V', "version", NO, Acts),
+    row(CANCEL, 'w', "nodelist", TEXT, Acts),
+    row(CANCEL, NONE, "wckey", TEXT, Refused("jobs have no wckey")),
+    row(CANCEL, NONE, "help", NO, Acts),
+    row(CANCEL, NONE, "usage", NO, Acts),
+    row(CONTROL, 'a', "all", NO, Harmless(SEEN)),
+    row(CONTROL, 'd', "details|detail", NO, Acts),
+    row(CONTROL, NONE, "federation", NO, Harmless(ONE)),
+    row(CONTROL, 'F', "future", NO, Harmless("there are no nodes of the future")),
+    row(CONTROL, 'h', "help", NO, Acts),
+    row(CONTROL, NONE, "hide", NO, Harmless(SEEN)),
+    row(CONTROL, NONE, "local", NO, Harmless(ONE)),
+    row(CONTROL, 'M', "clusters|cluster", TEXT, Acts),
+    row(CONTROL, 'o', "oneliner", NO, Acts),
+    row(CONTROL, 'Q', "quiet", NO, Acts),
+    row(CONTROL, NONE, "sibling", NO, Harmless(ONE)),
+    row(CONTROL, 'u', "uid", TEXT, Refused("jobs are changed as oneself: be that user")),
+    row(CONTROL, 'v', "verbose", NO, Harmless(QUIET)),
+    row(CONTROL, 'V', "version", NO, Acts),
+    row(CONTROL, NONE, "json", MAY, Acts),
+    row(CONTROL, NONE, "yaml", MAY, Refused("there is no YAML: --json has the same")),
+    row(CONTROL, NONE, "usage", NO, Acts),
+    row(ACCOUNTS, 'h', "help", NO, Acts),
+    row(ACCOUNTS, 'i', "immediate", NO, Acts),
+    row(ACCOUNTS, 'n', "noheader", NO, Acts),
+    row(ACCOUNTS, 'o', "oneliner", NO, Acts),
+    row(ACCOUNTS, 'p', "parsable", NO, Acts),
+    row(ACCOUNTS, 'P', "parsable2", NO, Acts),
+    row(ACCOUNTS, 'Q', "quiet", NO, Acts),
+    row(ACCOUNTS, 'r', "readonly", NO, Acts),
+    row(ACCOUNTS, 's', "associations", NO, Acts),
+    row(ACCOUNTS, NONE, "usage", NO, Acts),
+    row(ACCOUNTS, 'v', "verbose", NO, Harmless(QUIET)),
+    row(ACCOUNTS, 'V', "version", NO, Acts),
+    row(DIAG, 'a', "all", NO, Acts),
+    row(DIAG, 'r', "reset", NO, Acts),
+    row(DIAG, 'M', "clusters|cluster", TEXT, Acts),
+    row(DIAG, 'i', "sort-by-id", NO, Acts),
+    row(DIAG, 't', "sort-by-time", NO, Acts),
+    row(DIAG, 'T', "sort-by-time2", NO, Acts),
+    row(DIAG, 'V', "version", NO, Acts),
+    row(DIAG, NONE, "help", NO, Acts),
+    row(DIAG, NONE, "usage", NO, Acts),
+    row(REPORT, 'a', "all_clusters", NO, Harmless(ONE)),
+    row(REPORT, 'h', "help", NO, Acts),
+    row(REPORT, NONE, "local", NO, Harmless(ONE)),
+    row(REPORT, 'M', "clusters|cluster", TEXT, Acts),
+    row(REPORT, 'n', "noheader", NO, Acts),
+    row(REPORT, 'p', "parsable", NO, Acts),
+    row(REPORT, 'P', "parsable2", NO, Acts),
+    row(REPORT, 'Q', "quiet", NO, Acts),
+    row(REPORT, 't', "", TEXT, Acts),
+    row(REPORT, 'T', "tres", TEXT, Acts),
+    row(REPORT, 'v', "verbose", NO, Harmless(QUIET)),
+    row(REPORT, 'V', "version", NO, Acts),
+    row(BCAST, 'C', "compress", MAY, Harmless("the file arrives all the same")),
+    row(BCAST, NONE, "exclude", TEXT, Harmless("libraries are not copied")),
+    row(BCAST, 'f', "force", NO, Acts),
+    row(BCAST, 'F', "fanout", TEXT, Harmless(TREE)),
+    row(BCAST, 'j', "jobid", TEXT, Acts),
+    row(BCAST, 'p', "preserve", NO, Acts),
+    row(BCAST, NONE, "send-libs", MAY, Refused("libraries are not copied: copy them one by one")),
+    row(BCAST, 's', "size", TEXT, Harmless(TREE)),
+    row(BCAST, 't', "timeout", TEXT, Harmless(TREE)),
+    row(BCAST, 'v', "verbose", NO, Harmless(QUIET)),
+    row(BCAST, 'V', "version", NO, Acts),
+    row(BCAST, NONE, "help", NO, Acts),
+    row(BCAST, NONE, "usage", NO, Acts),
+    row(ATTACH, NONE, "input-filter", TEXT, Acts),
+    row(ATTACH, NONE, "output-filter", TEXT, Acts),
+    row(ATTACH, NONE, "error-filter", TEXT, Acts),
+    row(ATTACH, 'l', "label", NO, Acts),
+    row(ATTACH, NONE, "layout", NO, Acts),
+    row(ATTACH, NONE, "pty", NO, Acts),
+    row(ATTACH, 'Q', "quiet", NO, Acts),
+    row(ATTACH, 'v', "verbose", NO, Harmless(QUIET)),
+    row(ATTACH, 'V', "version", NO, Acts),
+    row(ATTACH, 'h', "help", NO, Acts),
+    row(ATTACH, 'u', "usage", NO, Acts),
+];

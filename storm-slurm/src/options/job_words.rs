@@ -1,0 +1,93 @@
+//! What options of a job are called in storm: words for the command line of `storm batch` and
+//! `storm run`.
+
+use super::values::{Length, mebibytes, seconds};
+use super::{Given, Kind, Meaning, Value};
+use std::ffi::OsString;
+
+/// In Slurm, `--nice` without a value means 100.
+const DEFAULT_NICE: &str = "100";
+
+/// The words of storm for an option; none if storm needs none.
+pub fn job_words(given: &Given) -> Vec<OsString> {
+    let ours = match given.option.meaning {
+        Meaning::ActsAs(ours) => ours,
+        // Of its values only the one that means what storm's option means is accepted.
+        Meaning::Only(..) if given.option.is("exclusive") => return vec!["--exclusive".into()],
+        Meaning::Acts | Meaning::Only(..) | Meaning::Harmless(_) | Meaning::Refused(_) => {
+            return Vec::new();
+        }
+    };
+    let value = match given.option.value {
+        Value::No => return vec![ours.into()],
+        Value::Optional(kind) | Value::Needed(kind) => in_storm(given, kind),
+    };
+    match value {
+        Words::Nothing => Vec::new(),
+        // A value that begins with a dash must not be taken for an option.
+        Words::With(value) if ours.starts_with("--") => {
+            let mut word = OsString::from(ours);
+            word.push("=");
+            word.push(value);
+            vec![word]
+        }
+        Words::With(value) => vec![ours.into(), value],
+    }
+}
+
+/// How storm writes an option.
+enum Words {
+    /// Not at all.
+    Nothing,
+    With(OsString),
+}
+
+fn in_storm(given: &Given, kind: Kind) -> Words {
+    let text = given.text();
+    let as_given = || Words::With(given.value.clone().unwrap_or_default());
+    match (given.option.name().as_str(), kind) {
+        ("nice", _) if given.value.is_none() => Words::With(DEFAULT_NICE.into()),
+        ("mpi", _) => match &*text {
+            "none" | "openmpi" => Words::With("auto".into()),
+            mpi if mpi.starts_with("pmix") => Words::With("pmix".into()),
+            _ => as_given(),
+        },
+        ("cpu-bind", _) => match text.split(',').next_back() {
+            Some("cores" | "rank") => Words::With("core".into()),
+            _ => Words::With("none".into()),
+        },
+        ("export", _) if text == "NIL" => Words::With("NONE".into()),
+        (_, Kind::Time) => match seconds(&text) {
+            Some(Length::Seconds(seconds)) => Words::With(format!("{seconds}s").into()),
+            Some(Length::Unlimited) | None => Words::Nothing,
+        },
+        (_, Kind::Memory) => match mebibytes(&text) {
+            Some(0) => Words::With("0".into()),
+            Some(amount) => Words::With(format!("{amount}M").into()),
+            None => as_given(),
+        },
+        (_, Kind::Nodes) => match text.split_once('-') {
+            Some((least, most)) if least == most => Words::With(least.into()),
+            _ => as_given(),
+        },
+        (_, Kind::Text | Kind::Count) => as_given(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::CommandLine;
+
+    #[test]
+    fn options_of_a_job_are_written_as_storm_wants_them() {
+        let words = |line: &str| {
+            let words = line.split_whitespace().map(str::to_owned).collect();
+            let given = CommandLine::of_directive(words).expect("right");
+            let words = given.iter().flat_map(super::job_words);
+            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words("--ntasks=4 -N2 -t 1-12 --mem=1GB"), "-n 4 -N 2 -t 129600s --mem=1024M");
+        assert_eq!(words("--nice --nice=7 --exclusive"), "--nice=100 --nice=7 --exclusive");
+        assert_eq!(words("-t UNLIMITED --hint=x -p a --job-name=b"), "-p a -J b");
+    }
+}
