@@ -4,7 +4,6 @@ use super::Core;
 use super::dependencies::without_dependency;
 use super::ending::check_signal;
 use super::jobs::MAX_BYTES_PER_USER;
-use super::partitions::Partition;
 use crate::api::{ApiError, ErrorCode, Peer, Service};
 use crate::job::JobEventKind;
 use std::collections::BTreeSet;
@@ -59,6 +58,7 @@ impl Core {
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
         let partition = self.choose_partition(&spec)?;
+        self.choose_nodes(partition, &mut spec);
         let job = self.jobs.next_id();
         let request = request_of(job, &spec);
         let chosen = &self.partitions[partition];
@@ -169,42 +169,6 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
-        let offered = || {
-            let list = self.partitions.iter();
-            let list =
-                list.map(|p| format!("{} ({} on {})", p.name(), p.policy().name(), p.node_list()));
-            list.collect::<Vec<_>>().join(", ")
-        };
-        let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
-        let matches = |partition: &&Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy().name() == policy(sched))
-                && spec.partition.as_deref().is_none_or(|name| partition.name() == name)
-        };
-        let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
-        let chosen =
-            candidates.iter().find(|partition| partition.is_default()).or(candidates.first());
-        if let Some(id) = chosen.and_then(|partition| self.partitions.id_of(partition.name())) {
-            return Ok(id);
-        }
-        let unknown =
-            spec.partition.as_deref().filter(|name| self.partitions.id_of(name).is_none());
-        let error = match (unknown, spec.sched.as_deref()) {
-            (Some(name), _) => {
-                ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
-            }
-            (None, Some(sched)) => {
-                let place = match &spec.partition {
-                    Some(name) => format!("partition {name:?} does not run"),
-                    None => "no partition runs".to_owned(),
-                };
-                ApiError::new(ErrorCode::NoSuchPolicy, format!("{place} the policy {sched:?}"))
-            }
-            (None, None) => ApiError::new(ErrorCode::NoSuchPartition, "there is no partition"),
-        };
-        Err(error.hint(format!("there are: {}", offered())))
     }
 }
 

@@ -10,6 +10,7 @@ mod absent_clients;
 mod admission;
 mod arrays;
 mod away;
+mod choosing;
 mod classes;
 mod configuration;
 mod coscheduling;

@@ -100,10 +100,10 @@ fn resources() -> impl Strategy<Value = Resources> {
         any::<u64>().prop_map(Memory::PerNode),
         any::<u64>().prop_map(Memory::PerCpu),
     ];
-    let others = any::<(u32, Option<u32>, bool)>();
+    let others = any::<(u32, Option<u32>, bool, Option<u32>)>();
     let texts = any::<[Option<String>; 3]>();
     (others, texts, memory).prop_map(
-        |((cpus_per_task, tasks_per_node, exclusive), texts, memory)| {
+        |((cpus_per_task, tasks_per_node, exclusive, nodes_max), texts, memory)| {
             let [constraint, required_nodes, excluded_nodes] = texts;
             Resources {
                 cpus_per_task,

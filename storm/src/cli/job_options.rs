@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::count::{parse_count, parse_procs};
+use super::count::{NodeCount, parse_count, parse_nodes, parse_procs};
 use super::node_list::{NodeList, parse_node_file, parse_node_list};
 use super::signal_argument::parse_early_signal;
 use super::{
@@ -65,10 +65,10 @@ pub(crate) struct JobOptions {
     #[arg(short = 'n', long = "ntasks", value_name = "N", allow_negative_numbers = true,
           value_parser = parse_procs)]
     pub(crate) procs: Option<u32>,
-    /// Number of nodes to spread them over
+    /// Number of nodes to spread them over, or a range as 2-4: the smallest that can run the job
     #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,
-          value_parser = parse_count)]
-    pub(crate) on_nodes: Option<u32>,
+          value_parser = parse_nodes)]
+    pub(crate) on_nodes: Option<NodeCount>,
     /// Processes on each node: exactly N with -N and no -n, else at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
@@ -104,7 +104,8 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "NAME",
           help = super::with_policies("Scheduling policy: selects a partition that runs it"))]
     pub(crate) sched: Option<String>,
-    /// Partition
+    /// Partition, or several with commas: the first that can start the job now, else the one with
+    /// the fewest waiting jobs
     #[arg(long, short, value_name = "P")]
     pub(crate) partition: Option<String>,
     /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS

@@ -68,7 +68,8 @@ fn every_scripted_option_is_understood() {
          --hold --begin now+1hour --dependency afterok:7:8_1,singleton \
          --kill-on-invalid-dep yes --array 0-9:3%2 --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out",
     );
-    assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
+    let nodes = options.on_nodes.map(|nodes| (nodes.least, nodes.most));
+    assert_eq!((options.procs, nodes), (Some(4), Some((2, None))));
     assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
     assert_eq!(options.time, Some(Duration::from_secs(90)));
     assert_eq!(options.embedded.quantum, Some(Duration::from_millis(2)));

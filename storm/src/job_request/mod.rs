@@ -70,10 +70,10 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
     // Without -n, a job that names nodes is on just these.
     let named = required.map(|list| list.count).filter(|_| options.procs.is_none());
-    let on_nodes = options.on_nodes.or(named);
+    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named);
     let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
     let procs = options.procs.or(of_nodes).unwrap_or(1);
-    if let Some(nodes) = options.on_nodes.filter(|nodes| *nodes > procs) {
+    if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
         let message = format!("{procs} processes cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
@@ -146,6 +146,7 @@ fn resources(options: &JobOptions) -> Resources {
         },
         exclusive: options.exclusive,
         constraint: options.constraint.as_ref().map(ToString::to_string),
+        nodes_max: options.on_nodes.and_then(|nodes| nodes.most),
         required_nodes: options
             .nodelist
             .as_ref()

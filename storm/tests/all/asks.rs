@@ -48,3 +48,54 @@ fn output_is_appended_or_emptied_as_the_job_requests() {
     assert_eq!(read(&scratch, "out"), "x\n");
     assert!(scratch.prints("hist --json").contains("two words"));
 }
+
+#[test]
+fn a_job_has_itself_requeued_when_it_has_saved_its_state() {
+    let scratch = cluster();
+    let storm = crate::scratch::STORM;
+    let text = format!(
+        "#!/bin/sh\n#SBATCH --signal=B:USR2@3590 --time=1:00:00 --open-mode=append -o out\n\
+         if [ -e saved ]; then echo from the saved state; exit 0; fi\n\
+         trap 'echo saves; touch saved; {storm} requeue $STORM_JOB_ID' USR2\n\
+         sleep 1000 & wait; wait\n"
+    );
+    let job = batch(&scratch, &text, "");
+    assert_eq!(job["state"], "COMPLETED", "{job}");
+    assert_eq!(job["runs"], 2, "{job}");
+    let out = read(&scratch, "out");
+    assert!(out.starts_with("saves\n") && out.ends_with("from the saved state\n"), "{out}");
+    assert!(job["log"].to_string().contains("requeued by user"), "{job}");
+}
+
+#[test]
+fn named_nodes_are_had_or_left_out_and_a_running_job_is_changed() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 3 --pes 2");
+    fs::write(scratch.work().join("nodes"), "n2\nn3\n").expect("written");
+    for (options, nodes) in [
+        ("-w n3 -n 2", "n3"),
+        ("-x n1,n2 -n 1", "n3"),
+        ("-F nodes", "n[2-3]"),
+        ("-w ./nodes -x n1", "n[2-3]"),
+        ("-N 1-3 -n 3 -x n1", "n[2-3]"),
+    ] {
+        let job = scratch.prints(&format!("--quiet submit {options} sleep 0"));
+        scratch.does(&format!("wait --quiet --timeout 60s {}", job.trim()));
+        let job = scratch.json(&format!("show {}", job.trim()));
+        assert_eq!((&job["state"], &job["node_list"]), (&"COMPLETED".into(), &nodes.into()));
+    }
+    let never = scratch.does("submit -w n9 true");
+    assert!(crate::scratch::stderr(&never).contains("there is no node n9"));
+    let job = scratch.prints("--quiet submit -n 6 --time 1h sleep 1000");
+    let job = job.trim();
+    scratch.prints(&format!("suspend {job}"));
+    assert_eq!(scratch.json(&format!("show {job}"))["state"], "SUSPENDED");
+    scratch.prints(&format!("resume-job {job}"));
+    scratch.prints(&format!("update {job} --time 50ms --comment later"));
+    scratch.does(&format!("wait --quiet --timeout 60s {job}"));
+    let ended = scratch.json(&format!("show {job}"));
+    assert_eq!(
+        (&ended["state"], &ended["remarks"]["comment"]),
+        (&"TIMEOUT".into(), &"later".into())
+    );
+}

@@ -47,6 +47,7 @@ mod tests {
             memory: Memory::PerNode(16 << 30),
             exclusive: true,
             constraint: Some("gpu&fast".to_owned()),
+            nodes_max: None,
             required_nodes: Some("n[1,7]".to_owned()),
             excluded_nodes: Some("n3".to_owned()),
         };

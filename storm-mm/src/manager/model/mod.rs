@@ -2,6 +2,7 @@
 //! after each step. Tables list the effects of events in each phase.
 
 mod changing;
+mod choosing;
 mod cut_launches;
 mod early_edges;
 mod early_signals;
