@@ -6,7 +6,7 @@
 
 use crate::PartitionError;
 use crate::cluster::ClusterEventKind;
-use crate::job::JobEventKind;
+use crate::job::{JobEventKind, StepEvent};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use storm_primitives::{MAX_NODES, NodeId};
@@ -29,7 +29,7 @@ impl NodeBook {
         journal: impl IntoIterator<Item = &'a Entry>,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Result<NodeBook, PartitionError> {
-        let JournalNodes { book, used, live } = JournalNodes::of(journal);
+        let JournalNodes { book, used, live, steps } = JournalNodes::of(journal);
         let names: Vec<&str> = names.into_iter().collect();
         let (mut ids, mut taken) = (BTreeMap::new(), BTreeSet::from([NodeId::MM]));
         let configured: BTreeSet<&str> = names.iter().copied().collect();
@@ -49,7 +49,8 @@ impl NodeBook {
             }
         }
         let is_news = book != Some(&ids);
-        Ok(NodeBook { ids, is_news, live_jobs: live.len().try_into().unwrap_or(u32::MAX) })
+        let live_jobs = (live.len() + steps.len()).try_into().unwrap_or(u32::MAX);
+        Ok(NodeBook { ids, is_news, live_jobs })
     }
 
     /// The id of a name.
@@ -62,8 +63,8 @@ impl NodeBook {
         self.ids.values().max().copied().unwrap_or(NodeId::MM)
     }
 
-    /// The number of jobs on the machine when the journal ended. A manager needs a place in the
-    /// arrays of flags for each.
+    /// The number of jobs on the machine when the journal ended, and of the further steps in their
+    /// places. A manager needs a place in the arrays of flags for each.
     pub fn live_jobs(&self) -> u32 {
         self.live_jobs
     }
@@ -85,11 +86,14 @@ struct JournalNodes<'a> {
     /// The nodes that any job has run on.
     used: BTreeSet<NodeId>,
     live: BTreeSet<JobId>,
+    /// The steps of jobs on the machine, apart from the first of each.
+    steps: BTreeSet<(JobId, u32)>,
 }
 
 impl<'a> JournalNodes<'a> {
     fn of(journal: impl IntoIterator<Item = &'a Entry>) -> JournalNodes<'a> {
-        let mut nodes = JournalNodes { book: None, used: BTreeSet::new(), live: BTreeSet::new() };
+        let (used, live, steps) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut nodes = JournalNodes { book: None, used, live, steps };
         for entry in journal {
             match entry {
                 Entry::Job(job, event) => nodes.note(*job, &event.kind),
@@ -111,6 +115,7 @@ impl<'a> JournalNodes<'a> {
             }
             JobEventKind::Ended { .. } | JobEventKind::Requeued { .. } => {
                 self.live.remove(&job);
+                self.steps.retain(|(of, _)| *of != job);
             }
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
@@ -132,6 +137,15 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::ContinuedBy { .. }
             | JobEventKind::Changed { .. }
             | JobEventKind::UnderPolicy { .. } => {}
+            JobEventKind::Step { number, event } => match event {
+                StepEvent::Began { .. } => {
+                    self.steps.insert((job, *number));
+                }
+                StepEvent::Ended { .. } => {
+                    self.steps.remove(&(job, *number));
+                }
+                StepEvent::Started | StepEvent::Ending { .. } => {}
+            },
         }
     }
 }

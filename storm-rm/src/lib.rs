@@ -42,6 +42,8 @@ mod remarks;
 pub mod remote_queue;
 mod resources;
 mod step;
+mod step_ask;
+mod step_size;
 mod step_spec;
 pub mod termination;
 
@@ -65,6 +67,8 @@ pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError
 pub use remarks::Remarks;
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use step::FirstStep;
+pub use step_ask::StepAsk;
+pub use step_size::{Share, StepSize};
 pub use step_spec::StepSpec;
 pub use storm_sched::{Coscheduling, JobId, Row};
 pub use storm_slices::BcsConfig;

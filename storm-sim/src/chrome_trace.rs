@@ -127,6 +127,7 @@ impl ChromeTrace {
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
             | JobEventKind::Changed { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => return,
         };

@@ -260,6 +260,7 @@ impl State {
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
             | JobEventKind::Changed { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),

@@ -56,6 +56,8 @@ pub enum EndCause {
     ManagerRestarted,
     /// The cluster is going down.
     Shutdown,
+    /// For a step: the script of its job has ended.
+    ScriptEnded,
     /// No partition takes the job any more: the configuration has changed, or the queue is full.
     Unplaceable {
         /// The reason.
@@ -123,6 +125,7 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
             | EndCause::RequeuedBy { .. }
+            | EndCause::ScriptEnded
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
@@ -151,6 +154,7 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::RequeuedBy { .. }
             | EndCause::Shutdown
+            | EndCause::ScriptEnded
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
             EndCause::RankKilled { signal, .. } => {
@@ -179,6 +183,7 @@ impl EndCause {
             | EndCause::RequeuedBy { .. }
             | EndCause::TimeLimit
             | EndCause::Shutdown
+            | EndCause::ScriptEnded
             | EndCause::Preempted { .. } => true,
             EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
@@ -214,6 +219,7 @@ impl EndCause {
             | EndCause::TimeLimit
             | EndCause::ManagerRestarted
             | EndCause::Shutdown
+            | EndCause::ScriptEnded
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -265,6 +271,7 @@ impl std::fmt::Display for EndCause {
                 f.write_str("the Machine Manager was restarted while it ran")
             }
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
+            EndCause::ScriptEnded => f.write_str("the script of its job has ended"),
             EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
                 write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")

@@ -1,6 +1,7 @@
 //! The events of a job, as the journal holds them.
 
 use super::end_cause::EndCause;
+use super::step_event::StepEvent;
 use super::terms::Terms;
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
@@ -168,6 +169,13 @@ pub enum JobEventKind {
     UnderPolicy {
         /// The name of the policy.
         sched: String,
+    },
+    /// Something happened to a step that the job started in its place.
+    Step {
+        /// The number of the step.
+        number: u32,
+        /// What happened.
+        event: StepEvent,
     },
     /// The part of a node is over, and the node is lost: its next incarnation does not have the
     /// part.

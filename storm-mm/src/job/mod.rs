@@ -5,10 +5,14 @@ mod cut;
 mod end_cause;
 mod event;
 mod record;
+mod step_event;
+mod step_record;
 mod terms;
 
 pub use cut::{Cut, MAX_LAUNCHES};
 pub use end_cause::{EndCause, Sequel};
 pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};
+pub use step_event::{EndedStep, StepEvent, StepUse};
+pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};
 pub use terms::Terms;

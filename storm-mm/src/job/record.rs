@@ -1,6 +1,6 @@
 //! The record of one job: the result of its events.
 
-use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome};
+use super::{DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepRecords};
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -62,6 +62,8 @@ pub struct JobRecord {
     /// The nodes of its present run that are lost and whose parts were over before, and how their
     /// ranks ended.
     pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
+    /// The steps of its present or latest run, apart from the first, if it started any.
+    pub steps: Option<Box<StepRecords>>,
     /// The job's nodes by name, once placed.
     pub node_list: String,
     /// The nodes of its last run, if the job waits to run again and those nodes may still hold the
@@ -155,6 +157,7 @@ impl JobRecord {
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
             | JobEventKind::Changed { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
         let made = |id, task| JobRecord {
@@ -197,6 +200,7 @@ impl JobRecord {
             ranks: Vec::new(),
             row: None,
             parts_over: BTreeMap::new(),
+            steps: None,
             node_list: String::new(),
             former_nodes: NodeSet::new(),
             submitted: event.at,
@@ -272,6 +276,9 @@ impl JobRecord {
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
             JobEventKind::PartOver { node, exits } => {
                 self.parts_over.insert(*node, exits.clone());
+            }
+            JobEventKind::Step { number, event: of_step } => {
+                self.steps.get_or_insert_default().apply(event.at, *number, of_step);
             }
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
@@ -351,6 +358,7 @@ impl JobRecord {
         self.comes_first = false;
         self.elements = None;
         self.signalled_early = false;
+        self.steps = None;
         self.parts_over.clear();
     }
 

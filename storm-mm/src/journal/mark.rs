@@ -3,7 +3,7 @@
 
 use super::Entry;
 use crate::cluster::ClusterEventKind;
-use crate::job::JobEventKind;
+use crate::job::{ENDED_STEPS, JobEventKind, StepEvent};
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// The facts about an entry that decide how long it stays.
@@ -31,6 +31,8 @@ pub(super) struct JobMark {
     /// Set for an entry that gives the whole state of something of its job: it replaces the
     /// previous one.
     pub(super) replaces: Option<OfJob>,
+    /// The step that it ends: no other entry of the step is needed.
+    pub(super) ends_step: Option<u32>,
     /// The length of the environment in the entry.
     pub(super) environment_bytes: usize,
 }
@@ -46,6 +48,14 @@ pub(super) enum OfJob {
     AdminStop,
     /// Its terms.
     Terms,
+    /// What a step is.
+    StepBegan(u32),
+    /// That a step's ranks execute.
+    StepStarted(u32),
+    /// Why a step is being ended.
+    StepEnding(u32),
+    /// An ended step, by its number modulo [`ENDED_STEPS`].
+    StepEnded(u32),
 }
 
 /// The subject of an entry of the cluster.
@@ -77,6 +87,7 @@ impl JobMark {
             ends: false,
             array: 0,
             replaces: None,
+            ends_step: None,
             environment_bytes: 0,
         };
         let replaces = |what| JobMark { replaces: Some(what), ..mark };
@@ -112,6 +123,18 @@ impl JobMark {
                 replaces(OfJob::AdminStop)
             }
             JobEventKind::Changed { .. } => replaces(OfJob::Terms),
+            JobEventKind::Step { number, event } => match event {
+                StepEvent::Began { run, .. } => {
+                    JobMark { run: Some(*run), ..replaces(OfJob::StepBegan(*number)) }
+                }
+                StepEvent::Started => replaces(OfJob::StepStarted(*number)),
+                StepEvent::Ending { .. } => replaces(OfJob::StepEnding(*number)),
+                StepEvent::Ended { latest_run, .. } => JobMark {
+                    run: Some(*latest_run),
+                    ends_step: Some(*number),
+                    ..replaces(OfJob::StepEnded(number % ENDED_STEPS))
+                },
+            },
         }
     }
 }

@@ -15,6 +15,8 @@ mod remembered;
 mod renewal;
 mod retention;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod warnings;
 
 pub use memory::MemoryJournal;

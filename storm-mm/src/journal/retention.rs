@@ -108,7 +108,12 @@ impl Retention {
             self.environments.insert(id, (sequence, mark.environment_bytes));
         }
         let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
-        if let Some(former) = former {
+        let of_step = mark.ends_step.map(|step| {
+            [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)]
+        });
+        let of_step = of_step.into_iter().flatten();
+        let of_step = of_step.filter_map(|what| self.latest.remove(&(mark.job, what)));
+        for former in former.into_iter().chain(of_step.collect::<Vec<_>>()) {
             // Entries are in order.
             if let Ok(at) = unit.entries.binary_search(&former) {
                 self.replaced.push(unit.entries.remove(at));
@@ -122,8 +127,12 @@ impl Retention {
 
     /// A job of this unit has ended.
     fn note_end(&mut self, job: JobId, id: JobId) {
-        self.latest.remove(&(job, OfJob::Hold));
-        self.latest.remove(&(job, OfJob::Stop));
+        let first = (job, OfJob::Hold);
+        while let Some((key, _)) = self.latest.range(first..).next().filter(|(key, _)| key.0 == job)
+        {
+            let key = *key;
+            self.latest.remove(&key);
+        }
         let Some(unit) = self.units.get_mut(&id) else { return };
         unit.ended += 1;
         if unit.ended == unit.jobs()

@@ -55,8 +55,8 @@ impl Core {
 
     /// The job continues elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        live.await_return(node, left);
+        self.live.await_return(job, node, left);
+        let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
         tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
         let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };

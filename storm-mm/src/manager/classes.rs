@@ -22,11 +22,10 @@ impl Core {
         (job, incarnation): (JobId, JobIncarnation),
         ranks: Vec<RankClass>,
     ) {
-        let live = self.live.run_mut(job, incarnation);
-        let Some((live, record)) = live.zip(self.jobs.get(&job)) else { return };
+        let Some(record) = self.jobs.get(&job) else { return };
         let share = record.step_ranks().find(|share| share.node == node);
         let own = |told: &RankClass| share.as_ref().is_some_and(|share| share.has(told.rank));
-        live.classes_told(now, ranks.into_iter().filter(own));
+        self.live.classes_told(now, (job, incarnation), ranks.into_iter().filter(own));
     }
 
     /// The reported classes of a running job's ranks, while its partition uses flexible

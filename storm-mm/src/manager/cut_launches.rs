@@ -3,7 +3,7 @@
 
 use super::Core;
 use super::away::Going;
-use super::live::LiveJob;
+use super::live::LivePlace;
 use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
@@ -20,17 +20,16 @@ impl Core {
 
     /// Whether the Node Manager of a node, which has ended, moved the messages of a job's ranks.
     pub(super) fn is_moved_by(&self, job: JobId, node: NodeId, going: Going) -> bool {
-        let slices = self.live.get(job).is_some_and(LiveJob::is_in_slices);
+        let slices = self.live.get(job).is_some_and(LivePlace::is_in_slices);
         slices && self.leaves_keeper(node, going)
     }
 
     /// A rank of a job communicates in slices from now on. If a Node Manager of the job has ended
     /// before, messages of its ranks may be lost already, so the job ends.
     pub(super) fn joins_slices(&mut self, now: Instant, job: JobId, run: JobIncarnation) {
-        let Some(live) = self.live.run_mut(job, run) else { return };
-        let (left, away) = live.join_slices();
+        let Some((left, away)) = self.live.join_slices(job, run) else { return };
         let Some(node) = left.iter().next() else { return };
-        live.give_up(&away, now + self.config.requeue_fence);
+        self.live.give_up(job, &away, now + self.config.requeue_fence);
         self.launch_cut(now, job, node, Cut::Slices);
         self.go_on_if_all_heard(now, job);
     }

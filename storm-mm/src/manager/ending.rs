@@ -1,6 +1,6 @@
 //! The end of jobs: requested, forced, or reached.
 
-use super::live::{Launch, LiveJob, Lost};
+use super::live::{Launch, LivePlace, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase, Sequel};
@@ -147,7 +147,7 @@ impl Core {
     /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
-        match (&record.phase, self.live.get(job).map(LiveJob::launch)) {
+        match (&record.phase, self.live.get(job).map(LivePlace::launch)) {
             // Otherwise the job would be queued again after its user got the reply that the job
             // ends.
             (Phase::Ending(earlier), Some(_))
@@ -202,8 +202,7 @@ impl Core {
         if !self.is_launched_again(job) {
             self.pass_on_early(job);
         }
-        let Some(live) = self.live.get_mut(job) else { return };
-        let nodes = live.begin_end();
+        let Some(nodes) = self.live.begin_end(job) else { return };
         self.order_end(now, job, nodes, &cause);
     }
 
@@ -226,7 +225,7 @@ impl Core {
 
     /// The job's last process has ended: frees everything that the job held.
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
-        let Some(mut live) = self.live.remove(job) else { return };
+        let Some(live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
         self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
         let cause = self.lost_meanwhile(job, &live, cause);
@@ -234,7 +233,7 @@ impl Core {
         let requeue = self.runs_again(job, cause.as_ref());
         let is_cut = requeue && matches!(cause, Some(EndCause::LaunchCut { .. }));
         if !is_cut {
-            self.pass_on(job, live.take_early());
+            self.pass_on(job, live.early_output().to_vec());
         }
         match cause {
             Some(cause) if requeue => {
@@ -247,12 +246,13 @@ impl Core {
             }
             cause => {
                 let ran = live.run_time(now);
-                self.append_end(now, job, cause, live.take_exits(), ran);
+                let exits = live.exits().values().cloned().collect();
+                self.append_end(now, job, cause, exits, ran);
             }
         }
         self.live.free_slot(live.slot());
         self.place_awaiting(now);
-        let lost = if live.is_on_nodes() { live.take_lost() } else { Lost::new() };
+        let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
         if in_place {
             self.queue_in_place(now, job, live.partition());
@@ -293,7 +293,7 @@ impl Core {
     fn lost_meanwhile(
         &self,
         job: JobId,
-        live: &LiveJob,
+        live: &LivePlace,
         cause: Option<EndCause>,
     ) -> Option<EndCause> {
         let may_repeat = self.jobs[&job].spec.requeue;
@@ -307,7 +307,7 @@ impl Core {
     /// When a rank crashes, other ranks see closed connections, and abort or leave. Even if the
     /// reports of their nodes arrive first, the crash counts as the cause. A library may also crash
     /// because a peer aborted, so the reason names both.
-    fn crash_behind(&self, job: JobId, live: &LiveJob, cause: EndCause) -> EndCause {
+    fn crash_behind(&self, job: JobId, live: &LivePlace, cause: EndCause) -> EndCause {
         let told = match &cause {
             EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
             EndCause::Cancelled { .. }
@@ -318,6 +318,7 @@ impl Core {
             | EndCause::TimeLimit
             | EndCause::ManagerRestarted
             | EndCause::Shutdown
+            | EndCause::ScriptEnded
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }

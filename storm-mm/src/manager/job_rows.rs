@@ -18,18 +18,20 @@ impl Core {
     pub(super) fn set_rows(&mut self, now: Instant, job: JobId, home: Row, alternates: &[Row]) {
         let all_rows = alternates.iter().chain([&home]);
         let rows = all_rows.fold(RowSet::NONE, |rows, row| rows.with(*row));
-        if let Some(awaiting) = self.live.awaiting_mut(job) {
+        if let Some(awaiting) = self.live.awaiting_job(job) {
             let all = self.partitions[awaiting.partition()].runs_all();
-            return awaiting.set_rows(home, if all { RowSet::ALL } else { rows });
+            let rows = if all { RowSet::ALL } else { rows };
+            return self.live.set_awaiting_rows(job, home, rows);
         }
-        let Some(live) = self.live.get_mut(job) else { return };
-        let all = self.partitions[live.partition()].runs_all();
+        let Some(live) = self.live.get(job) else { return };
+        let (partition, is_on_nodes) = (live.partition(), live.is_on_nodes());
+        let all = self.partitions[partition].runs_all();
         let rows = if all { RowSet::ALL } else { rows };
-        let Some(moved) = live.set_rows(home, rows) else { return };
-        let partition = self.partitions.get_mut(live.partition());
+        let Some(moved) = self.live.set_rows(job, home, rows) else { return };
+        let partition = self.partitions.get_mut(partition);
         partition.rows_change();
-        if live.is_on_nodes() {
-            live.count_time(now, partition.active());
+        if is_on_nodes {
+            self.live.count_time_of(now, job, partition.active());
         }
         self.tell_rows(job);
         let placed = self.jobs.get(&job).is_some_and(|record| {

@@ -2,7 +2,7 @@
 //! on the slice edge if the job's row does not run now. Then all its ranks are seen to execute.
 
 use super::dependencies::without_dependency;
-use super::live::{self, LiveJob};
+use super::live::{self, LivePlace};
 use super::partitions::Partition;
 use super::{
     ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer, early_signals,
@@ -32,12 +32,12 @@ impl Core {
         incarnation: JobIncarnation,
         outcome: Result<StageOutcome, String>,
     ) {
-        let live = self.live.run_mut(job, incarnation);
+        let live = self.live.run(job, incarnation);
         let Some(live) = live.filter(|live| live.launch() == live::Launch::Staging) else { return };
+        let (partition, rows) = (live.partition(), live.rows());
         match outcome {
             Ok(stage) => {
-                live.staged(now, stage);
-                let (partition, rows) = (live.partition(), live.rows());
+                self.live.staged(now, job, stage);
                 if self.partitions[partition].may_launch(rows) {
                     self.launch(now, job);
                 }
@@ -63,7 +63,7 @@ impl Core {
         &mut self,
         now: Instant,
         partition: PartitionId,
-        chosen: impl Fn(&Partition, &LiveJob) -> bool,
+        chosen: impl Fn(&Partition, &LivePlace) -> bool,
     ) {
         if self.jobs.is_closed() {
             // All these jobs are about to be ended.
@@ -120,8 +120,8 @@ impl Core {
             buffered: partition.policy().communication_slice().is_some(),
             hold_output,
         }));
-        let Some(live) = self.live.get_mut(job) else { return };
-        live.launched(now, runs);
+        self.live.launched(now, job, runs);
+        let Some(live) = self.live.get(job) else { return };
         let (watch, incarnation) = (live.watch(job), live.incarnation());
         let relaunched = nodes != *live.nodes();
         if !nodes.is_empty() {
@@ -155,11 +155,7 @@ impl Core {
 
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
-        let live = self.live.run_mut(job, incarnation);
-        let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
-            return;
-        };
-        let breakdown = live.started(now);
+        let Some(breakdown) = self.live.started(now, job, incarnation) else { return };
         if self.jobs[&job].phase != Phase::Starting {
             return;
         }

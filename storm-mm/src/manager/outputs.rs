@@ -4,7 +4,7 @@
 //! (`docs/decisions/0141-cut-launches-are-done-again.md`). Output that arrives while a job starts
 //! therefore waits until the run counts as begun. Output of a cut launch is dropped.
 
-use super::live::{LiveJob, Piece};
+use super::live::Piece;
 use super::{Core, Durable, Notice};
 use crate::api::Reply;
 use crate::job::Phase;
@@ -13,24 +13,19 @@ use storm_rm::{JobId, JobIncarnation};
 impl Core {
     /// Output of a rank has arrived, of which a part may have arrived before. A node that stood
     /// still may send output of an earlier run, which is dropped.
-    pub(super) fn output(&mut self, (job, run): (JobId, JobIncarnation), mut piece: Piece) {
+    pub(super) fn output(&mut self, (job, run): (JobId, JobIncarnation), piece: Piece) {
         if self.is_launched_again(job) {
             return;
         }
         let starts = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
-        let Some(live) = self.live.run_mut(job, run) else { return };
-        piece = live.fresh_output(piece);
-        if piece.data.is_empty() {
-            return;
-        }
-        let pieces = if starts { live.keep_early(piece) } else { vec![piece] };
+        let pieces = self.live.output((job, run), piece, starts);
         self.pass_on(job, pieces);
     }
 
     /// A run counts as begun, or ends without being done again.
     pub(super) fn pass_on_early(&mut self, job: JobId) {
-        let early = self.live.get_mut(job).map(LiveJob::take_early);
-        self.pass_on(job, early.unwrap_or_default());
+        let early = self.live.take_early(job);
+        self.pass_on(job, early);
     }
 
     pub(super) fn pass_on(&mut self, job: JobId, pieces: Vec<Piece>) {

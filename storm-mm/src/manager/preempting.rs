@@ -4,7 +4,7 @@
 //! A suspended job keeps its memory and its place; its processes are stopped, like those of a row
 //! that never runs. The policies choose which job makes room.
 
-use super::live::{Launch, LiveJob};
+use super::live::{Launch, LivePlace};
 use super::partitions::sched_time;
 use super::{ClusterTimer, Core, Durable, Immediate, Timer};
 use crate::api::JobState;
@@ -67,7 +67,7 @@ impl Core {
     /// Journals the elements of a job, where they matter after a restart: a suspended job waits for
     /// the job that has the same elements.
     pub(super) fn note_elements(&mut self, now: Instant, job: JobId) {
-        let placement = self.live.get(job).and_then(LiveJob::placement);
+        let placement = self.live.get(job).and_then(LivePlace::placement);
         let known = self.jobs.get(&job).is_none_or(|record| record.elements.is_some());
         if known || !self.preemption.is_possible() {
             return;
@@ -94,11 +94,10 @@ impl Core {
 
     /// Stops the processes of a job on all its nodes: another job has its elements.
     pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
-        if let Some(awaiting) = self.live.awaiting_mut(job) {
-            return awaiting.suspend(by);
+        if self.live.suspend_awaiting(job, by) {
+            return;
         }
-        let Some(live) = self.live.get_mut(job) else { return };
-        let time = live.suspend(now);
+        let Some(time) = self.live.suspend(now, job) else { return };
         self.tell_rows(job);
         self.append(now, job, JobEventKind::Suspended { by, time });
         self.tell_whether_stopped(job, Some(format!("suspended for job {by}")));
@@ -106,15 +105,17 @@ impl Core {
 
     /// The processes of a suspended job continue.
     pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
-        if let Some(awaiting) = self.live.awaiting_mut(job) {
+        if let Some(awaiting) = self.live.awaiting_job(job) {
             let partition = &self.partitions[awaiting.partition()];
-            return awaiting.go_on(partition.rows_of_new(awaiting.row()));
+            let rows = partition.rows_of_new(awaiting.row());
+            return self.live.awaiting_goes_on(job, rows);
         }
-        let Some(live) = self.live.get_mut(job) else { return };
+        let Some(live) = self.live.get(job) else { return };
         let partition = &self.partitions[live.partition()];
-        let time = live.go_on(now, partition.rows_of_new(live.row()), partition.active());
+        let rows = partition.rows_of_new(live.row());
         let staged = live.launch() == Launch::Staged;
-        let may_launch = partition.may_launch(live.rows());
+        let may_launch = partition.may_launch(rows);
+        let Some(time) = self.live.go_on(now, job, (rows, partition.active())) else { return };
         self.tell_rows(job);
         if self.is_suspended(job) {
             self.append(now, job, JobEventKind::Resumed { time });

@@ -314,6 +314,7 @@ impl Core {
             | JobEventKind::Placed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::Moved { .. }

@@ -3,10 +3,10 @@
 //! reported the jobs that they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::absent_clients::AbsentClients;
-use super::live::{LiveJob, Restored};
+use super::live::Restored;
 use super::restored_elements::RestoredElements;
 use super::{Core, Durable, JobTimer, Timer};
-use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
+use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase, StepEvent};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -63,8 +63,13 @@ impl Core {
 
     fn replay_job(&mut self, job: JobId, mut event: JobEvent) {
         self.jobs.read(job, &mut event);
-        if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-            self.live.has_begun(*incarnation);
+        match &event.kind {
+            JobEventKind::Placed { incarnation: run, .. }
+            | JobEventKind::Step { event: StepEvent::Began { run, .. }, .. }
+            | JobEventKind::Step { event: StepEvent::Ended { latest_run: run, .. }, .. } => {
+                self.live.has_begun(*run);
+            }
+            _ => {}
         }
         self.apply(job, &event);
     }
@@ -138,9 +143,9 @@ impl Core {
         let partition = home.unwrap_or_else(|| self.counted_partition(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let placement = place.map(|(_, placement)| placement);
-        let live = self.live_again(now, record, (partition, row, slot), placement.clone());
-        let incarnation = live.incarnation();
-        self.live.insert(job, live);
+        let incarnation = record.incarnation;
+        let restored = self.to_restore(now, record, (partition, row, slot), placement.clone());
+        self.live.restore(now, job, restored);
         let suspends = self.partitions[partition].policy().preempts();
         if placement.is_some() && self.is_suspended(job) && !suspends {
             self.append(now, job, JobEventKind::Moved { row });
@@ -172,20 +177,19 @@ impl Core {
         record.ran + since.unwrap_or_default()
     }
 
-    fn live_again(
+    fn to_restore(
         &self,
         now: Instant,
         record: &JobRecord,
         (partition, row, slot): (PartitionId, Row, JobSlot),
         placement: Option<Placement>,
-    ) -> LiveJob {
+    ) -> Restored {
         let at_work = &self.partitions[partition];
         let rows = match record.suspended_for {
             Some(_) => RowSet::NONE,
             None => at_work.rows_of_new(row),
         };
-        let active = record.stopped_by.is_none() && at_work.runs(rows);
-        let restored = Restored {
+        Restored {
             incarnation: record.incarnation,
             slot,
             partition,
@@ -195,10 +199,8 @@ impl Core {
             nodes: (record.nodes(), record.step_nodes()),
             parts_over: record.parts_over.clone(),
             ran: self.ran_before(now, record, partition),
-            active,
-        };
-        let mut live = LiveJob::restored(now, restored);
-        live.set_stopped(record.stopped_by.is_some());
-        live
+            stopped: record.stopped_by.is_some(),
+            active: at_work.runs(rows),
+        }
     }
 }

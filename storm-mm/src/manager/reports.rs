@@ -1,7 +1,7 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
 use super::away::Going;
-use super::live::{Awaiting, LiveJob, Piece};
+use super::live::{Awaiting, LivePlace, Piece};
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
 use crate::job::{Cut, EndCause, JobEventKind, Phase};
@@ -88,7 +88,7 @@ impl Core {
         for job in self.live.ends_forgotten_by(node) {
             let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
             let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
-            let exits = self.live.get(job).map(LiveJob::exits);
+            let exits = self.live.get(job).map(LivePlace::exits);
             let exits = exits.into_iter().flat_map(|exits| exits.values());
             let exits = exits.filter(|exit| share.has(exit.rank)).cloned().collect();
             self.append(now, job, JobEventKind::PartOver { node, exits });
@@ -114,9 +114,7 @@ impl Core {
         runs_until: Option<Instant>,
         cut: Option<Cut>,
     ) {
-        if let Some(live) = self.live.get_mut(job) {
-            live.part_gone(node, runs_until);
-        }
+        self.live.part_gone(job, node, runs_until);
         match cut {
             Some(cut) => self.launch_cut(now, job, node, cut),
             None => {
@@ -215,8 +213,7 @@ impl Core {
             }
             Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
             Report::RankLeft { job, incarnation, rank } => {
-                if let Some(live) = self.live.run_mut(job, incarnation) {
-                    live.rank_left(rank);
+                if self.live.rank_left((job, incarnation), rank) {
                     self.end_if_in_vain(now, job);
                 }
             }
@@ -252,12 +249,13 @@ impl Core {
         incarnation: JobIncarnation,
         ranks: Vec<RankExit>,
     ) {
-        let Some(live) = self.live.run_mut(job, incarnation) else { return };
         // Reports of a node count only for its own ranks.
         let record = self.jobs.get(&job);
         let share = record.and_then(|record| record.step_ranks().find(|share| share.node == node));
         let own = |exit: &RankExit| share.as_ref().is_some_and(|share| share.has(exit.rank));
-        let first = live.part_over(node, ranks.into_iter().filter(own));
+        let exits = ranks.into_iter().filter(own);
+        let first = self.live.part_over((job, incarnation), node, exits);
+        let (Some(first), Some(live)) = (first, self.live.get(job)) else { return };
         if first && !live.is_over() && !live.is_recovering() {
             let watch = live.watch(job);
             self.effects.durable.push(Durable::AwaitTermination(watch));
@@ -285,15 +283,15 @@ impl Core {
         sequence: u64,
         puts: Vec<(String, String)>,
     ) {
-        let Some(live) = self.live.get_mut(job) else { return };
+        let Some(live) = self.live.get(job) else { return };
         if let Some(puts) = live.fences().outcome(sequence) {
             let done = Command::FenceDone { job, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
-        let Some(complete) = live.fence_arrived(sequence, node, puts) else {
+        let Some(complete) = self.live.fence_arrived(job, sequence, (node, puts)) else {
             return self.end_if_in_vain(now, job);
         };
-        let nodes: NodeSet = live.nodes().clone();
+        let Some(nodes) = self.live.get(job).map(|live| live.nodes().clone()) else { return };
         let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
         if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
             // The pairs could never be sent, and the ranks would wait for ever.
@@ -323,7 +321,7 @@ impl Core {
 
     /// Ends the job if its parts are over on every node.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
-        if !self.live.get(job).is_some_and(LiveJob::is_over) {
+        if !self.live.get(job).is_some_and(LivePlace::is_over) {
             return;
         }
         let cause = match self.jobs.get(&job).map(|record| &record.phase) {
@@ -333,7 +331,7 @@ impl Core {
             }
         };
         if cause.is_none()
-            && let Some(incarnation) = self.live.get(job).map(LiveJob::incarnation)
+            && let Some(incarnation) = self.live.get(job).map(LivePlace::incarnation)
         {
             // Ranks that ended before the first check did execute all the same.
             self.started(now, job, incarnation);

@@ -4,7 +4,7 @@
 //! No rank of a run is ever started twice: a launch is repeated only to nodes that have kept their
 //! memory and never received the launch.
 
-use super::live::{LiveJob, LiveJobs};
+use super::live::{LiveJobs, LivePlace};
 use super::returns::HeldRuns;
 use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
@@ -35,7 +35,7 @@ impl Core {
             .filter(|(_, live)| live.unheard().contains(node))
             .map(|(job, _)| job)
             .collect();
-        let run_of = |live: &LiveJobs, job| live.get(job).map(LiveJob::incarnation);
+        let run_of = |live: &LiveJobs, job| live.get(job).map(LivePlace::incarnation);
         let holds = |job: &JobId| run_of(&self.live, *job).is_some_and(|run| held.has(*job, run));
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
         let jobs = kept.iter().filter_map(|job| self.resumed(*job)).collect();
@@ -45,9 +45,7 @@ impl Core {
         self.effects.durable.push(Durable::Draft(NodeSet::single(node), answer));
         let mut left_here = BTreeSet::new();
         for job in &awaited {
-            if let Some(live) = self.live.get_mut(*job)
-                && live.came_back(node)
-            {
+            if self.live.came_back(*job, node) {
                 left_here.insert(*job);
             }
         }
@@ -75,19 +73,19 @@ impl Core {
     /// A node that returned does not hold its part of a job.
     fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, loss: Loss) {
         let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
-        let Some(live) = self.live.get_mut(job) else { return };
+        let Some(live) = self.live.get(job) else { return };
         if !live.nodes().contains(node) {
             // The node belongs to the job's place, and has no rank to lose.
             return;
         }
         match loss {
-            Loss::NeverHeard if starting => live.lacks(node),
+            Loss::NeverHeard if starting => self.live.lacks(job, node),
             Loss::NotLeft if starting => {
-                live.part_gone(node, None);
+                self.live.part_gone(job, node, None);
                 self.launch_cut(now, job, node, Cut::Launch);
             }
             Loss::NeverHeard | Loss::NotLeft | Loss::Unknown => {
-                live.part_gone(node, None);
+                self.live.part_gone(job, node, None);
                 let node = self.node_name(node);
                 self.end_job(now, job, EndCause::NodeLost { node });
             }
@@ -111,23 +109,20 @@ impl Core {
     /// was.
     pub(super) fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
         let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
-        let Some(live) = self.live.get_mut(job) else { return };
-        if !live.all_are_back() {
-            return;
-        }
-        let lacking = live.take_lacking();
-        let incarnation = live.incarnation();
+        let Some(live) = self.live.get(job).filter(|live| live.all_are_back()) else { return };
+        let (incarnation, partition) = (live.incarnation(), live.partition());
+        let nodes = live.nodes().clone();
+        let lacking = self.live.take_lacking(job);
         match phase {
-            Phase::Starting if lacking == *live.nodes() => {
+            Phase::Starting if lacking == nodes => {
                 // No node was ordered to launch the job.
-                live.begin_again(now);
-                let partition = live.partition();
+                self.live.begin_again(now, job);
                 self.stage(now, job);
                 return self.try_switch(now, partition);
             }
             Phase::Starting => self.launch_on(now, job, lacking),
             Phase::Running | Phase::Ending(_) => {
-                live.resumed(&lacking);
+                self.live.resumed(job, &lacking);
                 self.arm_time_limit(now, job);
             }
             Phase::Pending | Phase::Ended(_) => return,
@@ -136,7 +131,7 @@ impl Core {
         self.tell_back(job);
         // The former manager may have changed the policy without notice to the nodes.
         self.tell_rows(job);
-        if let Some(partition) = self.live.get(job).map(LiveJob::partition) {
+        if let Some(partition) = self.live.get(job).map(LivePlace::partition) {
             self.try_switch(now, partition);
         }
         let Some(live) = self.live.get(job) else { return };
@@ -150,10 +145,7 @@ impl Core {
     /// Nodes have been waited for long enough: those that are not back have lost their part of the
     /// job.
     pub(super) fn recovery_timer(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        if !live.is_recovering() {
-            return;
-        }
+        let Some(live) = self.live.get(job).filter(|live| live.is_recovering()) else { return };
         if live.all_are_back() {
             return self.go_on_if_all_heard(now, job);
         }
@@ -161,7 +153,7 @@ impl Core {
         if missing.is_empty() {
             return;
         }
-        live.give_up(&missing, now + self.config.requeue_fence);
+        self.live.give_up(job, &missing, now + self.config.requeue_fence);
         self.tell_given_up(job, &missing);
         let removed = self.nodes.not_configured(&missing);
         let cause = match removed.is_empty() {
@@ -174,7 +166,7 @@ impl Core {
 
     /// Whether nodes of the job have not returned yet.
     pub fn is_recovering(&self, job: JobId) -> bool {
-        self.live.get(job).is_some_and(LiveJob::is_recovering)
+        self.live.get(job).is_some_and(LivePlace::is_recovering)
     }
 
     /// For a run that a former manager placed: the nodes that returned with their parts. They

@@ -1,7 +1,7 @@
 //! The partition's policy at work: events in, placements and strobes out, at once. Only the launch
 //! of a job whose row does not run now waits for a slice edge.
 
-use super::live::{Awaiting, LiveJob, Placed, Taken};
+use super::live::{Awaiting, Placed, Taken};
 use super::partitions::sched_time;
 use super::{ActiveRows, Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
@@ -253,7 +253,7 @@ impl Core {
         let steps = ranks.iter().map_while(|share| share.of_step(first));
         let nodes = (nodes, steps.map(|share| share.node).collect());
         let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
-        self.live.insert(job, LiveJob::placed(now, placed));
+        self.live.place(now, job, placed);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
         self.note_elements(now, job);
         if let Some(by) = suspended_for {
@@ -283,11 +283,7 @@ impl Core {
 
     /// Every node's part of a job is over, or will never begin: the job's elements are free.
     pub(super) fn release(&mut self, now: Instant, job: JobId) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        if live.release() {
-            return;
-        }
-        let partition = live.partition();
+        let Some(partition) = self.live.release(job) else { return };
         self.tell_policy(now, partition, Event::Finished(job));
     }
 

@@ -100,11 +100,9 @@ impl Core {
     }
 
     fn set_stopped(&mut self, now: Instant, job: JobId, (stop, uid): (bool, u32)) {
-        let Some(live) = self.live.get_mut(job) else { return };
-        let partition = &self.partitions[live.partition()];
-        live.set_stopped(stop);
-        live.count_time(now, partition.active());
-        let time = live.run_time(now);
+        let Some(partition) = self.live.get(job).map(|live| live.partition()) else { return };
+        let active = self.partitions[partition].active();
+        let Some(time) = self.live.set_stopped(now, job, (stop, active)) else { return };
         self.tell_rows(job);
         let (kind, reason) = match stop {
             true => (JobEventKind::StoppedBy { uid, time }, Some(self.stopped_reason(uid))),

@@ -235,11 +235,9 @@ impl Core {
         self.warn_if_never_preempting(id);
         for (job, &row) in &taken_rows {
             let rows = self.partitions[id].rows_of_new(row);
-            if let Some(placed) = self.live.awaiting_mut(*job) {
-                placed.taken_over(row, rows);
-            }
+            self.live.awaiting_taken_over(*job, row, rows);
             let rows = if self.is_suspended(*job) { RowSet::NONE } else { rows };
-            let moved = self.live.get_mut(*job).and_then(|live| live.set_rows(row, rows));
+            let moved = self.live.set_rows(*job, row, rows);
             if moved == Some(true) {
                 self.append(now, *job, JobEventKind::Moved { row });
             }

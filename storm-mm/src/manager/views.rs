@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::ending::no_such_job;
-use super::live::{Launch, LiveJob};
+use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
 use super::scheduling::files_of;
@@ -158,7 +158,7 @@ impl Core {
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
                 self.suspended_reason(now, record)
             }
-            Phase::Starting => match self.live.get(record.id).map(LiveJob::launch) {
+            Phase::Starting => match self.live.get(record.id).map(LivePlace::launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)

@@ -134,6 +134,7 @@ impl GangStart {
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
             | JobEventKind::Changed { .. }
+            | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),
         }

@@ -40,6 +40,7 @@ impl NoLostJob {
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnElements { .. }
                 | JobEventKind::PartOver { .. }
+                | JobEventKind::Step { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             )

@@ -74,24 +74,24 @@ impl Awaiting {
     }
 
     /// The job gets another home row and other rows.
-    pub(in crate::manager) fn set_rows(&mut self, row: Row, rows: RowSet) {
+    pub(super) fn set_rows(&mut self, row: Row, rows: RowSet) {
         (self.row, self.rows) = (row, rows);
     }
 
     /// Another policy replaces the job's policy, and the job has another home row. A suspended job
     /// stays suspended.
-    pub(in crate::manager) fn taken_over(&mut self, row: Row, rows: RowSet) {
+    pub(super) fn taken_over(&mut self, row: Row, rows: RowSet) {
         let rows = if self.suspended_for.is_some() { RowSet::NONE } else { rows };
         self.set_rows(row, rows);
     }
 
     /// The job will be suspended when it starts.
-    pub(in crate::manager) fn suspend(&mut self, by: JobId) {
+    pub(super) fn suspend(&mut self, by: JobId) {
         (self.rows, self.suspended_for) = (RowSet::NONE, Some(by));
     }
 
     /// The job will not be suspended.
-    pub(in crate::manager) fn go_on(&mut self, rows: RowSet) {
+    pub(super) fn go_on(&mut self, rows: RowSet) {
         (self.rows, self.suspended_for) = (rows, None);
     }
 }

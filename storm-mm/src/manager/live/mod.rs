@@ -1,30 +1,34 @@
 //! The jobs that hold processing elements, or have a placement and wait for a place in the global
 //! arrays of flags. Only this module changes them; it decides nothing and has no effects.
+//!
+//! No method gives a `&mut` to a job: each change is a [transition](transitions) with a name.
 
 mod flags;
-mod job;
 mod output;
 mod parts;
-mod steps;
+mod place;
+mod place_nodes;
+mod progress;
+mod step;
 mod time;
 mod told_class;
+mod transitions;
 
 pub(super) use flags::{Awaiting, Taken};
-pub(super) use job::{LiveJob, Placed, Restored};
 pub(super) use output::Piece;
-pub(super) use parts::{Left, Lost};
-pub(super) use steps::Launch;
+pub(super) use place::{LivePlace, Placed, Restored};
+pub(super) use place_nodes::{Left, Lost};
+pub(super) use progress::Launch;
 pub(super) use told_class::ToldClass;
 
 use flags::SlotPool;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
-use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
+use storm_primitives::{NodeId, NodeSet};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, RowSet};
 
 /// The live jobs.
 pub(super) struct LiveJobs {
-    jobs: BTreeMap<JobId, LiveJob>,
+    jobs: BTreeMap<JobId, LivePlace>,
     /// The jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
     /// The places in the global arrays of flags.
@@ -66,31 +70,22 @@ impl LiveJobs {
         self.jobs.contains_key(&job)
     }
 
-    pub(super) fn get(&self, job: JobId) -> Option<&LiveJob> {
+    pub(super) fn get(&self, job: JobId) -> Option<&LivePlace> {
         self.jobs.get(&job)
     }
 
-    pub(super) fn get_mut(&mut self, job: JobId) -> Option<&mut LiveJob> {
-        self.jobs.get_mut(&job)
-    }
-
     /// The job, if `run` is its present run.
-    pub(super) fn run(&self, job: JobId, run: JobIncarnation) -> Option<&LiveJob> {
+    pub(super) fn run(&self, job: JobId, run: JobIncarnation) -> Option<&LivePlace> {
         self.get(job).filter(|live| live.incarnation() == run)
     }
 
-    /// The job for changes, if `run` is its present run.
-    pub(super) fn run_mut(&mut self, job: JobId, run: JobIncarnation) -> Option<&mut LiveJob> {
-        self.get_mut(job).filter(|live| live.incarnation() == run)
-    }
-
     /// All live jobs, by their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &LiveJob)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &LivePlace)> {
         self.jobs.iter().map(|(job, live)| (*job, live))
     }
 
     /// The live jobs of a partition.
-    pub(super) fn of(&self, partition: PartitionId) -> impl Iterator<Item = (JobId, &LiveJob)> {
+    pub(super) fn of(&self, partition: PartitionId) -> impl Iterator<Item = (JobId, &LivePlace)> {
         self.iter().filter(move |(_, live)| live.partition() == partition)
     }
 
@@ -99,27 +94,14 @@ impl LiveJobs {
         self.iter().filter(|(_, live)| live.is_placed_on(node)).map(|(job, _)| job).collect()
     }
 
-    /// A node is lost. Returns the jobs whose part there was over, and that were not returned
-    /// before.
-    pub(super) fn ends_forgotten_by(&mut self, node: NodeId) -> Vec<JobId> {
-        let forgotten =
-            self.jobs.iter_mut().filter_map(|(job, live)| live.forgets_end(node).then_some(*job));
-        forgotten.collect()
-    }
-
     /// The nodes of the places of a partition's live jobs.
     pub(super) fn nodes_of(&self, partition: PartitionId) -> NodeSet {
         self.of(partition).fold(NodeSet::new(), |nodes, (_, live)| nodes.union(live.place_nodes()))
     }
 
-    /// A job is placed on the machine.
-    pub(super) fn insert(&mut self, job: JobId, live: LiveJob) {
-        self.jobs.insert(job, live);
-    }
-
     /// A job leaves the machine. Its place in the arrays of flags stays taken until
     /// [`free_slot`](Self::free_slot).
-    pub(super) fn remove(&mut self, job: JobId) -> Option<LiveJob> {
+    pub(super) fn remove(&mut self, job: JobId) -> Option<LivePlace> {
         self.jobs.remove(&job)
     }
 
@@ -174,11 +156,6 @@ impl LiveJobs {
         self.awaiting.iter().find(|placed| placed.job() == job)
     }
 
-    /// A job that waits for a place, for changes.
-    pub(super) fn awaiting_mut(&mut self, job: JobId) -> Option<&mut Awaiting> {
-        self.awaiting.iter_mut().find(|placed| placed.job() == job)
-    }
-
     /// A job waits for a place no longer.
     pub(super) fn stop_awaiting(&mut self, job: JobId) -> Option<Awaiting> {
         let index = self.awaiting.iter().position(|placed| placed.job() == job)?;
@@ -202,14 +179,6 @@ impl LiveJobs {
         self.awaiting.back().filter(|_| stuck).map(Awaiting::job)
     }
 
-    /// A job continues without elements, and in all rows. Returns its run time and its nodes.
-    pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) -> Option<(Duration, NodeSet)> {
-        let live = self.jobs.get_mut(&job)?;
-        live.leave_matrix(now);
-        self.outside_matrix.insert(job);
-        Some((live.run_time(now), live.place_nodes().clone()))
-    }
-
     /// A job is over. Returns whether it was outside the matrix.
     pub(super) fn over_outside_matrix(&mut self, job: JobId) -> bool {
         self.outside_matrix.remove(&job)
@@ -224,25 +193,6 @@ impl LiveJobs {
         let is_there =
             |job: &&JobId| self.jobs.get(job).is_some_and(|live| live.place_nodes().contains(node));
         self.outside_matrix.iter().find(is_there).copied()
-    }
-
-    /// From now on, run time is counted for the launched jobs of a partition that run in this row.
-    pub(super) fn count_time(&mut self, now: Instant, partition: PartitionId, row: Row) {
-        for live in self.jobs.values_mut().filter(|live| live.partition() == partition) {
-            live.count_time(now, row);
-        }
-    }
-
-    /// A lost node runs no ranks after `until`.
-    pub(super) fn fenced_until(&mut self, node: NodeId, until: Instant) {
-        self.jobs.values_mut().for_each(|live| live.fenced_until(node, until));
-    }
-
-    /// A lost node is back, and runs ranks of no jobs but those that it holds.
-    pub(super) fn fenced_by(&mut self, node: NodeId, holds: impl Fn(JobId) -> bool) {
-        for (_, live) in self.jobs.iter_mut().filter(|(job, _)| !holds(**job)) {
-            live.fenced(node);
-        }
     }
 
     pub(super) fn launches(&self) -> Launches {

@@ -48,6 +48,10 @@ impl Output {
         if bytes > EARLY_BYTES_MAX { self.take_early() } else { Vec::new() }
     }
 
+    pub(super) fn early(&self) -> &[Piece] {
+        &self.early
+    }
+
     pub(super) fn take_early(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.early)
     }

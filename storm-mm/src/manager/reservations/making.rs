@@ -3,7 +3,7 @@
 use crate::api::{ApiError, ErrorCode, Peer, ReservationRequest, ReservationView};
 use crate::cluster::ReservationRecord;
 use crate::manager::Core;
-use crate::manager::live::LiveJob;
+use crate::manager::live::LivePlace;
 use crate::manager::partitions::sched_time;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -213,7 +213,7 @@ impl Core {
 
     /// Whether a job can be on a node at a time, by its time limit.
     fn is_held_at(&self, now: Instant, node: NodeId, at: SchedTime) -> bool {
-        let is_there = |(job, live): (JobId, &LiveJob)| {
+        let is_there = |(job, live): (JobId, &LivePlace)| {
             let limit = self.jobs.get(&job).and_then(|record| record.spec.time_limit);
             let left = limit.map(|limit| limit.saturating_sub(live.run_time(now)));
             let end = left.map(|left| sched_time(now) + left);

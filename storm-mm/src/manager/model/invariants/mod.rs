@@ -74,7 +74,7 @@ mod tests {
         assert!(needs_respected::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(job).unwrap().release();
+        assert!(world.core.live.release(job).is_some());
         assert!(elements_accounted::check(&world).is_err());
 
         let (mut world, _) = running();
@@ -95,7 +95,7 @@ mod tests {
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, job) = running();
-        world.core.live.get_mut(job).unwrap().set_launch(Launch::Staged);
+        world.core.live.set_launch(job, Launch::Staged);
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, _) = running();

@@ -1,0 +1,107 @@
+//! The steps of a job's place, as the result of their events.
+
+use super::EndCause;
+use super::step_event::{EndedStep, StepEvent};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storm_rm::message::NodeRanks;
+use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
+
+/// The number of ended steps of a job that are remembered. An ended step is forgotten for the one
+/// whose number is higher by so much, in the record and in the journal.
+pub const ENDED_STEPS: u32 = 1_000;
+
+/// The steps of the present run, apart from the first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepRecords {
+    next: u32,
+    live: BTreeMap<u32, StepRecord>,
+    /// Ended steps by their numbers modulo [`ENDED_STEPS`].
+    ended: BTreeMap<u32, (u32, EndedStep)>,
+}
+
+/// A step that is not over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepRecord {
+    /// Its run.
+    pub run: JobIncarnation,
+    /// The number by which its client finds it.
+    pub ask: StepAsk,
+    /// The elements and the memory that it has.
+    pub size: StepSize,
+    /// What runs.
+    pub spec: Rc<StepSpec>,
+    /// Its ranks on every node.
+    pub ranks: Vec<NodeRanks>,
+    /// When it began.
+    pub began: Timestamp,
+    /// When all its ranks executed.
+    pub started: Option<Timestamp>,
+    /// Why its processes are being ended.
+    pub ending: Option<EndCause>,
+}
+
+impl StepRecords {
+    /// The number of the next step.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// The steps that are not over, by number.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &StepRecord)> {
+        self.live.iter().map(|(number, step)| (*number, step))
+    }
+
+    /// A step that is not over.
+    pub fn get(&self, number: u32) -> Option<&StepRecord> {
+        self.live.get(&number)
+    }
+
+    /// The steps that are over and remembered.
+    pub fn ended(&self) -> impl Iterator<Item = (u32, &EndedStep)> {
+        self.ended.values().map(|(number, step)| (*number, step))
+    }
+
+    /// The step that was asked for by this number.
+    pub fn asked_by(&self, ask: StepAsk) -> Option<u32> {
+        let live = self.live().find(|(_, step)| step.ask == ask).map(|(number, _)| number);
+        live.or_else(|| self.ended().find(|(_, step)| step.ask == ask).map(|(number, _)| number))
+    }
+
+    /// Applies an event of a step.
+    pub(super) fn apply(&mut self, at: Timestamp, number: u32, event: &StepEvent) {
+        match event {
+            StepEvent::Began { run, ask, size, spec, ranks } => {
+                self.next = self.next.max(number.saturating_add(1));
+                let (spec, ranks) = (spec.clone(), ranks.clone());
+                let (run, ask, size) = (*run, *ask, *size);
+                let (began, started, ending) = (at, None, None);
+                let step = StepRecord { run, ask, size, spec, ranks, began, started, ending };
+                self.live.insert(number, step);
+            }
+            StepEvent::Started => {
+                if let Some(step) = self.live.get_mut(&number) {
+                    step.started = Some(at);
+                }
+            }
+            StepEvent::Ending { cause } => {
+                if let Some(step) = self.live.get_mut(&number) {
+                    step.ending = Some(cause.clone());
+                }
+            }
+            StepEvent::Ended { next, step, .. } => {
+                self.next = self.next.max(*next);
+                self.live.remove(&number);
+                self.ended.insert(number % ENDED_STEPS, (number, (**step).clone()));
+            }
+        }
+    }
+}
+
+impl StepRecord {
+    /// The number of its processes.
+    pub fn procs(&self) -> u32 {
+        self.ranks.iter().map(|share| share.count).sum()
+    }
+}

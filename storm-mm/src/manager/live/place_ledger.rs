@@ -1,0 +1,249 @@
+//! The elements and the memory of a place, and which step has how much of them. Steps that do not
+//! fit wait; each is granted as soon as it fits, in the order of arrival
+//! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
+//!
+//! The ledger counts. It does not choose which elements of a node a step gets: the node does.
+
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::NodeId;
+use storm_rm::message::NodeRanks;
+use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
+
+/// What a place has of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::manager) struct Room {
+    pub(in crate::manager) node: NodeId,
+    pub(in crate::manager) elements: u32,
+    /// `None` if the node's memory is not counted.
+    pub(in crate::manager) memory_bytes: Option<u64>,
+}
+
+/// The ledger of a place.
+#[derive(Clone, Debug)]
+pub(in crate::manager) struct PlaceLedger {
+    /// The nodes, in the order of the place.
+    nodes: Vec<Counted>,
+    /// What each step has taken, by the index of the node.
+    granted: BTreeMap<StepAsk, Vec<(usize, Amount)>>,
+    /// The steps that do not fit yet, in the order of arrival.
+    waiting: VecDeque<(StepAsk, StepSize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    room: Room,
+    free: Amount,
+}
+
+/// Elements and memory of a node. Memory that is not counted is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Amount {
+    elements: u32,
+    memory_bytes: u64,
+}
+
+impl PlaceLedger {
+    /// The ledger of a place without steps.
+    pub(in crate::manager) fn new(rooms: impl IntoIterator<Item = Room>) -> PlaceLedger {
+        let nodes = rooms.into_iter().map(|room| Counted { room, free: room.all() }).collect();
+        PlaceLedger { nodes, granted: BTreeMap::new(), waiting: VecDeque::new() }
+    }
+
+    /// Whether a step fits if the place has no other step, and all its nodes are there.
+    pub(in crate::manager) fn could_hold(&self, size: &StepSize) -> bool {
+        self.distribution(size, |counted| counted.room.holds(size, counted.room.all())).is_some()
+    }
+
+    /// The steps that wait, in the order of arrival.
+    pub(in crate::manager) fn waiting(&self) -> impl Iterator<Item = (StepAsk, &StepSize)> {
+        self.waiting.iter().map(|(ask, size)| (*ask, size))
+    }
+
+    /// A step waits until it fits.
+    pub(super) fn wait(&mut self, ask: StepAsk, size: StepSize) {
+        self.waiting.push_back((ask, size));
+    }
+
+    /// A step waits no longer. Returns whether it did.
+    pub(super) fn leave(&mut self, ask: StepAsk) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(other, _)| *other != ask);
+        self.waiting.len() < before
+    }
+
+    /// No step waits any longer. Returns those that did.
+    pub(super) fn leave_all(&mut self) -> Vec<StepAsk> {
+        std::mem::take(&mut self.waiting).into_iter().map(|(ask, _)| ask).collect()
+    }
+
+    /// Grants the first waiting step that fits on the nodes that are there. Returns the step and
+    /// its ranks, on nodes in the order of the place.
+    pub(super) fn grant_next(
+        &mut self,
+        is_there: impl Fn(NodeId) -> bool,
+    ) -> Option<(StepAsk, Vec<NodeRanks>)> {
+        let fits = |(index, (_, size)): (usize, &(StepAsk, StepSize))| {
+            let room = |counted: &Counted| match is_there(counted.room.node) {
+                true => counted.room.holds(size, counted.room.within_reach(size, counted.free)),
+                false => 0,
+            };
+            Some((index, self.distribution(size, room)?))
+        };
+        let (index, counts) = self.waiting.iter().enumerate().find_map(fits)?;
+        let (ask, size) = self.waiting.remove(index)?;
+        self.take(ask, &size, &counts);
+        let mut first = 0;
+        let ranks = counts.into_iter().map(|(at, count)| {
+            let ranks = NodeRanks { node: self.nodes[at].room.node, first: Rank(first), count };
+            first += count;
+            ranks
+        });
+        Some((ask, ranks.collect()))
+    }
+
+    /// A former manager granted a step these ranks.
+    pub(super) fn restore(&mut self, ask: StepAsk, size: &StepSize, ranks: &[NodeRanks]) {
+        let at = |node| self.nodes.iter().position(|counted| counted.room.node == node);
+        let counts = ranks.iter().filter_map(|share| Some((at(share.node)?, share.count)));
+        let counts: Vec<(usize, u32)> = counts.collect();
+        self.take(ask, size, &counts);
+    }
+
+    /// A granted step is over.
+    pub(super) fn end(&mut self, ask: StepAsk) {
+        for (at, taken) in self.granted.remove(&ask).unwrap_or_default() {
+            let free = &mut self.nodes[at].free;
+            free.elements += taken.elements;
+            free.memory_bytes += taken.memory_bytes;
+        }
+    }
+
+    fn take(&mut self, ask: StepAsk, size: &StepSize, counts: &[(usize, u32)]) {
+        let mut taken = Vec::new();
+        for (at, procs) in counts {
+            let Counted { room, free } = &mut self.nodes[*at];
+            let wanted = match size.share {
+                Share::Exact => room.needed(size, *procs),
+                Share::WholeNodes => room.all(),
+                Share::Overlap => Amount { elements: 0, memory_bytes: 0 },
+            };
+            // The configuration may give the node less than a former manager counted.
+            let amount = wanted.at_most(*free);
+            free.elements -= amount.elements;
+            free.memory_bytes -= amount.memory_bytes;
+            taken.push((*at, amount));
+        }
+        self.granted.insert(ask, taken);
+    }
+
+    /// How many processes each node gets, by its index, if `room` is for how many it has room.
+    /// Nodes are filled in the order of the place. A step that asks for a number of nodes gets the
+    /// roomiest, with at least one process on each.
+    fn distribution(
+        &self,
+        size: &StepSize,
+        room: impl Fn(&Counted) -> u32,
+    ) -> Option<Vec<(usize, u32)>> {
+        let rooms = self.nodes.iter().map(room).enumerate().filter(|(_, room)| *room > 0);
+        let mut rooms: Vec<(usize, u32)> = rooms.collect();
+        let least = u32::from(size.nodes.is_some());
+        if let Some(nodes) = size.nodes {
+            let nodes = nodes as usize;
+            rooms.sort_by_key(|(at, room)| (std::cmp::Reverse(*room), *at));
+            if rooms.len() < nodes {
+                return None;
+            }
+            rooms.truncate(nodes);
+            rooms.sort_unstable();
+        }
+        let mut left = size.procs.checked_sub(least * u32::try_from(rooms.len()).ok()?)?;
+        for (_, room) in &mut rooms {
+            let more = left.min(*room - least);
+            *room = least + more;
+            left -= more;
+        }
+        rooms.retain(|(_, count)| *count > 0);
+        (left == 0).then_some(rooms)
+    }
+}
+
+#[cfg(test)]
+impl PlaceLedger {
+    /// For each node, its elements and those that no step has.
+    pub(in crate::manager) fn elements(&self) -> impl Iterator<Item = (NodeId, u32, u32)> {
+        let counted = self.nodes.iter();
+        counted.map(|counted| (counted.room.node, counted.room.elements, counted.free.elements))
+    }
+
+    /// The granted steps.
+    pub(in crate::manager) fn granted(&self) -> impl Iterator<Item = StepAsk> {
+        self.granted.keys().copied()
+    }
+}
+
+impl Room {
+    fn all(&self) -> Amount {
+        Amount { elements: self.elements, memory_bytes: self.memory_bytes.unwrap_or(0) }
+    }
+
+    /// The part of the node that a step could have, of which `free` is free.
+    fn within_reach(&self, size: &StepSize, free: Amount) -> Amount {
+        match size.share {
+            Share::Exact => free,
+            Share::WholeNodes if free == self.all() => free,
+            Share::WholeNodes => Amount { elements: 0, memory_bytes: 0 },
+            Share::Overlap => self.all(),
+        }
+    }
+
+    /// The most processes of a step for which this much of the node is enough.
+    fn holds(&self, size: &StepSize, amount: Amount) -> u32 {
+        let mut most = amount.elements.checked_div(size.elements_each).unwrap_or(0).min(size.procs);
+        let mut none = 0;
+        let enough = |procs| self.needed(size, procs).memory_bytes <= amount.memory_bytes;
+        // More processes need no less memory.
+        while none < most {
+            let middle = most - (most - none) / 2;
+            match enough(middle) {
+                true => none = middle,
+                false => most = middle - 1,
+            }
+        }
+        most
+    }
+
+    /// What so many processes of a step need of the node.
+    fn needed(&self, size: &StepSize, procs: u32) -> Amount {
+        let elements = procs.saturating_mul(size.elements_each);
+        let Some(all) = self.memory_bytes.filter(|_| procs > 0) else {
+            return Amount { elements, memory_bytes: 0 };
+        };
+        let memory_bytes = match size.memory {
+            Memory::Unstated if size.share == Share::WholeNodes => all,
+            Memory::Unstated => share_of(all, elements, self.elements),
+            Memory::PerNode(bytes) => bytes,
+            Memory::PerCpu(bytes) => bytes.saturating_mul(u64::from(elements)),
+            Memory::WholeNode => all,
+        };
+        Amount { elements, memory_bytes }
+    }
+}
+
+impl Amount {
+    fn at_most(self, other: Amount) -> Amount {
+        Amount {
+            elements: self.elements.min(other.elements),
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+        }
+    }
+}
+
+/// The part of `all` that belongs to `some` elements of `elements`, rounded down.
+fn share_of(all: u64, some: u32, elements: u32) -> u64 {
+    let share = u128::from(all) * u128::from(some) / u128::from(elements.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "place_ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+//! A live step: the part of a job's state that belongs to what runs in its place.
+
+use super::output::{Output, Piece};
+use super::parts::Parts;
+use super::progress::{Launch, Progress};
+use super::told_class::ToldClass;
+use crate::manager::pmi_fences::PmiFences;
+use std::collections::BTreeMap;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::message::RankExit;
+use storm_rm::{JobIncarnation, JobSlot, Rank, RankClass};
+
+/// A step on the machine.
+#[derive(Clone, Debug)]
+pub(in crate::manager) struct LiveStep {
+    run: JobIncarnation,
+    slot: JobSlot,
+    pub(super) parts: Parts,
+    pub(super) progress: Progress,
+    output: Output,
+    ranks: Ranks,
+    fences: PmiFences,
+}
+
+/// The reports of ranks.
+#[derive(Clone, Debug, Default)]
+struct Ranks {
+    exits: BTreeMap<Rank, RankExit>,
+    classes: BTreeMap<Rank, ToldClass>,
+    /// Whether a rank communicates in slices.
+    in_slices: bool,
+}
+
+impl LiveStep {
+    /// The launch of a step on these nodes begins.
+    pub(super) fn placed(
+        now: Instant,
+        (run, slot): (JobIncarnation, JobSlot),
+        nodes: NodeSet,
+    ) -> LiveStep {
+        LiveStep {
+            run,
+            slot,
+            parts: Parts::placed(nodes),
+            progress: Progress::at(now, Launch::Staging),
+            output: Output::default(),
+            ranks: Ranks::default(),
+            fences: PmiFences::default(),
+        }
+    }
+
+    /// A step of a former manager continues. `over` are the parts that ended before their nodes
+    /// were lost, with the exits of their ranks.
+    pub(super) fn restored(
+        now: Instant,
+        (run, slot): (JobIncarnation, JobSlot),
+        nodes: NodeSet,
+        over: BTreeMap<NodeId, Vec<RankExit>>,
+    ) -> LiveStep {
+        let parts_over = over.keys().copied().collect();
+        let exits = over.into_values().flatten().map(|exit| (exit.rank, exit)).collect();
+        LiveStep {
+            run,
+            slot,
+            parts: Parts::restored(nodes, parts_over),
+            progress: Progress::at(now, Launch::Recovering),
+            output: Output::default(),
+            ranks: Ranks { exits, ..Ranks::default() },
+            fences: PmiFences::resumed(),
+        }
+    }
+
+    pub(super) fn run(&self) -> JobIncarnation {
+        self.run
+    }
+
+    pub(super) fn slot(&self) -> JobSlot {
+        self.slot
+    }
+
+    /// Whether its nodes have been ordered to launch the step.
+    pub(super) fn is_on_nodes(&self) -> bool {
+        match self.progress.launch() {
+            Launch::Staging | Launch::Staged => false,
+            Launch::Recovering | Launch::Launched | Launch::Started => true,
+        }
+    }
+
+    pub(super) fn is_in_slices(&self) -> bool {
+        self.ranks.in_slices
+    }
+
+    pub(super) fn exits(&self) -> &BTreeMap<Rank, RankExit> {
+        &self.ranks.exits
+    }
+
+    pub(super) fn classes(&self) -> &BTreeMap<Rank, ToldClass> {
+        &self.ranks.classes
+    }
+
+    pub(super) fn fences(&self) -> &PmiFences {
+        &self.fences
+    }
+
+    /// The output that arrived before the run counted as begun.
+    pub(super) fn early_output(&self) -> &[Piece] {
+        self.output.early()
+    }
+}
+
+/// The transitions.
+impl LiveStep {
+    /// The ranks of a node have ended in this way. Returns whether the node is the first.
+    pub(super) fn part_over(
+        &mut self,
+        node: NodeId,
+        exits: impl Iterator<Item = RankExit>,
+    ) -> bool {
+        self.ranks.exits.extend(exits.map(|exit| (exit.rank, exit)));
+        self.parts.end(node)
+    }
+
+    pub(super) fn join_slices(&mut self) {
+        self.ranks.in_slices = true;
+    }
+
+    /// Output has arrived, of which a part may have arrived before. Returns the pieces to pass on:
+    /// if the step starts, none until they are too much.
+    pub(super) fn output(&mut self, piece: Piece, starts: bool) -> Vec<Piece> {
+        let piece = self.output.fresh(piece);
+        match (piece.data.is_empty(), starts) {
+            (true, _) => Vec::new(),
+            (false, true) => self.output.keep_early(piece),
+            (false, false) => vec![piece],
+        }
+    }
+
+    pub(super) fn take_early(&mut self) -> Vec<Piece> {
+        self.output.take_early()
+    }
+
+    pub(super) fn classes_told(&mut self, now: Instant, told: impl Iterator<Item = RankClass>) {
+        self.ranks.classes.extend(told.map(|told| (told.rank, ToldClass::new(told, now))));
+    }
+
+    pub(super) fn rank_left(&mut self, rank: Rank) {
+        self.fences.left(rank);
+    }
+
+    pub(super) fn fence_arrived(
+        &mut self,
+        sequence: u64,
+        node: NodeId,
+        puts: Vec<(String, String)>,
+    ) -> Option<Vec<(String, String)>> {
+        self.fences.arrived(sequence, node, puts, self.parts.nodes())
+    }
+}
