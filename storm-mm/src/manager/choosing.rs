@@ -9,7 +9,7 @@ use storm_sched::JobRequest;
 
 impl Core {
     /// The partition of a job. If the job names several, the first of them in which it could start
-    /// at once; else the one with the fewest waiting jobs. The choice is final, since a policy plans
+    /// at once, else the one with the fewest waiting jobs. The choice is final: a policy plans
     /// with the jobs that it has.
     pub(super) fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
         let offered = || {

@@ -64,7 +64,7 @@ fn a_job_has_itself_requeued_when_it_has_saved_its_state() {
     assert_eq!(job["runs"], 2, "{job}");
     let out = read(&scratch, "out");
     assert!(out.starts_with("saves\n") && out.ends_with("from the saved state\n"), "{out}");
-    assert!(job["log"].to_string().contains("requeued by user"), "{job}");
+    assert!(job["log"].to_string().contains("requeued by"), "{job}");
 }
 
 #[test]
@@ -88,6 +88,7 @@ fn named_nodes_are_had_or_left_out_and_a_running_job_is_changed() {
     assert!(crate::scratch::stderr(&never).contains("there is no node n9"));
     let job = scratch.prints("--quiet submit -n 6 --time 1h sleep 1000");
     let job = job.trim();
+    scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
     scratch.prints(&format!("suspend {job}"));
     assert_eq!(scratch.json(&format!("show {job}"))["state"], "SUSPENDED");
     scratch.prints(&format!("resume-job {job}"));
