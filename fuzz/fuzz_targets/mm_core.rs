@@ -69,7 +69,8 @@ impl World {
                 | Durable::NameUnstarted(watch)
                 | Durable::AwaitTermination(watch) => self.watches.push(watch),
                 Durable::Timer { timer, .. } => self.timers.push(timer),
-                Durable::AbandonStaging(_) | Durable::Notify(..) => {}
+                // No request of this target asks for a step.
+                Durable::AbandonStaging(_) | Durable::Notify(..) | Durable::Step(_) => {}
             }
         }
         result

@@ -30,8 +30,9 @@ pub use config::{
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{
-    ActiveRows, ClusterTimer, Core, Draft, Durable, Effects, Immediate, JobTimer, Launch, NextEdge,
-    Notice, PartitionError, Resumed, StageJob, StageOutcome, Timer, Watch,
+    ActiveRows, AskedStep, ClusterTimer, Core, Draft, Durable, Effects, Immediate, JobTimer,
+    Launch, NextEdge, Notice, PartitionError, Resumed, STEPS_MAX, StageJob, StageOutcome,
+    StepLaunch, StepOrder, StepOrderKind, StepRequest, StepTimer, Timer, Watch,
 };
 pub use node_book::NodeBook;
 pub use service_config::{

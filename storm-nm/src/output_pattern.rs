@@ -1,4 +1,5 @@
-//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`.
+//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`. A number before the
+//! letter of a number, as in `%4j`, is its width, filled with zeros.
 
 use storm_rm::{ArrayTask, JobId, OsBytes, Rank};
 use thiserror::Error;
@@ -16,28 +17,44 @@ pub struct FileNameParts<'a> {
     pub node_name: &'a str,
 }
 
+/// The widest number.
+const MAX_WIDTH: usize = 10;
+
 /// Expands the pattern of an output file. `%%` is a percent sign, and other text stays as it is.
 pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
     let FileNameParts { job, task, rank, node_name } = *parts;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
-    let mut bytes = pattern.as_bytes().iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        let replacement = match (byte, bytes.peek()) {
-            (b'%', Some(b'j')) => job.to_string(),
-            (b'%', Some(b'A')) => task.map_or(job, |task| task.array).to_string(),
-            (b'%', Some(b'a')) => task.map_or(0, |task| task.index).to_string(),
-            (b'%', Some(b'r')) => rank.to_string(),
-            (b'%', Some(b'n')) => node_name.to_owned(),
-            (b'%', Some(b'%')) => "%".to_owned(),
-            (other, _) => {
-                name.push(other);
+    let mut rest = pattern.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        let (width, letter) = if *byte == b'%' { letter(behind) } else { (0, None) };
+        let replacement = match letter {
+            Some((b'j', _)) => format!("{:0>width$}", job.to_string()),
+            Some((b'A', _)) => {
+                format!("{:0>width$}", task.map_or(job, |task| task.array).to_string())
+            }
+            Some((b'a', _)) => format!("{:0>width$}", task.map_or(0, |task| task.index)),
+            Some((b'r', _)) => format!("{:0>width$}", rank.to_string()),
+            Some((b'n', _)) if width == 0 => node_name.to_owned(),
+            Some((b'%', _)) if width == 0 => "%".to_owned(),
+            Some(_) | None => {
+                name.push(*byte);
                 continue;
             }
         };
-        bytes.next();
         name.extend_from_slice(replacement.as_bytes());
+        rest = letter.map_or(rest, |(_, after)| after);
     }
     OsBytes::from(name)
+}
+
+/// The width and the letter behind a percent sign, and the text after the letter.
+fn letter(behind: &[u8]) -> (usize, Option<(u8, &[u8])>) {
+    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (width, behind) = behind.split_at(digits);
+    let width = std::str::from_utf8(width).ok().and_then(|digits| digits.parse().ok());
+    let width = if digits == 0 { 0 } else { width.unwrap_or(MAX_WIDTH).min(MAX_WIDTH) };
+    (width, behind.split_first().map(|(letter, after)| (*letter, after)))
 }
 
 /// Whether all jobs of an array get the same file by this pattern, and the file keeps data (unlike
@@ -81,14 +98,18 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     if pattern.as_bytes().is_empty() {
         return Err(PatternError::Empty);
     }
-    let mut bytes = pattern.as_bytes().iter();
-    while bytes.any(|byte| *byte == b'%') {
-        match bytes.next() {
-            Some(b'j' | b'A' | b'a' | b'r' | b'n' | b'%') => {}
-            Some(other) => {
-                return Err(PatternError::Unknown(format!("%{}", other.escape_ascii())));
+    let mut rest = pattern.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let behind = &rest[at + 1..];
+        match letter(behind) {
+            (_, Some((b'j' | b'A' | b'a' | b'r', after))) => rest = after,
+            (_, Some((b'n' | b'%', after))) if !behind[0].is_ascii_digit() => rest = after,
+            (_, Some((other, _))) => {
+                let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let width = String::from_utf8_lossy(&behind[..digits]);
+                return Err(PatternError::Unknown(format!("%{width}{}", other.escape_ascii())));
             }
-            None => return Err(PatternError::Unknown("% at its end".to_owned())),
+            (_, None) => return Err(PatternError::Unknown("% at its end".to_owned())),
         }
     }
     Ok(())
@@ -115,6 +136,8 @@ mod tests {
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
         assert_eq!(expand("%A_%a.out"), "7_0.out");
+        assert_eq!(expand("%4j-%3r-%02a-%99j"), "0007-012-00-0000000007");
+        assert_eq!(expand("%4n-%4"), "%4n-%4");
         let task = ArrayTask { array: JobId(4), index: 15 };
         assert_eq!(expand_task("%A_%a-%j.out", Some(task)), "4_15-7.out");
     }

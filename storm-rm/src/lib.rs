@@ -66,7 +66,7 @@ pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use remarks::Remarks;
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
-pub use step::FirstStep;
+pub use step::{FirstStep, StepId, StepRef};
 pub use step_ask::StepAsk;
 pub use step_size::{Share, StepSize};
 pub use step_spec::StepSpec;

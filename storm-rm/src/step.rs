@@ -1,12 +1,48 @@
-//! The first thing that runs in a job's place.
+//! The steps that run in a job's place.
 //!
 //! A place is what a policy gives to a job: nodes with the processing elements of `procs` processes
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
-use crate::Rank;
 use crate::message::{LaunchJob, NodeRanks};
+use crate::{JobId, Rank};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use storm_primitives::NodeId;
+
+/// A step among those of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepId {
+    /// The job's script.
+    Batch,
+    /// A step that runs in all of its elements, numbered from 0. The program of a job without a
+    /// script has the number 0.
+    Number(u32),
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StepId::Batch => f.write_str("batch"),
+            StepId::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A step of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepRef {
+    /// The job.
+    pub job: JobId,
+    /// Which step of it.
+    pub step: StepId,
+}
+
+impl fmt::Display for StepRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.job, self.step)
+    }
+}
 
 /// The first step of a job. The job ends with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

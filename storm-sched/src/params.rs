@@ -4,6 +4,7 @@
 //! One set of settings serves all policies, and each policy uses those that concern it. A
 //! configuration therefore stays valid if only the name of the policy changes.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -63,13 +64,26 @@ pub enum MatrixQueue {
     Easy,
 }
 
+/// Microseconds, shown in the largest unit that needs no fraction.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units =
+            [(3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1000, "ms"), (1, "us")];
+        let fits = units.iter().find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit));
+        let (unit, name) = fits.unwrap_or(&(1, "us"));
+        write!(f, "{} {name}", self.0 / unit)
+    }
+}
+
 /// A setting is outside its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The quantum.
     #[error(
-        "a quantum of {us} us is out of range: use {MIN_QUANTUM_US} us to {hours} h \
-         (default {DEFAULT_QUANTUM_US} us)", hours = MAX_QUANTUM_US / 3_600_000_000
+        "a quantum of {} is out of range: use {} to {} (default {})",
+        Micros(*us), Micros(MIN_QUANTUM_US), Micros(MAX_QUANTUM_US), Micros(DEFAULT_QUANTUM_US)
     )]
     Quantum {
         /// The value that was given.
@@ -77,8 +91,8 @@ pub enum ParamError {
     },
     /// The slice of communication.
     #[error(
-        "a slice of {us} us is out of range: use {MIN_QUANTUM_US} to {MAX_SLICE_US} us \
-         (default {DEFAULT_SLICE_US})"
+        "a slice of {} is out of range: use {} to {} (default {})",
+        Micros(*us), Micros(MIN_QUANTUM_US), Micros(MAX_SLICE_US), Micros(DEFAULT_SLICE_US)
     )]
     Slice {
         /// The value that was given.
@@ -271,6 +285,15 @@ mod tests {
 
     fn parse(text: &str) -> Result<PolicyParams, String> {
         toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Regression: an error spoke of "a quantum of 7200000000 us".
+    #[test]
+    fn a_setting_out_of_range_is_told_in_units_for_people() {
+        let said = Quantum::try_from(7_200_000_000).expect_err("2 h is too long").to_string();
+        assert_eq!(said, "a quantum of 2 h is out of range: use 100 us to 1 h (default 50 ms)");
+        let told = [0, 2, 1500, 90_000_000, 120_000_000].map(|us| Micros(us).to_string());
+        assert_eq!(told, ["0 us", "2 us", "1500 us", "90 s", "2 min"]);
     }
 
     #[test]

@@ -5,14 +5,13 @@
 //! length 2, little-endian | ciphertext of length - 16 bytes | tag 16
 //! ```
 //!
-//! This module takes and returns bytes; it knows neither frames nor sockets. A stream that is cut
-//! off between two records ends like a TCP stream. A protocol that must recognise the real end
-//! announces it in a message.
+//! This module takes and returns bytes; it knows neither frames nor sockets. A record without plain
+//! text is the end that the other side meant. A stream that stops without such a record was cut off.
 
 use super::handshake::broken;
 use bytes::{Buf, Bytes, BytesMut};
 use snow::TransportState;
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -40,6 +39,10 @@ pub struct Sealed {
     noise: RefCell<TransportState>,
     out: RefCell<Outgoing>,
     incoming: RefCell<Incoming>,
+    /// Whether this end has sealed its end record.
+    ended: Cell<bool>,
+    /// Whether the peer's end record has come.
+    peer_ended: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -59,15 +62,25 @@ struct Incoming {
 impl Sealed {
     pub(super) fn new(noise: TransportState) -> Sealed {
         let noise = RefCell::new(noise);
-        Sealed { noise, out: RefCell::default(), incoming: RefCell::default() }
+        Sealed {
+            noise,
+            out: RefCell::default(),
+            incoming: RefCell::default(),
+            ended: Cell::new(false),
+            peer_ended: Cell::new(false),
+        }
     }
 
     /// The bytes to write next: the rest of earlier records, else new records with data from the
     /// front of `out`. Empty if there is nothing to write.
     ///
     /// # Errors
-    /// Noise fails to encrypt, which never happens in a properly made session.
+    /// Noise fails to encrypt, which never happens in a properly made session; or there is data
+    /// after [`seal_end`](Self::seal_end).
     pub fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
+        if self.ended.get() && out.iter().any(|piece| !piece.is_empty()) {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "this end has ended the stream"));
+        }
         let mut outgoing = self.out.borrow_mut();
         if outgoing.at == outgoing.records.len() {
             outgoing.at = 0;
@@ -83,6 +96,23 @@ impl Sealed {
         }
         drop(outgoing);
         Ok(Ref::map(self.out.borrow(), |outgoing| &outgoing.records[outgoing.at..]))
+    }
+
+    /// Ends this direction: seals the end record behind all records. [`seal`](Self::seal) returns it
+    /// with the rest. A second call does nothing.
+    ///
+    /// # Errors
+    /// As for [`seal`](Self::seal).
+    pub fn seal_end(&self) -> io::Result<()> {
+        if !self.ended.replace(true) {
+            self.append(&mut self.out.borrow_mut().records, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the peer has ended its direction. All of its data has been opened then.
+    pub fn peer_has_ended(&self) -> bool {
+        self.peer_ended.get()
     }
 
     /// `len` bytes of [`seal`](Self::seal)'s result are written.
@@ -115,7 +145,7 @@ impl Sealed {
     /// the number of bytes; 0 if no record is complete.
     ///
     /// # Errors
-    /// A record does not continue the records of the other end.
+    /// A record does not continue the records of the other end, or follows its end record.
     pub fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
         let mut incoming = self.incoming.borrow_mut();
         let Incoming { records, plain } = &mut *incoming;
@@ -151,6 +181,9 @@ impl Sealed {
         let Some(len) = sealed.len().checked_sub(TAG_BYTES) else {
             return Err(broken("a record is shorter than its tag"));
         };
+        if self.peer_ended.get() {
+            return Err(broken("a record follows the end of the stream"));
+        }
         into.resize(start + len, 0);
         let mut noise = self.noise.borrow_mut();
         if noise.read_message(sealed, &mut into[start..]).is_err() {
@@ -160,6 +193,7 @@ impl Sealed {
         if noise.receiving_nonce().is_multiple_of(REKEY_RECORDS) {
             noise.rekey_incoming();
         }
+        self.peer_ended.set(len == 0);
         Ok(())
     }
 
@@ -249,6 +283,65 @@ mod tests {
         assert_eq!(open(&other, &first_again, 9, 64).expect("in its place"), b"one");
         assert!(open(&other, &first_again, 9, 64).is_err(), "played again");
         assert!(open(&one, &first_again, 9, 64).is_err(), "sent back");
+    }
+
+    fn seal_end(end: &Sealed) -> Vec<u8> {
+        end.seal_end().expect("it seals");
+        seal(end, &[])
+    }
+
+    #[test]
+    fn an_end_that_is_meant_differs_from_a_cut() {
+        let (one, other) = pair();
+        let records = seal(&one, &[b"last words".to_vec()]);
+        assert_eq!(open(&other, &records, 9, 64).expect("own"), b"last words");
+        assert!(!other.peer_has_ended(), "a stream that is cut here has no end");
+        let end = seal_end(&one);
+        let most = &end[..end.len() - 1];
+        assert_eq!(open(&other, most, 9, 64).expect("a part"), b"");
+        assert!(!other.peer_has_ended() && other.is_within_record());
+        assert_eq!(open(&other, &end[most.len()..], 9, 64).expect("the rest"), b"");
+        assert!(other.peer_has_ended() && !other.is_within_record());
+        assert!(!one.peer_has_ended(), "the other direction goes on");
+        let back = seal(&other, &[b"answer".to_vec()]);
+        assert_eq!(open(&one, &back, 9, 64).expect("own"), b"answer");
+    }
+
+    #[test]
+    fn an_end_cannot_be_forged_moved_or_repeated() {
+        let forged = |end: &[u8], flip: usize| {
+            let mut end = end.to_vec();
+            end[flip] ^= 1;
+            end
+        };
+        for flip in HEAD_BYTES..HEAD_BYTES + TAG_BYTES {
+            let (one, other) = pair();
+            assert!(open(&other, &forged(&seal_end(&one), flip), 64, 64).is_err(), "byte {flip}");
+            assert!(!other.peer_has_ended());
+        }
+        let (one, other) = pair();
+        let data = seal(&one, &[b"data".to_vec()]);
+        let end = seal_end(&one);
+        assert!(open(&other, &end, 64, 64).is_err(), "ahead of the data");
+        let (_, stranger) = pair();
+        assert!(open(&stranger, &end, 64, 64).is_err(), "of another session");
+        let (one, other) = pair();
+        let end = [seal(&one, &[b"data".to_vec()]), seal_end(&one)].concat();
+        assert_ne!(data, end[..data.len()], "another session");
+        assert_eq!(open(&other, &end, 64, 64).expect("own"), b"data");
+        assert!(open(&other, &end[data.len()..], 64, 64).is_err(), "repeated");
+    }
+
+    #[test]
+    fn nothing_is_sealed_after_the_end() {
+        let (one, other) = pair();
+        let end = seal_end(&one);
+        assert_eq!(seal_end(&one), b"", "an end is sealed once");
+        let mut more = VecDeque::from([Bytes::from_static(b"more")]);
+        assert!(one.seal(&mut more).is_err());
+        let lengthened = [end, vec![TAG_BYTES as u8, 0]].concat();
+        open(&other, &lengthened, 64, 64).expect("the end, and a part of a record");
+        assert!(open(&other, &[0; TAG_BYTES], 64, 64).is_err(), "the record is refused");
     }
 
     #[test]

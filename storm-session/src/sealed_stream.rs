@@ -2,6 +2,10 @@
 //!
 //! Like any buffered writer it must be flushed: the last record may wait for room in the socket
 //! until then.
+//!
+//! A shutdown of the stream tells the other end that the end is meant. A reader gets the end of the
+//! stream only then. If the connection ends otherwise, for example with the process that held it,
+//! the reader gets `UnexpectedEof`.
 
 use crate::record::{MAX_PLAIN_BYTES, Sealed};
 use bytes::{Buf, Bytes, BytesMut};
@@ -38,7 +42,8 @@ impl SealedStream {
         self.tcp.peer_addr()
     }
 
-    /// Decrypts records until there are bytes to read. Returns 0 at the end of the stream.
+    /// Decrypts records until there are bytes to read. Returns 0 at the end that the other side
+    /// meant.
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             if !self.plain.is_empty() {
@@ -50,12 +55,12 @@ impl SealedStream {
             }
             // An idle connection holds no memory.
             self.plain = BytesMut::new();
+            if self.sealed.peer_has_ended() {
+                return Poll::Ready(Ok(0));
+            }
             ready!(self.tcp.poll_read_ready(context))?;
             match self.sealed.fill(|records| self.tcp.try_read_buf(records)) {
-                Ok(0) if self.sealed.is_within_record() => {
-                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-                }
-                Ok(0) => return Poll::Ready(Ok(0)),
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -120,6 +125,8 @@ impl AsyncWrite for SealedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // After this call is repeated, the end record is not sealed again.
+        self.sealed.seal_end()?;
         ready!(self.poll_send(context, &mut VecDeque::new()))?;
         Pin::new(&mut self.tcp).poll_shutdown(context)
     }

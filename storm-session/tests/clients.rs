@@ -364,3 +364,23 @@ fn neither_kind_of_key_can_be_shown_as_the_other() {
         assert!(matches!(client, Err(ClientSessionError::RefusedUser { .. })), "{client:?}");
     });
 }
+
+/// A reader gets the end of a stream only if the other end meant it: a process that dies closes its
+/// connection as well.
+#[tokio::test]
+async fn an_end_is_read_only_if_it_is_meant() {
+    let (mut manager, mut client) = session().await;
+    client.write_all(b"one").await.expect("open");
+    client.shutdown().await.expect("open");
+    let mut said = Vec::new();
+    manager.read_to_end(&mut said).await.expect("the end is meant");
+    assert_eq!(said, b"one");
+    manager.write_all(b"an answer").await.expect("the other direction is open");
+    manager.flush().await.expect("the other direction is open");
+    drop(manager);
+    let mut said = Vec::new();
+    let cut = client.read_to_end(&mut said).await.expect_err("the manager has not said so");
+    assert_eq!((cut.kind(), said.as_slice()), (ErrorKind::UnexpectedEof, &b"an answer"[..]));
+    let written = client.write_all(b"more").await.expect_err("this end has ended");
+    assert_eq!(written.kind(), ErrorKind::BrokenPipe);
+}

@@ -1,6 +1,6 @@
 //! A client of a simulated Machine Manager: its calls, without a socket.
 
-use storm_mm::api::{Call, ManagerRequest, Peer, Reply, reply_channel};
+use storm_mm::api::{Call, ClientId, FromClient, ManagerRequest, Peer, Reply, reply_channel};
 use storm_rm::{JobId, JobSpec};
 
 /// Room for replies.
@@ -13,14 +13,16 @@ pub(crate) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1, by_door: fals
 /// Sends requests to one incarnation of the Machine Manager.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) calls: async_channel::Sender<Call>,
+    pub(crate) calls: async_channel::Sender<FromClient>,
 }
 
 impl Client {
     /// The only reply to a request; `None` if the manager ends before it answers.
     pub async fn ask(&self, request: ManagerRequest) -> Option<Reply> {
         let replies = reply_channel(BUFFER_BYTES);
-        let call = Call { peer: USER, request, replies: replies.sink(1, false) };
+        let replies_to = replies.sink(1, false);
+        let client = ClientId::MANAGER;
+        let call = FromClient::Call(Call { peer: USER, client, request, replies: replies_to });
         self.calls.send(call).await.ok()?;
         replies.next().await.map(|line| line.reply)
     }

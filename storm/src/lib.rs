@@ -14,6 +14,7 @@ mod command;
 mod config;
 mod daemon;
 mod duration;
+mod event_loop;
 mod failure;
 mod job_request;
 mod key_file;

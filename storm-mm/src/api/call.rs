@@ -1,14 +1,16 @@
 //! One request on its way to the manager's core.
 
-use super::{ManagerRequest, ReplySink};
+use super::{ClientId, ManagerRequest, ReplySink};
 use serde::{Deserialize, Serialize};
 
 /// A request, its client, and the sink for its replies. Dropping the sink without a final reply
 /// sends the client the error that the core failed.
 #[derive(Debug)]
 pub struct Call {
-    /// The client.
+    /// The user of the client.
     pub peer: Peer,
+    /// The client's connection.
+    pub client: ClientId,
     /// The request.
     pub request: ManagerRequest,
     /// The sink for the replies.

@@ -28,12 +28,14 @@
 //! output, and drops a client that leaves its other replies unread as well.
 //!
 //! This module decides nothing about jobs. The [`Server`] passes each request to the manager's core
-//! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`].
+//! as a [`Call`], and carries the replies that the core puts into its [`ReplySink`]. It also tells
+//! the core which client has left, and how ([`FromClient`]).
 
 mod base64_bytes;
 mod call;
 mod client;
 mod error;
+mod from_client;
 mod halves;
 mod hello;
 mod job_change;
@@ -53,6 +55,7 @@ pub use client::{
     Client, ClientError, ClientReplies, ClientRequests, Progress, Submission, hash_file,
 };
 pub use error::{ApiError, ErrorCode};
+pub use from_client::{ClientEnd, ClientId, FromClient};
 pub use hello::{API_VERSION, Hello};
 pub use job_change::JobChange;
 pub use lines::{LineError, LineReader};
@@ -65,10 +68,10 @@ pub use server::{AdmitUser, RemoteClients, Server, ServerLimits, refusal_line};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
-    ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobDetail, JobState, JobView,
-    LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
-    ReservationRequest, ReservationView, ReservedNodes, ShareView, SpecSummary, UserView,
-    asked_for, without_set_id,
+    ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
+    JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
+    PriorityView, RankView, ReservationRequest, ReservationView, ReservedNodes, ShareView,
+    SpecSummary, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and

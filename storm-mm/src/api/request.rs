@@ -285,6 +285,9 @@ pub struct JobFilter {
     pub jobs: Vec<JobId>,
     /// Also the jobs that have ended.
     pub history: bool,
+    /// With each job's [attributes](super::JobView::attributes).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attributes: bool,
     /// Only this part; all jobs when it is absent. Set by the server, never by a client.
     #[serde(skip)]
     pub part: Option<Part>,
@@ -307,6 +310,9 @@ pub struct HistoryQuery {
     pub jobs: Vec<JobId>,
     /// At most this many.
     pub limit: u32,
+    /// With each job's [attributes](super::JobView::attributes).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attributes: bool,
     /// Only this part; all when it is absent. For the server only: no client can send it.
     #[serde(skip)]
     pub part: Option<Part<u64>>,
@@ -325,6 +331,7 @@ impl Default for HistoryQuery {
             users: Vec::new(),
             jobs: Vec::new(),
             limit: Self::DEFAULT_LIMIT,
+            attributes: false,
             part: None,
         }
     }

@@ -23,6 +23,7 @@ fn requests() -> Vec<ManagerRequest> {
             users: vec!["alice".to_owned()],
             jobs: vec![job],
             history: true,
+            attributes: true,
             part: None,
         }),
         ManagerRequest::Show { job },

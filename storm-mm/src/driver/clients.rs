@@ -6,8 +6,8 @@ use super::subscribers::Subscribers;
 use super::waits::Waits;
 use super::{Contents, Shared};
 use crate::api::{
-    ApiError, Call, CancelOutcome, ErrorCode, HistoryQuery, JobFilter, JobState, ManagerRequest,
-    Peer, Reply, ReplySink, Service,
+    ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobFilter, JobState,
+    ManagerRequest, Peer, Reply, ReplySink, Service,
 };
 use crate::job::Phase;
 use std::rc::Rc;
@@ -50,10 +50,16 @@ impl Clients {
 /// Answers calls for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
-    calls: async_channel::Receiver<Call>,
+    calls: async_channel::Receiver<FromClient>,
 ) {
     while let Ok(call) = calls.recv().await {
-        answer(&shared, call);
+        match call {
+            FromClient::Call(call) => answer(&shared, call),
+            // Nothing of a job ends with its client: a follower is forgotten with its replies.
+            FromClient::Left { client, end } => {
+                tracing::trace!(client = client.0, ?end, "a client left");
+            }
+        }
     }
 }
 
@@ -68,7 +74,7 @@ pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     // Answers must show the present state.
     shared.pass_slices();
-    let Call { peer, request, replies } = call;
+    let Call { peer, client: _, request, replies } = call;
     let now = shared.now();
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {

@@ -44,6 +44,8 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::Journal(..) => {}
         Durable::Command(nodes, command) => shared.say(nodes, command),
         Durable::Draft(nodes, draft) => shared.outbox.say(nodes, draft),
+        // No request of a client makes a step yet.
+        Durable::Step(order) => tracing::error!(?order, "this version starts no steps on nodes"),
         Durable::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));

@@ -1,6 +1,6 @@
 //! The tasks of jobs, their staging and their timers; and the timers of the cluster.
 
-use crate::{ClusterTimer, JobTimer, Timer};
+use crate::{ClusterTimer, JobTimer, StepTimer, Timer};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use storm_primitives::Task;
@@ -17,6 +17,8 @@ pub(super) enum Duty {
     Fenced,
     Begin,
     Output,
+    StepLaunch(u32),
+    StepKill(u32),
 }
 
 impl From<JobTimer> for Duty {
@@ -52,6 +54,13 @@ impl JobTasks {
     pub(super) fn set_timer(&self, timer: Timer, task: Task) {
         match timer {
             Timer::Job { job, kind, .. } => self.set(job, kind.into(), task),
+            Timer::Step { job, number, kind, .. } => {
+                let duty = match kind {
+                    StepTimer::Launch => Duty::StepLaunch(number),
+                    StepTimer::Kill => Duty::StepKill(number),
+                };
+                self.set(job, duty, task);
+            }
             Timer::Cluster(kind) => {
                 let former = self.of_cluster.borrow_mut().insert(kind, task);
                 drop(former);

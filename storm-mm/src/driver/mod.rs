@@ -34,7 +34,7 @@ mod watches;
 pub use staging::Contents;
 
 use crate::Core;
-use crate::api::Call;
+use crate::api::FromClient;
 use crate::journal::{Journal, JournalError};
 use shared::Shared;
 use std::rc::Rc;
@@ -91,7 +91,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     core: Core,
     journal: J,
     contents: C,
-    calls: async_channel::Receiver<Call>,
+    calls: async_channel::Receiver<FromClient>,
     config: DriverConfig,
 ) -> Result<(), DriverError> {
     let shared = Rc::new(Shared::new(primitives, plan, core, contents, config));

@@ -153,6 +153,7 @@ impl EndCause {
             EndCause::OverMemory { .. } => Some(KILLED),
             EndCause::Cancelled { .. }
             | EndCause::RequeuedBy { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::TimeLimit
@@ -171,8 +172,7 @@ impl EndCause {
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
+            | EndCause::Unserviceable { .. } => Some(1),
         }
     }
 
@@ -198,6 +198,30 @@ impl EndCause {
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::NodeRemoved { .. }
             | EndCause::LaunchCut { .. } => false,
+        }
+    }
+
+    /// The rank that ended the job, if it may have done so because another rank crashed.
+    pub fn effect_of_a_crash(&self) -> Option<Rank> {
+        match self {
+            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => Some(*rank),
+            EndCause::Cancelled { .. }
+            | EndCause::NodeLost { .. }
+            | EndCause::RankKilled { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::TimeLimit
+            | EndCause::ManagerRestarted
+            | EndCause::Shutdown
+            | EndCause::ScriptEnded
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
+            | EndCause::RequeuedBy { .. }
+            | EndCause::DependencyNeverSatisfied { .. }
+            | EndCause::LaunchCut { .. }
+            | EndCause::Preempted { .. }
+            | EndCause::NodeRemoved { .. } => None,
         }
     }
 
@@ -228,10 +252,25 @@ impl EndCause {
     }
 }
 
+/// The text of a cancellation, before the number of the user.
+const CANCELLED_BY: &str = "cancelled by user ";
+
+impl EndCause {
+    /// The user that cancelled a job, if this is the text of a cancellation: `cancelled by user 7`
+    /// or, where the manager knows the name, `cancelled by ada (7)`.
+    pub fn canceller_in(text: &str) -> Option<u32> {
+        if let Some(uid) = text.strip_prefix(CANCELLED_BY) {
+            return uid.parse().ok();
+        }
+        let (_, uid) = text.strip_prefix("cancelled by ")?.strip_suffix(')')?.rsplit_once('(')?;
+        uid.parse().ok()
+    }
+}
+
 impl std::fmt::Display for EndCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
+            EndCause::Cancelled { uid } => write!(f, "{CANCELLED_BY}{uid}"),
             EndCause::RequeuedBy { uid } => write!(f, "requeued by user {uid}"),
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {

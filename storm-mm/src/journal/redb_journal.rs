@@ -50,7 +50,7 @@ const WAITING_GROUPS: usize = 1024;
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// The store cannot be opened or written.
-    #[error("the journal cannot be used")]
+    #[error("its database failed")]
     Store(#[source] Box<redb::Error>),
     /// The file cannot be opened or made.
     #[error("the journal's file cannot be opened")]

@@ -16,7 +16,7 @@ use storm_rm::{JobId, JobIncarnation, Rank, Row, StepAsk, StepSize};
 const JOB: JobId = JobId(7);
 const STEPS: u32 = 100_000;
 /// Every so many steps, one lives longer than all that the record remembers.
-const LONG: u32 = 7_919;
+const LONG: u32 = 1_201;
 /// The entries that may wait for their removal.
 const WAITING_MAX: usize = 512;
 

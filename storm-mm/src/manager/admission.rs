@@ -1,9 +1,7 @@
 //! Submission: whether a job is admitted, and into which partition.
 
 use super::Core;
-use super::dependencies::without_dependency;
 use super::ending::check_signal;
-use super::jobs::MAX_BYTES_PER_USER;
 use crate::api::{ApiError, ErrorCode, Peer, Service};
 use crate::job::JobEventKind;
 use std::collections::BTreeSet;
@@ -14,9 +12,6 @@ use storm_rm::{
 };
 use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
 
-/// Share of a heartbeat that a job's specification may take; the rest is for
-/// the list of its nodes.
-const SPEC_SHARE_PERCENT: usize = 75;
 /// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
 
@@ -46,13 +41,14 @@ impl Core {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
         }
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
-        self.check_size(&spec)?;
+        self.config.check_size(&spec)?;
         check_texts(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
         check_early_signal(&spec)?;
         self.resolve_nodes(&mut spec)?;
-        let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
+        let tasks =
+            spec.needs.array.as_ref().map(|array| self.config.array_size(array)).transpose()?;
         let service = self.served(peer, service, tasks.unwrap_or(1))?;
         let reservation = reservation
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
@@ -77,7 +73,7 @@ impl Core {
         self.check_dependency(&mut spec.needs)?;
         self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
         spec.step.env = self.jobs.shared_environment(&spec.step.env);
-        self.check_held_bytes(&spec)?;
+        self.jobs.check_held_bytes(&spec)?;
         // An array has a number of its own.
         self.jobs.take_ids(tasks);
         self.contents_sent(now, peer.uid, &spec);
@@ -125,38 +121,10 @@ impl Core {
         Ok(())
     }
 
-    /// Fails if the manager does not keep one more specification for this user.
-    pub(super) fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        if self.jobs.held_bytes_with(spec) <= MAX_BYTES_PER_USER {
-            return Ok(());
-        }
-        let most = MAX_BYTES_PER_USER >> 20;
-        let message =
-            "the arguments, environments and dependencies of your jobs are too large together";
-        Err(ApiError::new(ErrorCode::QueueFull, message)
-            .why(format!("those of your unfinished jobs would take more than {most} MiB"))
-            .hint(
-                "wait for some to end, submit an array (--array), or pass data in files (--bcast)",
-            ))
-    }
-
     /// Has a job wait (again) for its partition's policy.
     pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
         self.notify_pending(job, None);
         self.enter(now, job);
-    }
-
-    pub(super) fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
-        // The encoded length counts, so that long lists of files or limits must fit as well.
-        let spec = without_dependency(spec);
-        let bytes = postcard::to_stdvec(&*spec).map_or(usize::MAX, |encoded| encoded.len());
-        if bytes <= limit {
-            return Ok(());
-        }
-        Err(ApiError::new(ErrorCode::TooLarge, "the job's arguments and environment are too large")
-            .why(format!("its specification takes {bytes} bytes; {limit} are possible"))
-            .hint("pass large data in a file (--bcast)"))
     }
 
     /// Replaces the lists of nodes that a job names by folded lists of nodes that exist.
@@ -164,7 +132,7 @@ impl Core {
         let asked = &mut spec.resources;
         for list in [&mut asked.required_nodes, &mut asked.excluded_nodes] {
             if let Some(text) = list {
-                let nodes = self.nodes_of_list(text)?.into_iter().collect();
+                let nodes = self.nodes.of_list(text)?.into_iter().collect();
                 *text = self.names_of_nodes(&nodes);
             }
         }

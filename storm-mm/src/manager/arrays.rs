@@ -6,32 +6,12 @@
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, Peer};
 use storm_primitives::Instant;
-use storm_rm::{ArrayError, ArraySpec, JobId, PartitionId};
+use storm_rm::{JobId, PartitionId};
 
 impl Core {
-    /// The number of jobs that an array makes, if the array is allowed.
-    pub(super) fn array_size(&self, array: &ArraySpec) -> Result<u64, ApiError> {
-        let most = self.config.array_max;
-        if most == 0 {
-            let message = "this cluster takes no arrays of jobs";
-            return Err(ApiError::new(ErrorCode::TooLarge, message)
-                .hint("array-max is 0 in its configuration; submit the jobs one by one"));
-        }
-        let indices = array.indices(most).map_err(|why| {
-            let code = match why {
-                ArrayError::TooLarge { .. } => ErrorCode::TooLarge,
-                ArrayError::Syntax(_) | ArrayError::Empty => ErrorCode::BadRequest,
-            };
-            ApiError::new(code, "the array cannot be submitted")
-                .why(why.to_string())
-                .hint(format!("an array has at most {most} jobs here (array-max)"))
-        })?;
-        Ok(indices.len() as u64)
-    }
-
     /// Hands jobs of an array to their policy, as many as the array's limit allows.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
-        if self.jobs.needs_mut().fill_later(unit) {
+        if self.jobs.fill_later(unit) {
             return;
         }
         // Each turn takes a job out of the waiting jobs, or is the last.
@@ -50,11 +30,11 @@ impl Core {
     /// Acts on many jobs at once. Arrays and queues are dealt with only at the end, since each end
     /// of a job would have all waiting jobs checked.
     pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
-        if self.jobs.needs_mut().begin_together() {
+        if self.jobs.begin_together() {
             return act(self);
         }
         let outcome = act(self);
-        let units = self.jobs.needs_mut().end_together();
+        let units = self.jobs.end_together();
         for id in self.partitions.ids() {
             self.tell_untold(now, id);
         }
@@ -66,7 +46,7 @@ impl Core {
 
     /// Notifies a policy of all jobs that were submitted or withdrawn in one request together.
     pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
-        let untold = self.partitions.get_mut(id).take_untold();
+        let untold = self.partitions.take_untold(id);
         if !untold.is_empty() {
             self.handle_together(now, id, untold);
             self.effects.immediate.push(Immediate::SlicesChanged(id));
@@ -91,8 +71,16 @@ impl Core {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
+        let is_array = jobs.iter().any(|one| *one != job);
         let mut outcomes = self
             .together(now, |core| jobs.into_iter().map(|job| act(core, job)).collect::<Vec<_>>());
+        let has_ended = |one: &Result<(), ApiError>| {
+            one.as_ref().is_err_and(|error| error.code == ErrorCode::JobEnded)
+        };
+        if is_array && outcomes.iter().all(has_ended) {
+            let message = format!("job {job} has ended: all jobs of the array are over");
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        }
         match outcomes.iter().any(Result::is_ok) {
             true => Ok(()),
             false => outcomes.pop().unwrap_or(Ok(())),

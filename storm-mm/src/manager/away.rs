@@ -4,6 +4,7 @@
 //! The manager does not wait for a silent node, since its host may be down.
 
 use super::live::Left;
+use super::node_table::Going;
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::Phase;
@@ -11,18 +12,6 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobId;
 use storm_rm::message::NodeReturn;
-
-/// How a node was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Going {
-    /// The node is silent, or has reported that nothing is left there: a wait for the node might
-    /// never end.
-    Lost,
-    /// The node's host has closed its link.
-    LinkClosed,
-    /// The host has closed the link because the process of the Node Manager ended.
-    ProcessEnded,
-}
 
 impl Core {
     /// A node's host has closed the link. Either the Node Manager continues without the link, or

@@ -1,6 +1,8 @@
 //! The configuration, and the facts that follow from the configuration alone. The configuration
 //! changes only when one of its user names becomes known to the host.
 
+mod answers;
+
 use crate::api::UserView;
 use crate::job::EndCause;
 use crate::service_config::{NamedIn, UnknownUser};

@@ -41,7 +41,7 @@ impl Core {
     /// A slice has ended with nothing on the way: the nodes' memories hold the whole state of the
     /// partition's jobs.
     pub fn slice_ended(&mut self, partition: PartitionId, slice: u64) {
-        self.partitions.get_mut(partition).set_checkpoint(slice);
+        self.partitions.set_checkpoint(partition, slice);
     }
 
     /// There can be no more slices: the jobs that communicate in them end.

@@ -2,8 +2,8 @@
 //! launched again (`docs/decisions/0141-cut-launches-are-done-again.md`).
 
 use super::Core;
-use super::away::Going;
 use super::live::LivePlace;
+use super::node_table::Going;
 use crate::api::JobState;
 use crate::job::{Cut, EndCause, Phase};
 use storm_primitives::{Instant, NodeId};
@@ -59,7 +59,7 @@ impl Core {
     pub(super) fn queue_in_place(&mut self, now: Instant, job: JobId, partition: PartitionId) {
         self.together(now, |core| {
             let finished = Event::Finished(job);
-            core.partitions.get_mut(partition).tell_later(finished);
+            core.partitions.tell_later(partition, finished);
             let why = core.jobs.get(&job).and_then(|record| record.log.last());
             let why = why.map(|entry| entry.text.clone());
             core.notify_state(job, JobState::Pending, why);

@@ -5,15 +5,14 @@
 
 use super::Core;
 use super::eligibility::Obstacle;
-use super::ending::no_such_job;
-use super::jobs::{Begin, End, conditions};
-use crate::api::{ApiError, ErrorCode, JobState};
+use super::jobs::no_such_job;
+use super::jobs::{Begin, End, Notice, conditions};
+use crate::api::{ApiError, ErrorCode};
 use crate::job::{DependencyNote, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use storm_primitives::Instant;
-use storm_rm::{ArraySpec, Condition, Dependency, JobId, JobSpec, Needs};
+use storm_rm::{Condition, Dependency, JobId, Needs};
 
 impl Core {
     /// Fails if a job that a submission depends on is unknown. A condition on the corresponding job
@@ -35,28 +34,12 @@ impl Core {
             let Condition::AfterCorr(other) = *condition else { continue };
             match &needs.array {
                 Some(array) if self.jobs.needs().is_array(other) => {
-                    self.check_corresponding(array, other)?;
+                    self.jobs.check_corresponding(array, other)?;
                 }
                 _ => *condition = Condition::AfterOk(other),
             }
         }
         Ok(())
-    }
-
-    /// Fails if a job of an array has no corresponding job in `other`.
-    fn check_corresponding(&self, array: &ArraySpec, other: JobId) -> Result<(), ApiError> {
-        // Submission has refused arrays that are invalid.
-        let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
-        match indices.into_iter().find(|index| self.jobs.needs().task_with(other, *index).is_none())
-        {
-            None => Ok(()),
-            Some(index) => Err(ApiError::new(
-                ErrorCode::NoSuchJob,
-                format!("array {other} has no job of index {index}"),
-            )
-            .why(format!("aftercorr:{other} makes each job wait for the job of the same index"))
-            .hint(format!("afterok:{other} waits for the whole array"))),
-        }
     }
 
     /// Subscribes a waiting job to the begins and ends of the jobs that it depends on. Events that
@@ -89,19 +72,19 @@ impl Core {
         }
         for on in begins {
             match self.unit_begun(now, on) {
-                None => self.jobs.needs_mut().await_begin(job, on),
+                None => self.jobs.await_begin(job, on),
                 Some(at) => self.note_before(now, job, on, DependencyNote::Begun { at }),
             }
         }
         for on in ends {
-            match self.unit_ended(on) {
-                None => self.jobs.needs_mut().await_end(job, on),
+            match self.jobs.unit_ended(on) {
+                None => self.jobs.await_end(job, on),
                 Some(completed) => self.note_end_before(now, job, on, completed),
             }
         }
         for (array, task) in tasks {
             match self.corresponding_ended(array, task) {
-                Err(task) => self.jobs.needs_mut().await_end(job, task),
+                Err(task) => self.jobs.await_end(job, task),
                 Ok(completed) => {
                     let note = DependencyNote::CorrespondingEnded { completed };
                     self.note_before(now, job, array, note);
@@ -122,25 +105,12 @@ impl Core {
         }
     }
 
-    /// Whether a job or array has ended, and if so, COMPLETED. A forgotten job counts as ended and
-    /// not COMPLETED, since nothing better is known.
-    fn unit_ended(&self, unit: JobId) -> Option<bool> {
-        if self.jobs.needs().is_array(unit) {
-            return self.jobs.needs().array_ended(unit);
-        }
-        match self.jobs.get(&unit).map(|record| &record.phase) {
-            Some(Phase::Ended(outcome)) => Some(outcome.state == JobState::Completed),
-            Some(_) => None,
-            None => Some(false),
-        }
-    }
-
     /// Whether a job of an array has ended COMPLETED; the error is the job to wait for. If the job
     /// is forgotten, the array knows whether all its jobs were COMPLETED.
     fn corresponding_ended(&self, array: JobId, task: Option<JobId>) -> Result<bool, JobId> {
         let Some(task) = task else { return Ok(false) };
         match self.jobs.get(&task) {
-            Some(_) => self.unit_ended(task).ok_or(task),
+            Some(_) => self.jobs.unit_ended(task).ok_or(task),
             None => Ok(self.jobs.needs().array_is_well(array)),
         }
     }
@@ -196,7 +166,7 @@ impl Core {
         let holds = |condition: &Condition| condition.holds_after(completed);
         // A job that has ended meanwhile waits for nothing.
         let failed = !any && !about.iter().all(holds);
-        let Some(is_due) = self.jobs.needs_mut().told(job, failed) else { return };
+        let Some(is_due) = self.jobs.told(job, failed) else { return };
         if is_due || any && about.iter().any(holds) {
             self.reconsider(now, job);
         }
@@ -206,7 +176,7 @@ impl Core {
         self.note_before(now, job, unit, DependencyNote::Begun { at });
         let any = self.jobs.get(&job).and_then(|record| record.spec.needs.dependency.as_ref());
         let any = any.is_some_and(|needed| needed.any);
-        let Some(is_due) = self.jobs.needs_mut().told(job, false) else { return };
+        let Some(is_due) = self.jobs.told(job, false) else { return };
         if is_due || any {
             self.reconsider(now, job);
         }
@@ -215,29 +185,28 @@ impl Core {
     /// Notifies waiting jobs of begins and ends. Ends that result from a notice are dealt with here
     /// as well, one after the other, because chains of jobs may be long.
     pub(super) fn settle(&mut self, now: Instant) {
-        if self.jobs.needs_mut().set_settling(true) {
+        if self.jobs.begin_settling() {
             return;
         }
-        loop {
-            if let Some(Begin { unit, at }) = self.jobs.needs_mut().next_begin() {
-                for job in self.jobs.needs_mut().take_followers(unit) {
-                    self.tell_begin(now, job, unit, at);
+        while let Some(news) = self.jobs.next_news() {
+            match news {
+                Notice::Begin(Begin { unit, at }, waited) => {
+                    for job in waited {
+                        self.tell_begin(now, job, unit, at);
+                    }
                 }
-            } else if let Some(end) = self.jobs.needs_mut().next_end() {
-                self.settle_end(now, end);
-            } else {
-                break;
+                Notice::End(end, waited) => self.settle_end(now, end, waited),
             }
         }
-        self.jobs.needs_mut().set_settling(false);
+        self.jobs.end_settling();
     }
 
-    fn settle_end(&mut self, now: Instant, end: End) {
+    fn settle_end(&mut self, now: Instant, end: End, waited: BTreeSet<JobId>) {
         let End { unit, completed, next_of_name } = end;
         match completed {
             None => self.fill_array(now, unit),
             Some(completed) => {
-                for job in self.jobs.needs_mut().take_dependents(unit) {
+                for job in waited {
                     self.tell_end(now, job, unit, completed);
                 }
             }
@@ -297,17 +266,4 @@ fn delay_over(record: &JobRecord, condition: Condition) -> Option<Timestamp> {
     let begun = record.begun_before.get(&job)?;
     let delay = SignedDuration::from_mins(i64::from(minutes));
     Some(begun.checked_add(delay).unwrap_or(Timestamp::MAX))
-}
-
-/// The specification for messages. Nodes do not need the dependency, which may be longer than a
-/// message.
-pub(super) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec> {
-    match &spec.needs.dependency {
-        None => Cow::Borrowed(spec),
-        Some(_) => {
-            let mut spec = spec.clone();
-            spec.needs.dependency = None;
-            Cow::Owned(spec)
-        }
-    }
 }

@@ -5,11 +5,10 @@
 //! nodes; each list replaces the one before.
 
 use super::Core;
-use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::cluster::ClusterEventKind;
 use std::collections::BTreeMap;
-use storm_primitives::{Instant, NodeId, has_step_of_nothing};
+use storm_primitives::{Instant, NodeId};
 use storm_sched::Event;
 
 /// Longest reason, in bytes: a sentence that a listing can show.
@@ -34,7 +33,7 @@ impl Core {
                 format!("a node is drained for a reason of 1 to {MAX_REASON_BYTES} bytes");
             return Err(ApiError::new(ErrorCode::BadRequest, message));
         }
-        let mut drained = self.drained();
+        let mut drained = self.nodes.drained();
         drained.extend(nodes.iter().map(|node| (self.node_name(*node), reason.to_owned())));
         self.set_drained(now, drained);
         nodes.into_iter().for_each(|node| self.tell_of_state(now, node));
@@ -47,7 +46,7 @@ impl Core {
     /// An [`ApiError`] for the client; nothing is changed then.
     pub fn resume(&mut self, now: Instant, peer: Peer, names: &str) -> Result<(), ApiError> {
         let mut nodes = self.nodes_to_change(peer, names)?;
-        let mut drained = self.drained();
+        let mut drained = self.nodes.drained();
         nodes.retain(|node| drained.remove(&self.node_name(*node)).is_some());
         if nodes.is_empty() {
             return Ok(());
@@ -73,18 +72,6 @@ impl Core {
         }
     }
 
-    /// Applies the list of drained nodes from the journal.
-    pub(super) fn apply_drained(&mut self, drained: &BTreeMap<String, String>) {
-        self.nodes.set_drained(drained);
-    }
-
-    fn drained(&self) -> BTreeMap<String, String> {
-        let drained = |entry: &super::node_table::NodeEntry| {
-            Some((entry.name.clone(), entry.drained.clone()?))
-        };
-        self.nodes.iter().filter_map(|(_, entry)| drained(entry)).collect()
-    }
-
     fn set_drained(&mut self, now: Instant, drained: BTreeMap<String, String>) {
         self.append_of_cluster(now, ClusterEventKind::NodesDrained { drained });
     }
@@ -95,45 +82,6 @@ impl Core {
             let message = "only an administrator may drain and resume nodes";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        self.nodes_of_list(names)
-    }
-
-    /// The nodes of a folded list.
-    pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
-        if has_step_of_nothing(names) {
-            let message = format!("{names:?} is not a list of nodes");
-            return Err(ApiError::new(ErrorCode::BadRequest, message)
-                .why("a range has a step of 0")
-                .hint("n[1-9/2] is every second node; storm nodes lists the nodes"));
-        }
-        if named_at_most(names) > MAX_NAMED {
-            let message = format!("the list names more than {MAX_NAMED} nodes");
-            return Err(
-                ApiError::new(ErrorCode::NoSuchNode, message).hint("storm nodes lists the nodes")
-            );
-        }
-        let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
-            let message = format!("{names:?} is not a list of nodes");
-            ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())
-        })?;
-        let known: BTreeMap<&str, NodeId> =
-            self.nodes.iter().map(|(id, entry)| (entry.name.as_str(), id)).collect();
-        let find = |name: String| {
-            known.get(name.as_str()).copied().ok_or_else(|| {
-                ApiError::new(ErrorCode::NoSuchNode, format!("there is no node {name}"))
-                    .hint("storm nodes lists them")
-            })
-        };
-        // If one more node is named than exist, one of these is unknown.
-        let most = known.len() + 1;
-        let found: Vec<NodeId> = unfolded
-            .iter()
-            .take(most)
-            .map(|name| find(name.to_string()))
-            .collect::<Result<_, _>>()?;
-        match found.is_empty() {
-            true => Err(ApiError::new(ErrorCode::BadRequest, "no node is named")),
-            false => Ok(found),
-        }
+        self.nodes.of_list(names)
     }
 }

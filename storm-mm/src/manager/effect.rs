@@ -1,6 +1,6 @@
 //! The effects that the core requests.
 
-use super::Draft;
+use super::{Draft, StepOrder};
 use crate::api::{JobView, Reply};
 use crate::journal::Entry;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub enum Durable {
     Command(NodeSet, Command),
     /// Send the command of this draft likewise; the active rows are entered when it leaves.
     Draft(NodeSet, Draft),
+    /// Have nodes do something about a further step of a job.
+    Step(StepOrder),
     /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
     Stage(StageJob),
     /// The staging of this job is not needed any more.
@@ -117,8 +119,28 @@ pub enum Timer {
         /// The purpose.
         kind: JobTimer,
     },
+    /// A timer of a further step of a job.
+    Step {
+        /// The job.
+        job: JobId,
+        /// The number of the step.
+        number: u32,
+        /// The run of the step.
+        run: JobIncarnation,
+        /// The purpose.
+        kind: StepTimer,
+    },
     /// A timer of the cluster.
     Cluster(ClusterTimer),
+}
+
+/// The purpose of a step's timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepTimer {
+    /// The launch may have reached its time limit.
+    Launch,
+    /// The step received a request to end, and may not have ended.
+    Kill,
 }
 
 /// The purpose of a job's timer.

@@ -54,7 +54,7 @@ impl Core {
     }
 
     fn wait(&mut self, now: Instant, job: JobId, obstacle: Obstacle) {
-        self.jobs.needs_mut().wait(job);
+        self.jobs.wait(job);
         match obstacle {
             Obstacle::Begin(begin) | Obstacle::Dependency { until: Some(begin), .. } => {
                 let left = Duration::try_from(begin.duration_since(self.wall(now)));
@@ -83,7 +83,7 @@ impl Core {
 
     /// Checks a job again that waits for something other than elements.
     pub(super) fn reconsider(&mut self, now: Instant, job: JobId) {
-        if self.jobs.needs_mut().stop_waiting(job) {
+        if self.jobs.stop_waiting(job) {
             self.enter(now, job);
         }
     }
@@ -95,14 +95,14 @@ impl Core {
         match self.partitions.id_of(&record.partition) {
             Some(partition) => {
                 let (submitted, later) = (Event::Submit(request), self.jobs.needs().is_together());
-                let told = self.partitions.get_mut(partition).enqueue(job, submitted, later);
+                let told = self.partitions.enqueue(partition, (job, submitted), later);
                 if let Some(submitted) = told {
                     self.tell_policy(now, partition, submitted);
                 }
             }
             None => {
                 let lack = Unmet::Partition(record.partition.clone());
-                self.jobs.needs_mut().lack(job, lack.clone());
+                self.jobs.lack(job, lack.clone());
                 self.wait(now, job, Obstacle::Unmet(lack));
             }
         }
@@ -118,7 +118,7 @@ impl Core {
             let withdrawn = Event::Cancel(job);
             self.withdraw(now, partition, job, withdrawn);
         }
-        self.jobs.needs_mut().wait(job);
+        self.jobs.wait(job);
         if let Some(array) = self.jobs.leave(job) {
             self.fill_array(now, array);
         }

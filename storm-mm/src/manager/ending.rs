@@ -1,5 +1,6 @@
 //! The end of jobs: requested, forced, or reached.
 
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
@@ -46,7 +47,7 @@ impl Core {
         // The last job first, so that none starts because another leaves.
         let jobs = self.jobs.of(job).into_iter().rev().collect();
         self.each_of(now, peer, job, jobs, |core, job| {
-            core.check_state(job, states)?;
+            core.jobs.check_state(job, states)?;
             core.cancel_one(now, peer, job, signal)
         })
     }
@@ -65,18 +66,6 @@ impl Core {
             let cancel = |job: &JobId| core.cancel_those_in(now, peer, *job, signal, states);
             jobs.iter().map(cancel).collect()
         })
-    }
-
-    /// Fails if a job is in none of these states. An empty list allows any state, and an unknown
-    /// job passes.
-    fn check_state(&self, job: JobId, states: &[JobState]) -> Result<(), ApiError> {
-        match self.jobs.get(&job) {
-            Some(record) if !states.is_empty() && !states.contains(&record.state()) => {
-                let message = format!("job {} is {} by now", record.name(), record.state());
-                Err(ApiError::new(ErrorCode::OtherState, message))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     fn cancel_one(
@@ -192,7 +181,7 @@ impl Core {
             return;
         }
         let later = self.jobs.needs().is_together();
-        if let Some(event) = self.partitions.get_mut(partition).dequeue(job, event, later) {
+        if let Some(event) = self.partitions.dequeue(partition, (job, event), later) {
             self.tell_policy(now, partition, event);
         }
     }
@@ -204,6 +193,7 @@ impl Core {
         }
         let Some(nodes) = self.live.begin_end(job) else { return };
         self.order_end(now, job, nodes, &cause);
+        self.end_steps(now, job, &cause);
     }
 
     /// Orders nodes to end their part of a job.
@@ -250,7 +240,8 @@ impl Core {
                 self.append_end(now, job, cause, exits, ran);
             }
         }
-        self.live.free_slot(live.slot());
+        self.live.free_slots_of(&live);
+        self.grant_all_steps(now);
         self.place_awaiting(now);
         let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
@@ -308,26 +299,7 @@ impl Core {
     /// reports of their nodes arrive first, the crash counts as the cause. A library may also crash
     /// because a peer aborted, so the reason names both.
     fn crash_behind(&self, job: JobId, live: &LivePlace, cause: EndCause) -> EndCause {
-        let told = match &cause {
-            EndCause::Aborted { rank, .. } | EndCause::RankLeft { rank, .. } => *rank,
-            EndCause::Cancelled { .. }
-            | EndCause::NodeLost { .. }
-            | EndCause::RankKilled { .. }
-            | EndCause::LaunchFailed { .. }
-            | EndCause::StagingFailed { .. }
-            | EndCause::TimeLimit
-            | EndCause::ManagerRestarted
-            | EndCause::Shutdown
-            | EndCause::ScriptEnded
-            | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. }
-            | EndCause::OverMemory { .. }
-            | EndCause::RequeuedBy { .. }
-            | EndCause::DependencyNeverSatisfied { .. }
-            | EndCause::LaunchCut { .. }
-            | EndCause::Preempted { .. }
-            | EndCause::NodeRemoved { .. } => return cause,
-        };
+        let Some(told) = cause.effect_of_a_crash() else { return cause };
         let crashed = live.exits().values().find_map(|exit| match exit.status {
             ExitStatus::Signal(signal) if exit.rank != told && CRASHES.contains(&signal) => {
                 Some((exit.rank, signal))
@@ -387,13 +359,8 @@ pub(super) fn check_signal(signal: i32) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint))
 }
 
-pub(super) fn no_such_job(job: JobId) -> ApiError {
-    ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"))
-        .hint("storm queue and storm hist list the jobs")
-}
-
 /// The outcome of a job, from the cause of its end and the exits of its ranks.
-fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
+pub(super) fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());
     match cause {

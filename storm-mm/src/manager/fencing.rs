@@ -76,6 +76,11 @@ impl Core {
         });
     }
 
+    /// Whether a job that is to run again may still run on a lost node.
+    pub(super) fn is_fenced(&self, job: JobId) -> bool {
+        self.returns.fencing(job).is_some()
+    }
+
     /// Why a job that is to run again does not run.
     pub(super) fn fencing_reason(&self, now: Instant, job: JobId) -> Option<String> {
         let until = self.returns.fencing(job)?;

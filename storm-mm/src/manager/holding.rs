@@ -1,9 +1,8 @@
 //! Holds: a user keeps a job from starting, or an administrator does, until it is released.
 
 use super::Core;
-use super::ending::no_such_job;
 use crate::api::{ApiError, ErrorCode, Peer};
-use crate::job::{Hold, JobEventKind, JobRecord, Phase};
+use crate::job::{Hold, JobEventKind};
 use storm_primitives::Instant;
 use storm_rm::JobId;
 
@@ -30,7 +29,7 @@ impl Core {
     }
 
     fn hold_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
-        let record = self.waiting_record(job)?;
+        let record = self.jobs.waiting_record(job)?;
         let hold = if record.spec.owner.uid == peer.uid { Hold::User } else { Hold::Admin };
         if record.hold < Some(hold) {
             self.append(now, job, JobEventKind::Held { hold });
@@ -61,7 +60,7 @@ impl Core {
     }
 
     fn release_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
-        let record = self.waiting_record(job)?;
+        let record = self.jobs.waiting_record(job)?;
         let name = record.name();
         match record.hold {
             None => {
@@ -79,23 +78,5 @@ impl Core {
         self.append(now, job, JobEventKind::Released { uid: peer.uid });
         self.reconsider(now, job);
         Ok(())
-    }
-
-    /// The record of a job that has not started. A job that has started cannot be held or released.
-    fn waiting_record(&self, job: JobId) -> Result<&JobRecord, ApiError> {
-        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
-        let name = record.name();
-        match &record.phase {
-            Phase::Pending => Ok(record),
-            Phase::Ended(outcome) => {
-                let message = format!("job {name} has ended: {}", outcome.state);
-                Err(ApiError::new(ErrorCode::JobEnded, message))
-            }
-            Phase::Starting | Phase::Running | Phase::Ending(_) => {
-                let message = format!("job {name} has started");
-                Err(ApiError::new(ErrorCode::BadRequest, message)
-                    .hint("only a job that waits is held or released"))
-            }
-        }
     }
 }

@@ -28,10 +28,9 @@ impl Core {
         let all = self.partitions[partition].runs_all();
         let rows = if all { RowSet::ALL } else { rows };
         let Some(moved) = self.live.set_rows(job, home, rows) else { return };
-        let partition = self.partitions.get_mut(partition);
-        partition.rows_change();
+        self.partitions.rows_change(partition);
         if is_on_nodes {
-            self.live.count_time_of(now, job, partition.active());
+            self.live.count_time_of(now, job, self.partitions[partition].active());
         }
         self.tell_rows(job);
         let placed = self.jobs.get(&job).is_some_and(|record| {

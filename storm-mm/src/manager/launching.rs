@@ -1,7 +1,7 @@
 //! A job's way from placed to running. Its files are brought to the nodes. Then the launch is sent,
 //! on the slice edge if the job's row does not run now. Then all its ranks are seen to execute.
 
-use super::dependencies::without_dependency;
+use super::jobs::without_dependency;
 use super::live::{self, LivePlace};
 use super::partitions::Partition;
 use super::{
@@ -32,6 +32,9 @@ impl Core {
         incarnation: JobIncarnation,
         outcome: Result<StageOutcome, String>,
     ) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_staged(now, (job, number), outcome);
+        }
         let live = self.live.run(job, incarnation);
         let Some(live) = live.filter(|live| live.launch() == live::Launch::Staging) else { return };
         let (partition, rows) = (live.partition(), live.rows());
@@ -80,6 +83,10 @@ impl Core {
         for job in waiting {
             self.launch(now, job);
         }
+        self.launch_staged_steps(now, partition, |core, job| {
+            let live = core.live.get(job).filter(|live| live.rows() != RowSet::NONE);
+            live.is_some_and(|live| chosen(&core.partitions[partition], live))
+        });
     }
 
     /// Launches a job whose files are on its nodes.
@@ -155,6 +162,9 @@ impl Core {
 
     /// All ranks of a job execute.
     pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_started(now, (job, number));
+        }
         let Some(breakdown) = self.live.started(now, job, incarnation) else { return };
         if self.jobs[&job].phase != Phase::Starting {
             return;
@@ -163,6 +173,7 @@ impl Core {
         self.notify_state(job, JobState::Running, None);
         self.pass_on_early(job);
         self.arm_time_limit(now, job);
+        self.grant_steps(now, job);
         self.settle(now);
     }
 
@@ -251,6 +262,9 @@ impl Core {
     pub fn timer(&mut self, now: Instant, timer: Timer) {
         match timer {
             Timer::Job { job, incarnation, kind } => self.job_timer(now, job, incarnation, kind),
+            Timer::Step { job, number, run, kind } => {
+                self.step_timer(now, (job, number), run, kind);
+            }
             Timer::Cluster(ClusterTimer::Priorities) => self.reckon_priorities(now),
             Timer::Cluster(ClusterTimer::Wake) => self.wake(now),
             Timer::Cluster(ClusterTimer::Returned) => self.nodes_returned(now),

@@ -7,8 +7,7 @@ use super::Core;
 use super::partitions::Waiting;
 use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::JobId;
@@ -19,7 +18,8 @@ impl Core {
         // One walk of the queues serves all jobs; a few named jobs are queried one by one.
         let waiting =
             if filter.jobs.is_empty() { self.partitions.walk(now) } else { Waiting::default() };
-        self.passing(filter, None).map(|record| self.view_with(now, record, &waiting)).collect()
+        let view = |record| self.listed(now, record, &waiting, filter.attributes);
+        self.passing(filter, None).map(view).collect()
     }
 
     /// A part of the result of [`list_jobs`](Self::list_jobs), and whether another part follows.
@@ -35,14 +35,17 @@ impl Core {
         };
         let mut passing = self.passing(filter, part.after);
         let records = passing.by_ref().take(part.most);
-        let views = records.map(|record| self.view_with(now, record, &waiting)).collect();
+        let views = records.map(|record| self.listed(now, record, &waiting, filter.attributes));
+        let views = views.collect();
         (views, passing.next().is_some())
     }
 
     /// Ended jobs, the latest first; the query's `part` is ignored.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
         let ended = self.ended(query, None).take(query.limit as usize);
-        ended.map(|(_, record)| self.view(now, record)).collect()
+        let waiting = Waiting::default();
+        let view = |record| self.listed(now, record, &waiting, query.attributes);
+        ended.map(|(_, record)| view(record)).collect()
     }
 
     /// A part of the result of [`history`](Self::history), within the query's limit, and whether
@@ -54,12 +57,25 @@ impl Core {
         part: Part<u64>,
     ) -> (Vec<JobView>, bool) {
         let mut ended = self.ended(query, part.after).take(query.limit as usize);
+        let waiting = Waiting::default();
         let placed = |(place, record): (u64, &JobRecord)| JobView {
             place: Some(place),
-            ..self.view(now, record)
+            ..self.listed(now, record, &waiting, query.attributes)
         };
         let views = ended.by_ref().take(part.most).map(placed).collect();
         (views, ended.next().is_some())
+    }
+
+    /// A job in a listing, with its attributes if they are asked for.
+    fn listed(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+        waiting: &Waiting,
+        attributes: bool,
+    ) -> JobView {
+        let attributes = attributes.then(|| Box::new(self.attributes(now, record)));
+        JobView { attributes, ..self.view_with(now, record, waiting) }
     }
 
     /// The jobs after `after` that pass the filter.
@@ -68,7 +84,7 @@ impl Core {
         filter: &'a JobFilter,
         after: Option<JobId>,
     ) -> impl Iterator<Item = &'a JobRecord> {
-        let is_meant = self.is_meant(&filter.uids, &filter.users);
+        let is_meant = self.config.is_meant(&filter.uids, &filter.users);
         let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
         let wanted = move |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
@@ -86,28 +102,13 @@ impl Core {
         query: &'a HistoryQuery,
         before: Option<u64>,
     ) -> impl Iterator<Item = (u64, &'a JobRecord)> {
-        let is_meant = self.is_meant(&query.uids, &query.users);
+        let is_meant = self.config.is_meant(&query.uids, &query.users);
         let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
         self.jobs.ended(before).filter(move |(_, record)| {
             (query.states.is_empty() || query.states.contains(&record.state()))
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         })
-    }
-
-    /// Whether a user is among the named users; if none is named, all are.
-    fn is_meant<'a>(&'a self, uids: &'a [u32], names: &'a [String]) -> impl Fn(u32) -> bool + 'a {
-        // Sets, since a client may name as many as fit into a line.
-        let (uids, names) =
-            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
-        let all = uids.is_empty() && names.is_empty();
-        // Each user is resolved once, and only if the walk meets a job of the user.
-        let known = RefCell::new(HashMap::new());
-        let is_named = move |uid| {
-            let is_so = || (self.config.user_name)(uid).is_some_and(|own| names.contains(&own));
-            !names.is_empty() && *known.borrow_mut().entry(uid).or_insert_with(is_so)
-        };
-        move |uid| all || uids.contains(&uid) || is_named(uid)
     }
 }
 

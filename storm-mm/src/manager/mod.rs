@@ -9,6 +9,7 @@
 mod absent_clients;
 mod admission;
 mod arrays;
+mod attributes;
 mod away;
 mod choosing;
 mod classes;
@@ -43,6 +44,7 @@ mod preempting;
 mod preemption;
 mod priorities;
 mod priority_table;
+mod reason_codes;
 mod recovery;
 mod reports;
 mod reservations;
@@ -52,6 +54,9 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_ends;
+mod step_order;
+mod steps;
 mod stopping;
 mod strobing;
 mod switching;
@@ -65,10 +70,12 @@ pub(crate) use model::{model_config, model_spec};
 
 pub use draft::{ActiveRows, Draft, Launch, Resumed};
 pub use effect::{
-    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, Timer,
-    Watch,
+    ClusterTimer, Durable, Effects, Immediate, JobTimer, Notice, StageJob, StageOutcome, StepTimer,
+    Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
+pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
 use crate::job::{JobEvent, JobEventKind};
@@ -211,7 +218,7 @@ impl Core {
             ClusterEventKind::PartitionsSet { settings } => {
                 self.partitions.set_settings(settings);
             }
-            ClusterEventKind::NodesDrained { drained } => self.apply_drained(drained),
+            ClusterEventKind::NodesDrained { drained } => self.nodes.set_drained(drained),
             ClusterEventKind::ReservationsSet { next, reservations } => {
                 self.reservations.set(*next, reservations);
             }

@@ -1,8 +1,10 @@
 //! The nodes: their configuration, and their reports of themselves.
 
+use super::node_names::{MAX_NAMED, named_at_most};
+use crate::api::{ApiError, ErrorCode};
 use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::{NodeId, NodeSet, has_step_of_nothing};
 use storm_rm::message::{NodeInfo, NodeStatus};
 use storm_sched::{PendingReason, Shortage};
 
@@ -30,10 +32,24 @@ pub(super) struct NodeEntry {
     pub(super) drained: Option<String>,
     /// Whether it was up at some time since this manager started.
     pub(super) seen: bool,
+    /// How it was lost the last time. Without meaning if it was never up.
+    pub(super) going: Going,
     /// Why it was refused, if it was.
     pub(super) refused: Option<String>,
     pub(super) info: Option<NodeInfo>,
     pub(super) status: Option<NodeStatus>,
+}
+
+/// How a node was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Going {
+    /// The node is silent, or has reported that nothing is left there: a wait for the node might
+    /// never end.
+    Lost,
+    /// The node's host has closed its link.
+    LinkClosed,
+    /// The host has closed the link because the process of the Node Manager ended.
+    ProcessEnded,
 }
 
 impl NodeTable {
@@ -47,6 +63,7 @@ impl NodeTable {
             features: node.features.clone(),
             drained: None,
             seen: false,
+            going: Going::Lost,
             refused: None,
             info: None,
             status: None,
@@ -65,18 +82,71 @@ impl NodeTable {
         &self.up
     }
 
-    /// Records whether a node is up. Returns whether the state changed.
-    pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
+    /// A node is up. Returns whether it was not before.
+    pub(super) fn came(&mut self, node: NodeId) -> bool {
         if let Some(entry) = self.get_mut(node) {
-            entry.seen |= up;
+            entry.seen = true;
         }
-        if up { self.up.insert(node) } else { self.up.remove(node) }
+        self.up.insert(node)
+    }
+
+    /// A node is not up any more, or more is known of its loss. Returns whether it was up before.
+    pub(super) fn went(&mut self, node: NodeId, going: Going) -> bool {
+        if let Some(entry) = self.get_mut(node) {
+            entry.going = going;
+        }
+        self.up.remove(node)
     }
 
     /// Sets which nodes, by name and with a reason, take no further jobs. All other nodes do.
     pub(super) fn set_drained(&mut self, drained: &BTreeMap<String, String>) {
         for entry in &mut self.entries {
             entry.drained = drained.get(&entry.name).cloned();
+        }
+    }
+
+    /// The drained nodes by name, each with its reason.
+    pub(super) fn drained(&self) -> BTreeMap<String, String> {
+        let drained = |entry: &NodeEntry| Some((entry.name.clone(), entry.drained.clone()?));
+        self.entries.iter().filter_map(drained).collect()
+    }
+
+    /// The nodes of a folded list.
+    pub(super) fn of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
+        if has_step_of_nothing(names) {
+            let message = format!("{names:?} is not a list of nodes");
+            return Err(ApiError::new(ErrorCode::BadRequest, message)
+                .why("a range has a step of 0")
+                .hint("n[1-9/2] is every second node; storm nodes lists the nodes"));
+        }
+        if named_at_most(names) > MAX_NAMED {
+            let message = format!("the list names more than {MAX_NAMED} nodes");
+            return Err(
+                ApiError::new(ErrorCode::NoSuchNode, message).hint("storm nodes lists the nodes")
+            );
+        }
+        let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
+            let message = format!("{names:?} is not a list of nodes");
+            ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())
+        })?;
+        let known: BTreeMap<&str, NodeId> =
+            self.iter().map(|(id, entry)| (entry.name.as_str(), id)).collect();
+        let find = |name: String| {
+            known.get(name.as_str()).copied().ok_or_else(|| {
+                ApiError::new(ErrorCode::NoSuchNode, format!("there is no node {name}"))
+                    .hint("storm nodes lists them")
+            })
+        };
+        // If one more node is named than exist, one of these is unknown.
+        let most = known.len() + 1;
+        let found: Vec<NodeId> = unfolded
+            .iter()
+            .take(most)
+            .map(|name| find(name.to_string()))
+            .collect::<Result<_, _>>()?;
+        match found.is_empty() {
+            true => Err(ApiError::new(ErrorCode::BadRequest, "no node is named")),
+            false => Ok(found),
         }
     }
 

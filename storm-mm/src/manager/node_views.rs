@@ -1,6 +1,7 @@
 //! The nodes as users see them.
 
 use super::Core;
+use super::node_table::Going;
 use super::node_table::NodeEntry;
 use crate::api::{NodeState, NodeView};
 use storm_primitives::{Instant, NodeId};
@@ -26,7 +27,7 @@ impl Core {
         let reservation = self.reservation_on(now, &entry.name);
         let (state, reason) = match self.nodes.up().contains(id) {
             true => self.state_of_present(id, entry, &held, reservation.as_deref()),
-            false => state_of_absent(entry),
+            false => self.state_of_absent(id, entry, &held.jobs),
         };
         let members = self.partitions.iter().filter(|partition| partition.nodes().contains(id));
         let info = entry.info.as_ref();
@@ -99,16 +100,30 @@ impl Core {
         let reserved = || Some(format!("reserved for {}", reservation?));
         (state, closed.or_else(reserved))
     }
-}
 
-/// The state of a node that is not up, and the reason for that state.
-fn state_of_absent(entry: &NodeEntry) -> (NodeState, Option<String>) {
-    let (state, why) = match entry.seen {
-        true => (NodeState::Down, "it died or was cut off"),
-        false => (NodeState::Unknown, "it has not joined yet"),
-    };
-    let absent = || absent(why, entry.drained.as_ref());
-    (state, Some(entry.refused.clone().unwrap_or_else(absent)))
+    /// The state of a node that is not up, and the reason for that state.
+    fn state_of_absent(
+        &self,
+        id: NodeId,
+        entry: &NodeEntry,
+        jobs: &[JobId],
+    ) -> (NodeState, Option<String>) {
+        let awaited = |job: &JobId| {
+            self.live
+                .get(*job)
+                .is_some_and(|live| live.is_recovering() && live.unheard().contains(id))
+        };
+        let (state, why) = match (entry.seen, entry.going) {
+            (false, _) => (NodeState::Unknown, "it has not joined yet"),
+            (true, Going::ProcessEnded) if jobs.iter().any(awaited) => {
+                (NodeState::Down, "its Node Manager has ended, and its jobs wait for the next one")
+            }
+            (true, Going::ProcessEnded) => (NodeState::Down, "its Node Manager has ended"),
+            (true, Going::Lost | Going::LinkClosed) => (NodeState::Down, "it died or was cut off"),
+        };
+        let absent = || absent(why, entry.drained.as_ref());
+        (state, Some(entry.refused.clone().unwrap_or_else(absent)))
+    }
 }
 
 /// Why a node is not up, and why it will take no job when it is.

@@ -3,30 +3,11 @@
 //! in all rows, and no policy has them. Their nodes take no further job until they end.
 
 use super::Core;
-use crate::job::{JobEventKind, JobRecord};
+use crate::job::JobEventKind;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, PartitionId};
+use storm_rm::JobId;
 
 impl Core {
-    /// The partition that has all nodes of a job: its own, or another if the partition was renamed.
-    pub(super) fn partition_of_nodes(&self, record: &JobRecord) -> Option<PartitionId> {
-        let has_all = |id: &PartitionId| {
-            let members = self.partitions[*id].nodes();
-            record.ranks.iter().all(|share| members.contains(share.node))
-        };
-        let own = self.partitions.id_of(&record.partition).filter(has_all);
-        own.or_else(|| self.partitions.ids().find(has_all))
-    }
-
-    /// The partition with which a job is counted if no partition has all of its nodes.
-    pub(super) fn counted_partition(&self, record: &JobRecord) -> PartitionId {
-        let nodes = record.nodes();
-        let meets = |id: &PartitionId| self.partitions[*id].nodes().intersects(&nodes);
-        let own = self.partitions.id_of(&record.partition);
-        let any = || self.partitions.ids().find(meets);
-        own.or_else(any).unwrap_or(PartitionId(0))
-    }
-
     /// A job of a former manager continues without elements, and in all rows.
     pub(super) fn leave_matrix(&mut self, now: Instant, job: JobId) {
         let Some((time, nodes)) = self.live.leave_matrix(now, job) else { return };

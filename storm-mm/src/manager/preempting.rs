@@ -111,7 +111,8 @@ impl Core {
             return self.live.awaiting_goes_on(job, rows);
         }
         let Some(live) = self.live.get(job) else { return };
-        let partition = &self.partitions[live.partition()];
+        let partition_id = live.partition();
+        let partition = &self.partitions[partition_id];
         let rows = partition.rows_of_new(live.row());
         let staged = live.launch() == Launch::Staged;
         let may_launch = partition.may_launch(rows);
@@ -124,6 +125,9 @@ impl Core {
         if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
         }
+        if may_launch && !self.jobs.is_closed() {
+            self.launch_staged_steps(now, partition_id, |_, other| other == job);
+        }
     }
 
     /// Suspended jobs hold all places in the arrays of flags. None of them can end unless the jobs
@@ -134,7 +138,7 @@ impl Core {
         }
         while let Some(job) = self.live.to_give_way() {
             self.preemption.strand(job);
-            self.jobs.needs_mut().wait(job);
+            self.jobs.wait(job);
             self.give_back(now, job);
         }
         self.preemption.set_giving_way(false);
@@ -220,7 +224,7 @@ impl Core {
         if !live.is_on_nodes() {
             return;
         }
-        let nodes = live.holders();
+        let nodes = live.holders_of_all();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Command(nodes, command));
         }

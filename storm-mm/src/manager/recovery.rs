@@ -3,7 +3,7 @@
 //! reported the jobs that they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
 use super::absent_clients::AbsentClients;
-use super::live::Restored;
+use super::live::{Restored, RestoredStep};
 use super::restored_elements::RestoredElements;
 use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase, StepEvent};
@@ -20,9 +20,9 @@ impl Core {
         self.replay(journal);
         self.absent_clients = AbsentClients::of(now, self.jobs.values());
         // The journal has these ends for each waiting job.
-        self.jobs.needs_mut().forget_ends();
+        self.jobs.forget_ends();
         self.restore_settings(now);
-        self.jobs.needs_mut().forget_begins();
+        self.jobs.forget_begins();
         self.restore_reservations(now);
         self.note_unmet();
         let of_phase = |wanted: fn(&Phase) -> bool| {
@@ -99,6 +99,7 @@ impl Core {
                 Err(reason) => self.lose(now, job, reason),
             }
         }
+        self.live.take_spares();
         self.await_nodes(now);
         for (partition, [stopped, running]) in restored {
             // In one call: a job whose elements seem free must not continue before the policy has
@@ -133,18 +134,22 @@ impl Core {
     ) -> Result<(PartitionId, Option<Event>), String> {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
         let row = record.row.ok_or("it has no row")?;
-        let slot = self.live.take_slot().ok_or("there are fewer places for jobs than before")?;
-        let home = self.partition_of_nodes(record);
+        let steps = record.steps.as_ref().map_or(0, |steps| steps.live().count());
+        let slots = self.live.take_slots(1 + steps);
+        let (slot, slots) = slots.ok_or("there are fewer places for jobs than before")?;
+        let home = self.partitions.of_nodes(record);
         let suspended = self.is_suspended(job);
         let place = home.and_then(|home| {
             let partition = &self.partitions[home];
             restored.place(record, (home, partition), row, suspended)
         });
-        let partition = home.unwrap_or_else(|| self.counted_partition(record));
+        let partition = home.unwrap_or_else(|| self.partitions.counted(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let placement = place.map(|(_, placement)| placement);
         let incarnation = record.incarnation;
-        let restored = self.to_restore(now, record, (partition, row, slot), placement.clone());
+        let steps = restored_steps(record, slots);
+        let place = (partition, row, slot);
+        let restored = self.to_restore(now, record, place, (placement.clone(), steps));
         self.live.restore(now, job, restored);
         let suspends = self.partitions[partition].policy().preempts();
         if placement.is_some() && self.is_suspended(job) && !suspends {
@@ -182,7 +187,7 @@ impl Core {
         now: Instant,
         record: &JobRecord,
         (partition, row, slot): (PartitionId, Row, JobSlot),
-        placement: Option<Placement>,
+        (placement, steps): (Option<Placement>, Vec<RestoredStep>),
     ) -> Restored {
         let at_work = &self.partitions[partition];
         let rows = match record.suspended_for {
@@ -192,6 +197,7 @@ impl Core {
         Restored {
             incarnation: record.incarnation,
             slot,
+            first: record.spec.first,
             partition,
             row,
             rows,
@@ -201,6 +207,22 @@ impl Core {
             ran: self.ran_before(now, record, partition),
             stopped: record.stopped_by.is_some(),
             active: at_work.runs(rows),
+            rooms: self.rooms(record),
+            steps,
         }
     }
+}
+
+/// The steps of a job that are not over, each with a place in the arrays of flags.
+fn restored_steps(record: &JobRecord, slots: Vec<JobSlot>) -> Vec<RestoredStep> {
+    let steps = record.steps.iter().flat_map(|steps| steps.live()).zip(slots);
+    let steps = steps.map(|((number, step), slot)| RestoredStep {
+        number,
+        run: step.run,
+        slot,
+        ask: step.ask,
+        size: step.size,
+        ranks: step.ranks.clone(),
+    });
+    steps.collect()
 }

@@ -1,7 +1,7 @@
 //! The reports of nodes: that they join or die, and how their ranks fare.
 
-use super::away::Going;
 use super::live::{Awaiting, LivePlace, Piece};
+use super::node_table::Going;
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
 use crate::job::{Cut, EndCause, JobEventKind, Phase};
@@ -46,7 +46,7 @@ impl Core {
         (runs_until, going): (Option<Instant>, Going),
     ) {
         self.returns.take(node);
-        if !self.nodes.set_up(node, false) {
+        if !self.nodes.went(node, going) {
             return;
         }
         let name = self.node_name(node);
@@ -69,7 +69,10 @@ impl Core {
                 continue;
             }
             match self.awaits_return(now, job, node, going) {
-                Some(left) => self.await_return(job, node, left),
+                Some(left) => {
+                    self.cut_steps_on(now, job, node);
+                    self.await_return(job, node, left);
+                }
                 None if self.is_staged_to(job, node, going) => {
                     self.launch_cut(now, job, node, Cut::Staging);
                 }
@@ -160,7 +163,7 @@ impl Core {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             self.nodes.describe(node, info, None);
         }
-        if !self.nodes.set_up(node, true) {
+        if !self.nodes.came(node) {
             return;
         }
         self.partitions.node_comes(node);
@@ -175,6 +178,7 @@ impl Core {
 
     /// A report from a node.
     pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
+        let Some(report) = self.report_of_step(now, node, report) else { return };
         match report {
             Report::Joined(info) => self.node_joined(now, node, info),
             Report::Status(status) => self.nodes.set_status(node, status),
@@ -267,9 +271,13 @@ impl Core {
     /// The flags of all nodes show that the job has ended (Algorithm 8). Its elements are free,
     /// though reports of its ranks' ends may still be on their way.
     pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_terminated(now, (job, number));
+        }
         let known = self.live.run(job, incarnation);
         // The query about a recovering job was for an earlier incarnation of its node.
-        if known.is_some_and(|live| !live.is_recovering()) && !self.keeps_elements(job) {
+        let is_free = |live: &LivePlace| !live.is_recovering() && !live.has_steps();
+        if known.is_some_and(is_free) && !self.keeps_elements(job) {
             self.release(now, job);
         }
     }
@@ -319,10 +327,18 @@ impl Core {
         }
     }
 
-    /// Ends the job if its parts are over on every node.
+    /// Ends the job's steps whose parts are over on every node, and the job if its first step is
+    /// over. The end of a script ends the other steps first.
     pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
+        self.finish_steps_if_over(now, job);
         if !self.live.get(job).is_some_and(LivePlace::is_over) {
             return;
+        }
+        if self.live.get(job).is_some_and(LivePlace::has_steps) {
+            self.end_steps(now, job, &EndCause::ScriptEnded);
+            if self.live.get(job).is_some_and(LivePlace::has_steps) {
+                return;
+            }
         }
         let cause = match self.jobs.get(&job).map(|record| &record.phase) {
             Some(Phase::Ending(cause)) => Some(cause.clone()),
@@ -343,7 +359,7 @@ impl Core {
 /// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that
 /// rank for ever. The same holds for a rank that exits after it has joined its peers and without
 /// leaving them. The peers of another rank that exits with an error may not need that rank.
-fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
+pub(super) fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {
         ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal, with: None }),

@@ -38,7 +38,16 @@ impl Core {
         let run_of = |live: &LiveJobs, job| live.get(job).map(LivePlace::incarnation);
         let holds = |job: &JobId| run_of(&self.live, *job).is_some_and(|run| held.has(*job, run));
         let (kept, lost): (Vec<JobId>, Vec<JobId>) = awaited.iter().partition(|job| holds(job));
-        let jobs = kept.iter().filter_map(|job| self.resumed(*job)).collect();
+        let steps: Vec<(JobId, u32)> =
+            awaited.iter().flat_map(|job| self.steps_on(*job, node)).collect();
+        let holds_step = |(job, number): &(JobId, u32)| {
+            self.live.step(*job, *number).is_some_and(|step| held.has(*job, step.run()))
+        };
+        let (steps_kept, steps_lost): (Vec<_>, Vec<_>) =
+            steps.iter().partition(|step| holds_step(step));
+        let jobs = kept.iter().filter_map(|job| self.resumed(*job));
+        let jobs =
+            jobs.chain(steps_kept.iter().filter_map(|step| self.resumed_step(*step))).collect();
         let next_run = self.live.next_run();
         let clients = self.config.clients;
         let answer = Draft::Resume { jobs, next_run, clients };
@@ -65,9 +74,32 @@ impl Core {
             };
             self.part_lost(now, job, node, loss);
         }
+        for step in steps_kept {
+            if let Some(cause) = self.step_ends_for(step) {
+                self.order_step_end(now, step, NodeSet::single(node), &cause);
+            }
+        }
+        for (job, number) in steps_lost {
+            let run = self.live.step(job, number).map(|step| step.run());
+            let never_heard = run.is_some_and(|run| held.covers(run)) && !left_here.contains(&job);
+            self.step_lost(now, (job, number), node, never_heard);
+        }
         for job in awaited {
             self.go_on_if_all_heard(now, job);
         }
+    }
+
+    /// The further steps of a job that have a part on a node that is not over.
+    fn steps_on(&self, job: JobId, node: NodeId) -> Vec<(JobId, u32)> {
+        let Some(live) = self.live.get(job) else { return Vec::new() };
+        let has = |number: &u32| live.step(*number).is_some_and(|step| step.has_part_on(node));
+        live.steps().into_iter().filter(has).map(|number| (job, number)).collect()
+    }
+
+    fn resumed_step(&self, (job, number): (JobId, u32)) -> Option<Resumed> {
+        let step = self.live.step(job, number)?;
+        let of_job = self.resumed(job)?;
+        Some(Resumed { incarnation: step.run(), slot: step.slot(), hold_output: false, ..of_job })
     }
 
     /// A node that returned does not hold its part of a job.
@@ -127,6 +159,7 @@ impl Core {
             }
             Phase::Pending | Phase::Ended(_) => return,
         }
+        self.steps_go_on(now, job);
         tracing::info!(%job, "all its nodes are back");
         self.tell_back(job);
         // The former manager may have changed the policy without notice to the nodes.

@@ -2,7 +2,6 @@
 //! of a job whose row does not run now waits for a slice edge.
 
 use super::live::{Awaiting, Placed, Taken};
-use super::partitions::sched_time;
 use super::{ActiveRows, Core, Durable, Immediate, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -10,7 +9,9 @@ use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::NodeRanks;
-use storm_rm::{FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row};
+use storm_rm::{
+    FileSpec, FirstStep, JobId, JobSlot, JobSpec, PartitionId, Program, Rank, Row, StepSpec,
+};
 use storm_sched::{Action, Event, EventError, PreemptMode};
 
 impl Core {
@@ -40,7 +41,7 @@ impl Core {
     /// edge go out.
     pub(super) fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
-        self.partitions.get_mut(partition).begin_edge_on_time();
+        self.partitions.begin_edge_on_time(partition);
         self.end_slice(now, partition);
     }
 
@@ -53,7 +54,7 @@ impl Core {
 
     fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
-        self.partitions.get_mut(partition).end_edge();
+        self.partitions.end_edge(partition);
         self.launch_staged(now, partition);
         self.effects.immediate.push(Immediate::SlicesChanged(partition));
     }
@@ -76,7 +77,7 @@ impl Core {
         let is_edge = matches!(event, Event::SliceEdge);
         // Earlier events of the same request are passed first.
         self.tell_untold(now, partition);
-        let actions = self.partitions.get_mut(partition).handle(sched_time(now), event);
+        let actions = self.partitions.handle(now, partition, event);
         // An edge at which the policy does only what it had named as upcoming leaves the ordered
         // slices as they are. Comparing them at every edge would be wasted.
         let as_upcoming = is_edge && matches!(*actions, [Action::Activate { .. }]);
@@ -97,8 +98,7 @@ impl Core {
         partition: PartitionId,
         events: Vec<Event>,
     ) {
-        let partition_at_work = self.partitions.get_mut(partition);
-        let actions = partition_at_work.handle_together(sched_time(now), events);
+        let actions = self.partitions.handle_together(now, partition, events);
         self.carry_out(now, partition, actions);
         self.recall_slices(now, partition);
         self.arm_wake(now);
@@ -133,7 +133,9 @@ impl Core {
             match action {
                 Action::Start { job, placement, row } => {
                     let rows = self.partitions[partition].rows_of_new(row);
-                    let placed = Awaiting::new(job, partition, (placement, row), rows);
+                    let first = self.jobs.get(&job).map(|record| record.spec.first);
+                    let first = first.unwrap_or_default();
+                    let placed = Awaiting::new(job, partition, (placement, row), rows, first);
                     self.place_or_await_flags(now, placed);
                 }
                 // Repeated for jobs that have just started.
@@ -216,7 +218,7 @@ impl Core {
             match live.take_awaiting(can) {
                 Taken::Nothing => return,
                 Taken::NoSlot => return self.give_way(now),
-                Taken::Job(placed, flags) => self.place(now, placed, flags),
+                Taken::Job(placed, slot, spare) => self.place(now, placed, (slot, spare)),
             }
         }
     }
@@ -230,7 +232,7 @@ impl Core {
     }
 
     /// The launch of a job begins.
-    fn place(&mut self, now: Instant, placed: Awaiting, flags: JobSlot) {
+    fn place(&mut self, now: Instant, placed: Awaiting, (slot, spare): (JobSlot, Option<JobSlot>)) {
         let (job, partition, row) = (placed.job(), placed.partition(), placed.row());
         let (rows, suspended_for) = (placed.rows(), placed.suspended_for());
         let placement = placed.into_placement();
@@ -247,14 +249,25 @@ impl Core {
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
         let incarnation = self.live.begin_run();
         let node_list = self.nodes.fold(&nodes);
-        self.partitions.get_mut(partition).job_comes_to(&nodes);
-        let slot = flags;
+        self.partitions.job_comes_to(partition, &nodes);
         let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
         let steps = ranks.iter().map_while(|share| share.of_step(first));
         let nodes = (nodes, steps.map(|share| share.node).collect());
-        let placed = Placed { incarnation, slot, partition, row, rows, placement, nodes };
-        self.live.place(now, job, placed);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
+        let rooms = self.jobs.get(&job).map(|record| self.rooms(record)).unwrap_or_default();
+        let placed = Placed {
+            incarnation,
+            slot,
+            first,
+            spare,
+            partition,
+            row,
+            rows,
+            placement,
+            nodes,
+            rooms,
+        };
+        self.live.place(now, job, placed);
         self.note_elements(now, job);
         if let Some(by) = suspended_for {
             let time = Duration::ZERO;
@@ -319,9 +332,14 @@ impl Core {
 
 /// The files of a job, the program first.
 pub(super) fn files_of(spec: &JobSpec) -> Vec<FileSpec> {
-    let program = match &spec.step.program {
+    files_of_step(&spec.step)
+}
+
+/// The files of a step, the program first.
+pub(super) fn files_of_step(spec: &StepSpec) -> Vec<FileSpec> {
+    let program = match &spec.program {
         Program::Shipped(file) => Some(file.clone()),
         Program::OnNodes(_) => None,
     };
-    program.into_iter().chain(spec.step.files.iter().cloned()).collect()
+    program.into_iter().chain(spec.files.iter().cloned()).collect()
 }

@@ -63,7 +63,7 @@ impl Core {
             let message = "only an administrator may change a partition";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        let id = self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name))?;
+        let id = self.partitions.id_of(name).ok_or_else(|| self.partitions.none_named(name))?;
         let configured = self.partitions.configured_of(name).cloned();
         if let Some(PartitionConfigured { sched: own, quantum_us }) = configured {
             if let Some(quantum_us) = Quantum::try_from(quantum_us).ok().filter(|_| quantum) {

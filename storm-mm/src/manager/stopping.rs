@@ -6,7 +6,7 @@
 //! administrators stop jobs: a stopped job is not charged for the elements that it keeps.
 
 use super::Core;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{EndCause, JobEventKind, Phase};
 use storm_primitives::Instant;

@@ -25,12 +25,12 @@ impl Core {
     /// [passes](Self::pass_slices) the edges before anything else happens.
     pub fn next_edge(&mut self, now: Instant, partition: PartitionId) -> Option<NextEdge> {
         let ahead = self.slices_ahead(partition);
-        self.partitions.get_mut(partition).next_edge(now, ahead)
+        self.partitions.next_edge(now, partition, ahead)
     }
 
     /// The slice under way ends now, at its edge or later.
     pub fn cut_slice(&mut self, now: Instant, partition: PartitionId) {
-        match self.partitions.get_mut(partition).end_slice(now) {
+        match self.partitions.end_slice(now, partition) {
             true => self.slice_edge(now, partition),
             false => self.late_slice_edge(now, partition),
         }
@@ -43,7 +43,7 @@ impl Core {
     pub fn pass_slices(&mut self, now: Instant) -> bool {
         let mut any = false;
         for id in self.partitions.ids() {
-            while let Some(edge) = self.partitions.get_mut(id).slept_through(now)
+            while let Some(edge) = self.partitions.slept_through(now, id)
                 && self.pass_slice(edge, id)
             {
                 any = true;
@@ -54,7 +54,7 @@ impl Core {
 
     fn pass_slice(&mut self, edge: Instant, partition: PartitionId) -> bool {
         let ahead = self.slices_ahead(partition);
-        let passes = self.partitions.get_mut(partition).pass(edge, ahead);
+        let passes = self.partitions.pass(partition, edge, ahead);
         if passes {
             self.slice_edge(edge, partition);
         }
@@ -72,9 +72,8 @@ impl Core {
     /// Another row becomes active.
     pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, row: Row) {
         let nodes = self.nodes_to_strobe(partition);
-        let entry = self.partitions.get_mut(partition);
-        if !entry.activate(now, row, &nodes) {
-            let following = entry.following(self.config.strobe_span);
+        if !self.partitions.activate(now, partition, row, &nodes) {
+            let following = self.partitions[partition].following(self.config.strobe_span);
             self.strobe(now, partition, nodes, following);
         }
         self.charge_time(now, partition);

@@ -12,7 +12,6 @@
 //! Ranks keep the way of communicating that they were launched with, so the running jobs end first.
 
 use super::live::Awaiting;
-use super::partitions::Partition;
 use super::{Core, Immediate};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
 use crate::job::{JobEventKind, Phase};
@@ -71,7 +70,7 @@ impl Core {
             let message = "only an administrator may change a partition";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        let id = self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name))?;
+        let id = self.partitions.id_of(name).ok_or_else(|| self.partitions.none_named(name))?;
         let partition = &self.partitions[id];
         let target = sched.or(partition.next_sched()).unwrap_or(partition.policy().name());
         let target = partition
@@ -93,21 +92,15 @@ impl Core {
         Ok(self.partition_view(&self.partitions[id]))
     }
 
-    pub(super) fn no_such_partition(&self, name: &str) -> ApiError {
-        let names: Vec<&str> = self.partitions.iter().map(Partition::name).collect();
-        ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
-            .hint(format!("there are: {}", names.join(", ")))
-    }
-
     pub(super) fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
-        self.partitions.get_mut(id).set_quantum(quantum);
+        self.partitions.set_quantum(id, quantum);
         self.handle_event(now, id, Event::SetQuantum(quantum));
         self.effects.immediate.push(Immediate::SlicesChanged(id));
     }
 
     /// From now on the former policy starts nothing, and the new policy takes over when it can.
     pub(super) fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
-        let mut queue = self.partitions.get_mut(id).end_switch().unwrap_or_default();
+        let mut queue = self.partitions.end_switch(id).unwrap_or_default();
         // Jobs in the queue of an unfinished earlier switch are first.
         let earlier = queue.len();
         let waiting: Vec<JobId> = self.partitions[id].policy().pending();
@@ -121,7 +114,7 @@ impl Core {
         let withdrawn = queue[earlier..].iter().rev();
         let withdrawn = withdrawn.map(|job| Event::Cancel(*job)).collect();
         self.handle_together(now, id, withdrawn);
-        self.partitions.get_mut(id).begin_switch(sched, queue);
+        self.partitions.begin_switch(id, sched, queue);
         self.try_switch(now, id);
     }
 
@@ -137,7 +130,7 @@ impl Core {
             let Some(taken) = taken else { return };
             self.install(now, id, taken);
         }
-        let Some(queue) = self.partitions.get_mut(id).end_switch() else { return };
+        let Some(queue) = self.partitions.end_switch(id) else { return };
         for job in queue {
             self.hand_over(now, job);
         }
@@ -228,10 +221,10 @@ impl Core {
     fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
         let TakenOver { policy, rows: taken_rows, moved } = taken;
         self.note_run_times(now, id);
-        let partition = self.partitions.get_mut(id);
+        let partition = &self.partitions[id];
         tracing::info!(partition = %partition.name(), from = partition.policy().name(),
                        to = policy.name(), "the partition has another policy");
-        let active = partition.take_over(policy);
+        let active = self.partitions.take_over(id, policy);
         self.warn_if_never_preempting(id);
         for (job, &row) in &taken_rows {
             let rows = self.partitions[id].rows_of_new(row);

@@ -39,7 +39,7 @@ impl Core {
         for (lack, jobs) in waiting {
             warn_of(lack, jobs);
         }
-        self.jobs.needs_mut().set_unmet(unmet);
+        self.jobs.set_unmet(unmet);
     }
 
     /// The partition that a job lacks, or the lack of its partition.
@@ -53,7 +53,7 @@ impl Core {
             let partition = record.partition.clone();
             return Some(Unmet::Nodes { partition, why: why.to_string() });
         }
-        let too_large = self.check_size(&record.spec).err()?;
+        let too_large = self.config.check_size(&record.spec).err()?;
         Some(Unmet::Room { why: too_large.why.unwrap_or(too_large.message) })
     }
 
@@ -61,7 +61,7 @@ impl Core {
         let account = record.service.account.as_deref();
         account
             .and_then(|name| self.lacks_account(record, name))
-            .or_else(|| self.lacks_qos(record, record.service.qos.as_deref()?))
+            .or_else(|| self.config.lacks_qos(record, record.service.qos.as_deref()?))
     }
 
     fn lacks_account(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
@@ -73,16 +73,6 @@ impl Core {
         let peer = owner_of(record);
         let may = self.is_admin(peer) || self.priorities.accounts_of(peer.uid).contains(&name);
         (!may).then(|| Unmet::AccountUsers { account: name.to_owned(), users })
-    }
-
-    fn lacks_qos(&self, record: &JobRecord, name: &str) -> Option<Unmet> {
-        let Some(qos) = self.config.service.qos.iter().find(|qos| qos.name == name) else {
-            return Some(Unmet::Qos(name.to_owned()));
-        };
-        let users = self.config.unknown_users_of(&NamedIn::Qos(name.to_owned()))?;
-        let may =
-            self.config.may_have(qos, record.spec.owner.uid, record.service.account.as_deref());
-        (!may).then(|| Unmet::QosUsers { qos: name.to_owned(), users })
     }
 
     /// A user that the configuration names is now known to the host.
@@ -104,9 +94,9 @@ impl Core {
             for job in jobs {
                 let lack = core.jobs.get(&job).and_then(|record| core.lacks_service(record));
                 match lack {
-                    Some(lack) => core.jobs.needs_mut().lack(job, lack),
+                    Some(lack) => core.jobs.lack(job, lack),
                     None => {
-                        core.jobs.needs_mut().meet(job);
+                        core.jobs.meet(job);
                         core.reconsider(now, job);
                     }
                 }
@@ -130,7 +120,7 @@ impl Core {
         // The last first: none may start because another leaves.
         self.together(now, |core| {
             for job in jobs.into_iter().rev() {
-                core.jobs.needs_mut().lack_files(job);
+                core.jobs.lack_files(job);
                 core.leave(now, job);
             }
         });
@@ -152,7 +142,7 @@ impl Core {
         };
         let jobs: Vec<JobId> = lacking.map(|(job, _)| job).filter(whole).collect();
         for job in jobs {
-            self.jobs.needs_mut().meet(job);
+            self.jobs.meet(job);
             self.reconsider(now, job);
         }
     }

@@ -7,7 +7,7 @@
 
 use super::Core;
 use super::admission::request_of;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use crate::api::{ApiError, ErrorCode, JobChange, Peer};
 use crate::job::{JobEventKind, JobRecord, Phase, Terms};
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl Core {
                 )));
             }
             let id = self.partitions.id_of(&terms.partition);
-            let id = id.ok_or_else(|| self.no_such_partition(&terms.partition))?;
+            let id = id.ok_or_else(|| self.partitions.none_named(&terms.partition))?;
             let request = request_of(record.id, &spec);
             let machine = self.partitions[id].policy().machine();
             storm_sched::feasible(machine, &request).map_err(|why| {
@@ -146,7 +146,7 @@ impl Core {
             self.check_dependency(&mut spec.needs)?;
             terms.dependency = spec.needs.dependency.take();
         }
-        self.check_held_bytes(&spec)?;
+        self.jobs.check_held_bytes(&spec)?;
         Ok(terms)
     }
 }

@@ -1,14 +1,14 @@
 //! The state for users: jobs, partitions, reasons.
 
 use super::Core;
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
 use super::scheduling::files_of;
 use crate::api::{
-    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, LogEntry,
-    PartitionView, RankView, ReservedNodes, SpecSummary, asked_for,
+    ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, PartitionView,
+    RankView, ReservedNodes, SpecSummary, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -52,16 +52,8 @@ impl Core {
             communication: self.communication_of(record),
             classes: self.classes_of(record),
             runs: record.runs,
-            log: self.log_of(record),
+            log: self.config.log_of(record),
         })
-    }
-
-    fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
-        let named = |entry: &LogEntry| LogEntry {
-            text: self.config.with_user_name(&entry.text),
-            ..entry.clone()
-        };
-        record.log.iter().map(named).collect()
     }
 
     /// The record of a job.
@@ -259,6 +251,7 @@ impl Core {
         JobView {
             id: record.id,
             array: record.task,
+            array_limit: record.spec.needs.array.as_ref().and_then(|array| array.limit),
             name: record.spec.name.clone(),
             user: self.config.user_view(uid),
             partition: record.partition.clone(),
@@ -266,6 +259,7 @@ impl Core {
             state: record.state(),
             procs: record.spec.procs,
             resources: record.spec.resources.clone(),
+            nodes_asked: record.spec.nodes,
             nodes: record.ranks.len() as u32,
             node_list: record.node_list.clone(),
             row: record.row,
@@ -277,8 +271,11 @@ impl Core {
             remarks: record.spec.remarks.clone(),
             time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
+            reason_code: self.reason_code(now, record, waiting).map(str::to_owned),
+            ending: matches!(record.phase, Phase::Ending(_)),
             estimate: self.estimate(now, record, waiting),
             exit_code,
+            attributes: None,
             place: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The answers to clients that wait for the ends of jobs.
 
-use super::ending::no_such_job;
+use super::jobs::no_such_job;
 use super::{Core, Durable, Notice};
 use crate::api::{ApiError, ForgottenJobs, JobView};
 use crate::job::Phase;

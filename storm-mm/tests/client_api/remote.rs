@@ -6,7 +6,7 @@ use crate::uploads::submission;
 use std::sync::Arc;
 use std::time::Duration;
 use storm_mm::api::{
-    ApiError, Client, ClientError, ErrorCode, MAX_REQUEST_LINE_BYTES, ManagerRequest,
+    ApiError, Client, ClientEnd, ClientError, ErrorCode, MAX_REQUEST_LINE_BYTES, ManagerRequest,
     RemoteClients, Reply, ServerLimits, Spool,
 };
 use storm_rm::{ContentHash, Owner};
@@ -81,6 +81,48 @@ fn the_manager_is_told_who_asks_as_the_key_says() {
             let (answer, ()) = tokio::join!(client.call(ManagerRequest::Nodes), serve);
             assert_eq!(answer.expect("answered"), Reply::Ok);
         }
+    });
+}
+
+/// A request of a session on which the test sends anything.
+async fn ask(stream: &mut SealedStream) {
+    stream
+        .write_all(b"{\"storm_api\":1}\n{\"id\":1,\"request\":\"nodes\"}\n")
+        .await
+        .expect("it reads");
+    stream.flush().await.expect("it reads");
+}
+
+#[test]
+fn the_core_hears_whether_a_client_meant_to_leave() {
+    on_runtime(async {
+        let remote = Remote::start(ServerLimits::default(), 8).await;
+        for end in [ClientEnd::Meant, ClientEnd::Broken] {
+            let mut stream = remote.raw("alice").await;
+            ask(&mut stream).await;
+            let call = remote.served.call().await;
+            // A client that follows a job is owed replies. Its end is heard all the same.
+            if end == ClientEnd::Meant {
+                stream.shutdown().await.expect("open");
+            } else {
+                // As the kernel does for a process that ended.
+                drop(stream);
+            }
+            assert_eq!(remote.served.left().await, (call.client, end));
+        }
+    });
+}
+
+#[test]
+fn a_client_that_asked_for_nothing_leaves_unheard() {
+    on_runtime(async {
+        let remote = Remote::start(ServerLimits::default(), 8).await;
+        let mut silent = remote.raw("alice").await;
+        silent.write_all(b"{\"storm_api\":1}\n").await.expect("it reads");
+        silent.shutdown().await.expect("open");
+        let mut rest = Vec::new();
+        silent.read_to_end(&mut rest).await.expect("the manager means its end as well");
+        assert!(remote.served.calls.is_empty());
     });
 }
 

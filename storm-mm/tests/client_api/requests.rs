@@ -3,10 +3,10 @@
 use crate::served::{Served, job, on_runtime, submitted};
 use jiff::Timestamp;
 use storm_mm::api::{
-    ErrorCode, HistoryQuery, JOBS_PER_LINE, JobFilter, JobState, JobView, ManagerRequest, Reply,
-    Submission, UserView,
+    ClientEnd, ErrorCode, HistoryQuery, JOBS_PER_LINE, JobFilter, JobState, JobView,
+    ManagerRequest, Reply, Submission, UserView,
 };
-use storm_rm::{Environment, JobId, MPI_SPACE_VARIABLE};
+use storm_rm::{ContentHash, Environment, JobId, MPI_SPACE_VARIABLE};
 use tokio::io::AsyncWriteExt;
 
 pub(crate) fn view(id: u64) -> JobView {
@@ -19,6 +19,7 @@ pub(crate) fn view(id: u64) -> JobView {
         state: JobState::Running,
         procs: 4,
         resources: storm_rm::Resources::default(),
+        nodes_asked: None,
         nodes: 1,
         node_list: "n1".to_owned(),
         row: None,
@@ -26,13 +27,17 @@ pub(crate) fn view(id: u64) -> JobView {
         started: None,
         ended: None,
         array: None,
+        array_limit: None,
         ran_s: 0,
         elapsed_s: 0,
         time_limit_s: None,
         remarks: Default::default(),
         reason: None,
+        reason_code: None,
+        ending: false,
         estimate: None,
         exit_code: None,
+        attributes: None,
         place: None,
     }
 }
@@ -184,5 +189,34 @@ fn a_client_that_has_said_all_still_gets_its_answers() {
         assert_eq!(raw.reply().await.map(|line| line.id), Some(1));
         assert_eq!(raw.reply().await.map(|line| line.id), Some(2));
         assert_eq!(raw.reply().await, None, "then the server hangs up");
+    });
+}
+
+/// The kernel ends the stream of a process that ends, so the end is meant wherever it comes. A
+/// client that the manager turns out may come back.
+#[test]
+fn the_core_hears_that_a_client_of_this_host_has_left() {
+    on_runtime(async {
+        let served = Served::start();
+        let nodes = "{\"id\":1,\"request\":\"nodes\"}\n";
+        let hash = ContentHash::of(b"");
+        let unasked = format!("{{\"request\":\"content\",\"hash\":\"{hash}\",\"size_bytes\":0}}\n");
+        let follow = "{\"id\":1,\"request\":\"attach\",\"job\":7}\n";
+        for (asked, more, end) in [
+            (nodes, "", ClientEnd::Meant),
+            (follow, "", ClientEnd::Meant),
+            (nodes, "{\"id\":2,\"no", ClientEnd::Meant),
+            (nodes, unasked.as_str(), ClientEnd::Broken),
+        ] {
+            let mut raw = served.raw().await;
+            raw.hello().await;
+            raw.send(asked).await;
+            let call = served.call().await;
+            raw.send(more).await;
+            if end == ClientEnd::Meant {
+                drop(raw);
+            }
+            assert_eq!(served.left().await, (call.client, end), "{asked}{more}");
+        }
     });
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 use storm_mm::api::{
-    Call, Client, Hello, LineReader, MAX_REPLY_LINE_BYTES, ManagerRequest, Reply, ReplyLine,
-    Server, ServerLimits, Spool,
+    Call, Client, ClientEnd, ClientId, FromClient, Hello, LineReader, MAX_REPLY_LINE_BYTES,
+    ManagerRequest, Reply, ReplyLine, Server, ServerLimits, Spool,
 };
 use storm_rm::{ContentHash, Destination, FileSpec, JobId, JobSpec, Owner, Program};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ pub(crate) fn on_runtime<T>(test: impl Future<Output = T>) -> T {
 /// A running server. Its calls are answered by the test.
 pub(crate) struct Served {
     directory: TempDir,
-    pub(crate) calls: Receiver<Call>,
+    pub(crate) calls: Receiver<FromClient>,
     pub(crate) server: JoinHandle<()>,
     pub(crate) spool: Spool,
 }
@@ -78,6 +78,7 @@ impl Served {
         let calls = self.calls.clone();
         tokio::spawn(async move {
             while let Ok(call) = calls.recv().await {
+                let FromClient::Call(call) = call else { continue };
                 // Some tests are about a disconnected client.
                 let _ = call.replies.send(answer(&call.request));
             }
@@ -86,7 +87,21 @@ impl Served {
 
     /// The next call.
     pub(crate) async fn call(&self) -> Call {
-        self.calls.recv().await.expect("the server lives")
+        loop {
+            if let FromClient::Call(call) = self.calls.recv().await.expect("the server lives") {
+                return call;
+            }
+        }
+    }
+
+    /// The next client that leaves.
+    pub(crate) async fn left(&self) -> (ClientId, ClientEnd) {
+        loop {
+            let heard = self.calls.recv().await.expect("the server lives");
+            if let FromClient::Left { client, end } = heard {
+                return (client, end);
+            }
+        }
     }
 }
 

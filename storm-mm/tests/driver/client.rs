@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use storm_mm::api::{
-    Call, HistoryQuery, JobDetail, JobFilter, JobState, JobView, LaunchBreakdown, ManagerRequest,
-    NodeView, Peer, Reply, ReplyStream, reply_channel,
+    Call, ClientId, FromClient, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
+    LaunchBreakdown, ManagerRequest, NodeView, Peer, Reply, ReplyStream, reply_channel,
 };
 use storm_rm::message::Stream;
 use storm_rm::{FileSpec, InputSpec, JobId, JobSpec, Program, Rank};
@@ -19,7 +19,7 @@ pub(crate) const ROOT: Peer = Peer { uid: 0, gid: 0, pid: 1, by_door: false };
 /// Sends the manager a request.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) calls: async_channel::Sender<Call>,
+    pub(crate) calls: async_channel::Sender<FromClient>,
     pub(crate) peer: Peer,
 }
 
@@ -73,7 +73,8 @@ impl Client {
         );
         let replies = reply_channel(limit_bytes);
         let sink = replies.sink(1, streaming);
-        let call = Call { peer: self.peer, request, replies: sink };
+        let client = ClientId::MANAGER;
+        let call = FromClient::Call(Call { peer: self.peer, client, request, replies: sink });
         self.calls.send(call).await.ok()?;
         Some(replies)
     }

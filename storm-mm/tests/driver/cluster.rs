@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_mm::api::{Call, NodeState};
+use storm_mm::api::{FromClient, NodeState};
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::{Entry, Journal, MemoryJournal};
 use storm_mm::{Core, CoreConfig, NodeConfig, PartitionConfig};
@@ -148,7 +148,7 @@ impl Cluster {
         mm: SimPrimitives,
         journal: impl Journal + 'static,
         entries: Vec<Entry>,
-        requests: async_channel::Receiver<Call>,
+        requests: async_channel::Receiver<FromClient>,
         config: CoreConfig,
     ) {
         let core = Core::new(config, entries, mm.runtime().now());

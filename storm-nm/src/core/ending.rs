@@ -87,7 +87,7 @@ impl NodeCore {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         job.doomed = true;
         // The next Machine Manager gets the output of an orphan.
-        if job.has_streams() && (!job.orphaned || job.silent || self.leaving) {
+        if job.has_streams() && (!job.orphaned || job.silent || self.life.is_leaving()) {
             job.hold_output(false, &self.config, actions);
         }
         if job.is_live() {
@@ -124,10 +124,9 @@ impl NodeCore {
     /// Ends all jobs and this node manager by order of the Machine Manager, which still receives
     /// the reports of how the jobs ended.
     pub(super) fn leave(&mut self, actions: &mut Vec<Action>) {
-        if self.leaving {
+        if self.life.leaves() {
             return;
         }
-        self.leaving = true;
         let keys: Vec<JobKey> = self.jobs().collect();
         for key in keys {
             self.doom(key, actions);
@@ -138,7 +137,7 @@ impl NodeCore {
     /// Leaves without an order. The node reports nothing of the jobs that it kills, so that the
     /// loss of the node is the reason of their end.
     pub(super) fn leave_unasked(&mut self, actions: &mut Vec<Action>) {
-        if !self.leaving {
+        if !self.life.is_leaving() {
             self.jobs.values_mut().for_each(|job| job.silent = true);
         }
         self.leave(actions);

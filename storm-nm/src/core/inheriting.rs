@@ -13,9 +13,7 @@ impl NodeCore {
     /// rank that did not get its answer is to get it now.
     pub(crate) fn inherit(&mut self, inherited: &Inherited) -> BTreeMap<Rank, String> {
         let key = inherited.task.key();
-        let first =
-            self.first_run.map_or(inherited.first_run, |first| first.min(inherited.first_run));
-        self.first_run = Some(first);
+        self.life.inherits(inherited.first_run);
         let mut job = LocalJob::new(inherited.task.clone());
         job.launching(inherited.stopped);
         (job.orphaned, job.withholds) = (true, true);

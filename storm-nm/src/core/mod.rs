@@ -8,6 +8,7 @@ mod inheriting;
 mod input;
 mod job;
 mod node_core;
+mod node_life;
 mod pmi;
 mod resuming;
 mod rows;

@@ -3,6 +3,7 @@
 use super::active_rows::ActiveRows;
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
+use super::node_life::NodeLife;
 use super::pmi::{news_of_gone, pmi_actions};
 use super::rows::runs_in;
 use super::{Action, Event};
@@ -15,7 +16,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{Coscheduling, FirstStep, JobId, JobIncarnation, Owner, PartitionId, Rank, RowSet};
+use storm_rm::{Coscheduling, FirstStep, JobId, Owner, PartitionId, Rank, RowSet};
 
 /// The core's data on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +39,7 @@ pub struct NodeCore {
     pub(super) config: CoreConfig,
     pub(super) jobs: BTreeMap<JobKey, LocalJob>,
     pub(super) active: ActiveRows,
-    pub(super) leaving: bool,
-    /// The first run of a job for which this node can have received a command.
-    pub(super) first_run: Option<JobIncarnation>,
-    /// The latest run that was ended here for lack of a Machine Manager, until there is one.
-    pub(super) given_up: Option<JobIncarnation>,
-    /// Whether the Machine Manager has confirmed that this life of the node has joined. From then
-    /// on its commands are for this life and not for an earlier one.
-    pub(super) answered: bool,
+    pub(super) life: NodeLife,
 }
 
 impl NodeCore {
@@ -55,10 +49,7 @@ impl NodeCore {
             config,
             jobs: BTreeMap::new(),
             active: ActiveRows::default(),
-            leaving: false,
-            first_run: None,
-            given_up: None,
-            answered: false,
+            life: NodeLife::default(),
         }
     }
 
@@ -127,8 +118,8 @@ impl NodeCore {
     }
 
     fn command(&mut self, command: Command, actions: &mut Vec<Action>) {
-        if !self.answered && !matches!(command, Command::Resume { .. } | Command::Shutdown) {
-            // The command may be meant for an earlier life: nobody would end a job launched by it.
+        if !self.life.is_meant_by(&command) {
+            // Nobody would end a job launched by it.
             tracing::debug!(?command, "what was said to an earlier life was ignored");
             return;
         }
@@ -170,7 +161,7 @@ impl NodeCore {
             // The node manager handles the command and leaves.
             Command::RefuseNode { .. } => {}
             Command::Resume { jobs, next_run, .. } => {
-                self.joined(next_run);
+                self.life.joined(next_run);
                 self.resume(jobs, actions);
             }
         }
@@ -204,7 +195,7 @@ impl NodeCore {
             return;
         };
         let (task, key) = (Rc::new(task.clone()), task.key());
-        if self.first_run.is_none_or(|first| key.incarnation < first) {
+        if self.life.is_older(key.incarnation) {
             tracing::error!(job = %key, "told to launch a run from before this node was there");
             return;
         }
@@ -452,9 +443,13 @@ impl NodeCore {
     ) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
-        if sequence != state.fences || !state.in_fence {
-            // A returned Machine Manager may end a fence that is over here.
-            tracing::warn!(job = %key, sequence, fences = state.fences, "the end of another fence");
+        if sequence > state.fences {
+            tracing::warn!(job = %key, sequence, fences = state.fences, "a fence ends before it begins");
+            return;
+        }
+        if sequence < state.fences || !state.in_fence {
+            // A returned Machine Manager ends the latest fence again, which is over here.
+            tracing::debug!(job = %key, sequence, "the fence is over already");
             return;
         }
         state.in_fence = false;

@@ -28,17 +28,7 @@ impl NodeCore {
     /// of that run. The exceptions are runs that it was ordered to launch and has given up: these
     /// runs must not be launched again.
     pub fn first_run(&self) -> Option<JobIncarnation> {
-        let behind = self.given_up.map_or(0, |run| run.0.saturating_add(1));
-        self.first_run.map(|first| first.max(JobIncarnation(behind)))
-    }
-
-    /// Notes that a Machine Manager has answered: it sends this life of the node the commands for
-    /// all runs from `next_run` on. A manager with another journal than the manager before counts
-    /// runs anew.
-    pub(super) fn joined(&mut self, next_run: JobIncarnation) {
-        self.answered = true;
-        self.given_up = None;
-        self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
+        self.life.first_run()
     }
 
     /// Takes the id of the node's next life in the network.
@@ -48,7 +38,7 @@ impl NodeCore {
 
     /// Notes that the Machine Manager is gone. The next manager counts its strobes anew.
     pub(super) fn orphan(&mut self) {
-        self.answered = false;
+        self.life.manager_is_lost();
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
             job.withholds |= job.orphaned;
@@ -67,7 +57,7 @@ impl NodeCore {
             if let Some(job) = self.jobs.get_mut(&key) {
                 job.orphaned = false;
             }
-            self.given_up = self.given_up.max(Some(key.incarnation));
+            self.life.gives_up(key.incarnation);
             self.supersede(key, actions);
         }
     }
@@ -85,7 +75,7 @@ impl NodeCore {
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         // If the manager is lost, the report is too, and the next manager must not take the run for
         // new here.
-        self.given_up = self.given_up.max(Some(key.incarnation));
+        self.life.gives_up(key.incarnation);
         self.supersede(key, actions);
     }
 

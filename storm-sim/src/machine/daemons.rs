@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::Core;
-use storm_mm::api::Call;
+use storm_mm::api::FromClient;
 use storm_mm::driver::{self, DriverConfig};
 use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script, Step};
 use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
@@ -99,7 +99,7 @@ impl Machine {
         &self,
         own: SimPrimitives,
         network: &SimNetwork,
-        requests: async_channel::Receiver<Call>,
+        requests: async_channel::Receiver<FromClient>,
     ) -> Result<(), MachineError> {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);

@@ -1,15 +1,17 @@
 //! What options of a job are called in storm: words for the command line of `storm batch` and
 //! `storm run`.
 
-use super::values::{Length, mebibytes, seconds};
+use super::file_pattern::in_storm;
+use super::values::{Length, seconds};
 use super::{Given, Kind, Meaning, Value};
+use crate::Verb;
 use std::ffi::OsString;
 
 /// In Slurm, `--nice` without a value means 100.
 const DEFAULT_NICE: &str = "100";
 
 /// The words of storm for an option; none if storm needs none.
-pub fn job_words(given: &Given) -> Vec<OsString> {
+pub fn job_words(verb: Verb, given: &Given) -> Vec<OsString> {
     let ours = match given.option.meaning {
         Meaning::ActsAs(ours) => ours,
         // Of its values only the one that means what storm's option means is accepted.
@@ -20,12 +22,12 @@ pub fn job_words(given: &Given) -> Vec<OsString> {
     };
     let value = match given.option.value {
         Value::No => return vec![ours.into()],
-        Value::Optional(kind) | Value::Needed(kind) => in_storm(given, kind),
+        Value::Optional(kind) | Value::Needed(kind) => value_in_storm(verb, given, kind),
     };
     match value {
         Words::Nothing => Vec::new(),
         // A value that begins with a dash must not be taken for an option.
-        Words::With(value) if ours.starts_with("--") => {
+        Words::With(value) if value.as_encoded_bytes().starts_with(b"-") => {
             let mut word = OsString::from(ours);
             word.push("=");
             word.push(value);
@@ -42,7 +44,7 @@ enum Words {
     With(OsString),
 }
 
-fn in_storm(given: &Given, kind: Kind) -> Words {
+fn value_in_storm(verb: Verb, given: &Given, kind: Kind) -> Words {
     let text = given.text();
     let as_given = || Words::With(given.value.clone().unwrap_or_default());
     match (given.option.name().as_str(), kind) {
@@ -57,25 +59,23 @@ fn in_storm(given: &Given, kind: Kind) -> Words {
             _ => Words::With("none".into()),
         },
         ("export", _) if text == "NIL" => Words::With("NONE".into()),
-        (_, Kind::Time) => match seconds(&text) {
-            Some(Length::Seconds(seconds)) => Words::With(format!("{seconds}s").into()),
-            Some(Length::Unlimited) | None => Words::Nothing,
-        },
-        (_, Kind::Memory) => match mebibytes(&text) {
-            Some(0) => Words::With("0".into()),
-            Some(amount) => Words::With(format!("{amount}M").into()),
-            None => as_given(),
-        },
+        ("output" | "error", _) => {
+            Words::With(in_storm(verb, given.value.as_deref().unwrap_or_default()))
+        }
+        (_, Kind::Time) if seconds(&text) == Some(Length::Unlimited) => Words::Nothing,
+        // storm has no `GB` of 2^30 bytes.
+        (_, Kind::Memory) => Words::With(text.trim_end_matches(['b', 'B']).into()),
         (_, Kind::Nodes) => match text.split_once('-') {
             Some((least, most)) if least == most => Words::With(least.into()),
             _ => as_given(),
         },
-        (_, Kind::Text | Kind::Count) => as_given(),
+        (_, Kind::Text | Kind::Count | Kind::Time) => as_given(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::Verb;
     use crate::options::CommandLine;
 
     #[test]
@@ -83,11 +83,11 @@ mod tests {
         let words = |line: &str| {
             let words = line.split_whitespace().map(str::to_owned).collect();
             let given = CommandLine::of_directive(words).expect("right");
-            let words = given.iter().flat_map(super::job_words);
+            let words = given.iter().flat_map(|given| super::job_words(Verb::Sbatch, given));
             words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(words("--ntasks=4 -N2 -t 1-12 --mem=1GB"), "-n 4 -N 2 -t 129600s --mem=1024M");
-        assert_eq!(words("--nice --nice=7 --exclusive"), "--nice=100 --nice=7 --exclusive");
-        assert_eq!(words("-t UNLIMITED --hint=x -p a --job-name=b"), "-p a -J b");
+        assert_eq!(words("--ntasks=4 -N2 -t 1-12 --mem=1GB"), "-n 4 -N 2 -t 1-12 --mem 1G");
+        assert_eq!(words("--nice --nice=-7 --exclusive"), "--nice 100 --nice=-7 --exclusive");
+        assert_eq!(words("-t 0 --hint=x -p a --job-name=b -J -x -o %t"), "-p a -J b -J=-x -o 0");
     }
 }

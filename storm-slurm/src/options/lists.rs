@@ -20,6 +20,9 @@ const SEEN: &str = "all partitions are seen by everybody";
 const YAML: &str = "there is no YAML: --json has the same";
 const LICENSES: &str = "licenses are not counted";
 const WCKEYS: &str = "jobs have no wckey";
+const JSON: &str = "there is no JSON of Slurm's yet: `storm queue`, `hist` and `nodes` have --json";
+const SCRIPTS: &str = "the manager gives back no script and no environment";
+const WEIGHTS: &str = "the manager does not tell the weights: they are in its file";
 
 /// The options.
 pub(super) const TABLE: &[SlurmOption] = &[
@@ -39,7 +42,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(BOTH, 'i', "iterate", TEXT, Acts),
     row(BOTH, 'a', "all", NO, Harmless(SEEN)),
     row(BOTH, NONE, "hide", NO, Harmless(SEEN)),
-    row(BOTH, NONE, "json", MAY, Acts),
+    row(BOTH, NONE, "json", MAY, Refused(JSON)),
     row(BOTH, NONE, "yaml", MAY, Refused(YAML)),
     row(BOTH, NONE, "noconvert", NO, Acts),
     row(
@@ -57,7 +60,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(QUEUE, 'L', "licenses", TEXT, Refused(LICENSES)),
     row(QUEUE, 'n', "name", TEXT, Acts),
     row(QUEUE, NONE, "me", NO, Acts),
-    row(QUEUE, NONE, "only-job-state", NO, Acts),
+    row(QUEUE, NONE, "only-job-state", NO, Refused("-o '%i %T' lists the same")),
     row(QUEUE, NONE, "notme", NO, Acts),
     row(QUEUE, NONE, "priority", NO, Acts),
     row(QUEUE, 'q', "qos", TEXT, Acts),
@@ -78,17 +81,17 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(INFO, 's', "summarize", NO, Acts),
     row(INFO, 'T', "reservation", NO, Acts),
     row(PRIO, 'j', "jobs", TEXT, Acts),
-    row(PRIO, 'n', "norm", NO, Acts),
-    row(PRIO, 'S', "sort", TEXT, Acts),
+    row(PRIO, 'n', "norm", NO, Refused(WEIGHTS)),
+    row(PRIO, 'S', "sort", TEXT, Refused("jobs are listed by their number: use sort(1)")),
     row(PRIO, 'u', "user", TEXT, Acts),
-    row(PRIO, 'w', "weights", NO, Acts),
+    row(PRIO, 'w', "weights", NO, Refused(WEIGHTS)),
     row(ACCT, 'A', "accounts", TEXT, Acts),
     row(ACCT, 'L', "allclusters", NO, Harmless(ONE)),
     row(ACCT, 'X', "allocations", NO, Acts),
     row(ACCT, 'a', "allusers", NO, Acts),
     row(ACCT, NONE, "array", NO, Acts),
     row(ACCT, 'x', "associations", TEXT, Refused("an association has no number: -A and -u choose")),
-    row(ACCT, 'B', "batch-script", NO, Acts),
+    row(ACCT, 'B', "batch-script", NO, Refused(SCRIPTS)),
     row(ACCT, 'b', "brief", NO, Acts),
     row(ACCT, 'M', "clusters|cluster", TEXT, Acts),
     row(ACCT, 'c', "completion", NO, Refused("jobs are told once, from the manager's history")),
@@ -96,8 +99,8 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(ACCT, NONE, "delimiter", TEXT, Acts),
     row(ACCT, 'D', "duplicates", NO, Harmless("a job that ran several times is told once")),
     row(ACCT, 'E', "endtime", TEXT, Acts),
-    row(ACCT, NONE, "env-vars", NO, Acts),
-    row(ACCT, NONE, "expand-patterns", NO, Acts),
+    row(ACCT, NONE, "env-vars", NO, Refused(SCRIPTS)),
+    row(ACCT, NONE, "expand-patterns", NO, Harmless("names of files are not told")),
     row(ACCT, NONE, "federation", NO, Harmless(ONE)),
     row(ACCT, NONE, "local", NO, Harmless(ONE)),
     row(ACCT, 'f', "file", TEXT, Refused("jobs are told from the manager's history only")),
@@ -107,7 +110,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(ACCT, 'h', "help", NO, Acts),
     row(ACCT, 'e', "helpformat|help-fields", NO, Acts),
     row(ACCT, 'j', "jobs|job", TEXT, Acts),
-    row(ACCT, NONE, "json", MAY, Acts),
+    row(ACCT, NONE, "json", MAY, Refused(JSON)),
     row(ACCT, NONE, "yaml", MAY, Refused(YAML)),
     row(ACCT, 'l', "long", NO, Acts),
     row(ACCT, NONE, "name", TEXT, Acts),
@@ -148,7 +151,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(SHARE, 'U', "Users", NO, Acts),
     row(SHARE, 'v', "verbose", NO, Harmless("there is nothing more to tell")),
     row(SHARE, 'V', "version", NO, Acts),
-    row(SHARE, NONE, "json", MAY, Acts),
+    row(SHARE, NONE, "json", MAY, Refused("`storm shares --json` has the same")),
     row(SHARE, 'h', "help", NO, Acts),
     row(SHARE, NONE, "usage", NO, Acts),
     row(STAT, 'a', "allsteps", NO, Acts),

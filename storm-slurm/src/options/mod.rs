@@ -3,6 +3,7 @@
 
 mod command_line;
 mod control;
+mod file_pattern;
 mod job_words;
 mod jobs;
 mod lists;

@@ -137,7 +137,8 @@ pub(crate) struct NmOptions {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CLUSTER, conflicts_with = "config",
           value_parser = name)]
     pub(crate) cluster: String,
-    /// The cluster's configuration file; needed if it changes sizes of the network
+    /// The manager's configuration file, for its [timeouts], [flexible], cache-bytes and keys; the
+    /// sizes of [network] come from the manager
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// File with the cluster's key; required if other hosts take part

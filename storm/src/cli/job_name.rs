@@ -19,6 +19,14 @@ pub(crate) struct JobName {
 #[error("a job is a number from 1, as `storm queue` shows, or 7_3 in an array")]
 pub(crate) struct NotAJob;
 
+/// Reads the name that users give a job. A blank one would leave its column empty.
+pub(super) fn visible_name(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("a name needs a character that is not blank".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 impl fmt::Display for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.task {

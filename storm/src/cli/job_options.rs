@@ -1,6 +1,7 @@
 //! Options of `submit` and `run`.
 
 use super::count::{NodeCount, parse_count, parse_nodes, parse_procs};
+use super::job_name::visible_name;
 use super::node_list::{NodeList, parse_node_file, parse_node_list};
 use super::signal_argument::parse_early_signal;
 use super::{
@@ -119,7 +120,7 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
-    #[arg(long, short = 'J', alias = "job-name", value_name = "NAME")]
+    #[arg(long, short = 'J', alias = "job-name", value_name = "NAME", value_parser = visible_name)]
     pub(crate) name: Option<String>,
     /// Comment that `storm show` and `storm hist --json` have
     #[arg(long, value_name = "TEXT")]

@@ -66,6 +66,7 @@ pub(crate) use reservation_options::{
     ReservationCommand, ReservationOptions, ReserveOptions, Start,
 };
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
+pub(crate) use signal_argument::parse_signal;
 pub(crate) use sim_options::SimOptions;
 pub(crate) use slurm_options::{instead_of, with_tip};
 pub(crate) use slurm_verb_options::{LinksOptions, SlurmCommand, SlurmOptions};

@@ -26,9 +26,17 @@ impl Cli {
     pub(crate) fn of(words: Vec<OsString>) -> Result<Cli, clap::Error> {
         match of_one_verb(&words) {
             Some(cli) => Ok(cli),
-            None => Cli::try_parse_from(words),
+            None => Cli::try_parse_from(for_help(words)),
         }
     }
+}
+
+/// Drops the options of the output after `help`, which is a text in every case.
+fn for_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|verb| verb == "help") {
+        words.retain(|word| !["--json", "--quiet", "-q"].iter().any(|option| word == option));
+    }
+    words
 }
 
 /// Parses these words with their verb alone. If an option occurs twice, the later one counts.

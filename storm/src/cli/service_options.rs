@@ -29,7 +29,7 @@ pub(crate) struct ServiceOptions {
 /// Options of `priority`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Each column is what a factor contributes: its weight in the configuration times a factor
+Each column with + is what a factor contributes: its weight in the configuration times a factor
 from 0 to 1. The priority is their sum minus the job's --nice. Without [priority] in the
 configuration, as on a cluster of `storm up`, all jobs are equal.")]
 pub(crate) struct PriorityOptions {

@@ -72,6 +72,12 @@ const OF_QUEUE: &[(&[&str], &str)] = &[
     (&["--states"], "`--state PENDING,RUNNING`; `--all` has those that have ended as well"),
 ];
 
+/// For `model`.
+const OF_MODEL: &[(&[&str], &str)] = &[(
+    &["--quantum-cost", "--switch-cost"],
+    "`--cost 2` says how much of a time slice its switch may take, in percent (size)",
+)];
+
 /// For `cancel`.
 const OF_CANCEL: &[(&[&str], &str)] = &[
     (&["--jobs", "--job", "-j"], "give jobs without an option: `storm cancel 7 8`"),
@@ -122,6 +128,10 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
         }
         return error;
     }
+    if error.kind() == ErrorKind::MissingSubcommand {
+        hide_internal_verbs(&mut error);
+        return error;
+    }
     let typed = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(typed)) if error.kind() == ErrorKind::UnknownArgument => {
             typed.clone()
@@ -133,8 +143,18 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
         Some("queue") => OF_QUEUE,
         Some("cancel") => OF_CANCEL,
         Some("hist") => OF_HISTORY,
+        Some("model") => OF_MODEL,
         Some(_) | None => &[],
     };
+    if is_negative_number(&typed) {
+        // The parser proposes `-- -5`, by which the number becomes the program.
+        error.remove(ContextKind::Suggested);
+        if let Some(option) = option_before(&typed, words) {
+            let tip = vec![format!("{option} takes no negative value").into()];
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+        }
+        return error;
+    }
     let meant = |(names, _): &&(&[&str], &str)| names.contains(&typed.as_str());
     let known = table.iter().find(meant).map(|(_, tip)| (*tip).to_owned());
     if let Some(tip) = known.or_else(|| akin(&error, &typed, words)) {
@@ -142,6 +162,29 @@ pub(crate) fn with_tip(mut error: clap::Error, words: &[String]) -> clap::Error 
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Takes the verbs that only STORM itself uses out of the parser's list.
+fn hide_internal_verbs(error: &mut clap::Error) {
+    let shown =
+        |name: &String| Cli::command().find_subcommand(name).is_none_or(|verb| !verb.is_hide_set());
+    if let Some(ContextValue::Strings(verbs)) = error.get(ContextKind::ValidSubcommand) {
+        let verbs = verbs.iter().filter(|name| shown(name)).cloned().collect();
+        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(verbs));
+    }
+}
+
+fn is_negative_number(typed: &str) -> bool {
+    typed
+        .strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// The option whose value was to be the word that begins with `typed`.
+fn option_before<'a>(typed: &str, words: &'a [String]) -> Option<&'a str> {
+    let at = words.iter().position(|word| word.starts_with(typed))?;
+    let before = words.get(at.checked_sub(1)?)?;
+    before.starts_with('-').then_some(before.as_str())
 }
 
 /// Parts of names as short as this occur in too many options.

@@ -115,6 +115,7 @@ fn contradictions_are_refused() {
     for line in [
         "storm submit",
         "storm submit -n 0 a",
+        "storm submit -t -5 a",
         "storm submit --nodes 4 --socket s a",
         "storm submit --label --output f a",
         "storm submit --wrap x a",
@@ -228,7 +229,9 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm queue --start", "storm explain"),
         ("storm cancel --name wave", "--state"),
         ("storm cancel --jobs 7", "storm cancel 7"),
-        ("storm model size --quantum-cost 2", "'--cost'"),
+        ("storm model size --quantum-cost 2", "--cost 2"),
+        ("storm run -t -5 hostname", "-t takes no negative value"),
+        ("storm submit --time -5m hostname", "--time takes no negative value"),
         ("storm sim s.toml --seed-count 4", "'--seed"),
     ] {
         let told = told(line);
@@ -257,4 +260,34 @@ fn a_name_that_no_node_can_have_is_refused_with_the_rule() {
         assert!(refused.contains("letters of ASCII, digits, '-', '_' and '.'"), "{refused}");
     }
     assert!(parse("storm nm --mm head:7117 --name n-1_a.b --cluster lab.2").is_ok());
+}
+
+/// Regression: the list had the verbs that only STORM itself uses.
+#[test]
+fn a_missing_verb_lists_those_for_users() {
+    let error = with_tip(parse("storm --json").expect_err("there is no verb"), &[]).to_string();
+    assert!(error.contains("submit") && error.contains("help"), "{error}");
+    assert!(!error.contains("nap") && !error.contains("pmix"), "{error}");
+}
+
+#[test]
+fn help_takes_the_options_of_output() {
+    for line in ["storm help --json", "storm help run --json", "storm help -q"] {
+        let words = line.split_whitespace().map(std::ffi::OsString::from).collect();
+        let told = crate::cli::Cli::of(words).expect_err("help is no command line");
+        assert!(!told.use_stderr(), "{line}: {told}");
+    }
+}
+
+#[test]
+fn a_job_has_no_blank_name() {
+    let of = |name: &str| {
+        let words = ["storm", "submit", "-J", name, "a"].map(std::ffi::OsString::from);
+        crate::cli::Cli::of(words.to_vec())
+    };
+    assert!(of("solver").is_ok());
+    for name in ["", "  "] {
+        let said = of(name).expect_err("it is blank").to_string();
+        assert!(said.contains("not blank"), "{said}");
+    }
 }

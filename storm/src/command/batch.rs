@@ -61,7 +61,7 @@ fn with_lines(
     lines: &ScriptLines,
 ) -> Result<JobOptions, Failure> {
     let of_variables = words_of_variables(|name| std::env::var_os(name))?;
-    let mut further = lines.words.clone();
+    let mut further = lines.words();
     replace(&mut further, &of_variables);
     further.extend(of_variables);
     if further.is_empty() {
@@ -71,18 +71,25 @@ fn with_lines(
         replace(&mut further, &["--mem".to_owned()]);
     }
     let words: Vec<OsString> = std::env::args_os().collect();
-    let cli = Cli::with_further(&words, further.into_iter().map(OsString::from));
+    let merged = merged(&words, further).map_err(|failure| {
+        let message = format!("with the lines of the script: {}", failure.message);
+        Failure { message, ..failure }
+    })?;
+    Ok(JobOptions { script, once: true, ..merged })
+}
+
+/// The options of a command line of a verb that makes a job, with further options, each of
+/// which counts if the command line does not have it.
+pub(crate) fn merged(words: &[OsString], further: Vec<String>) -> Result<JobOptions, Failure> {
+    let cli = Cli::with_further(words, further.into_iter().map(OsString::from));
     let cli = cli.map_err(|error| {
         let (message, hint) = message_and_hint(&error.render().to_string());
-        let message = format!("with the lines of the script: {message}");
         Failure { hint, ..Failure::new("usage", message).exit(EXIT_USAGE) }
     })?;
-    let merged = match cli.command {
+    let options = match cli.command {
         Command::Batch(batch) => batch.job,
-        Command::Submit(submit) => *submit,
-        // The words are those of one of these verbs.
-        _ => options,
+        Command::Submit(job) | Command::Run(job) => *job,
+        _ => return Err(Failure::new("usage", "these are no options of a job").exit(EXIT_USAGE)),
     };
-    let (merged, _) = merged.with_trailing_sched();
-    Ok(JobOptions { script, once: true, ..merged })
+    Ok(options.with_trailing_sched().0)
 }

@@ -23,6 +23,7 @@ pub(super) fn script(shell: Shell) -> String {
 mod tests {
     use super::script;
     use clap_complete::Shell;
+    use std::io::Write;
     use std::process;
 
     /// Bash's completion of the last of these words.
@@ -32,7 +33,10 @@ mod tests {
              _storm storm \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"\necho \"${{COMPREPLY[@]}}\"",
             script(Shell::Bash)
         );
-        let output = process::Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
+        // The script is longer than one argument of a program may be.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(asked.as_bytes()).unwrap();
+        let output = process::Command::new("bash").arg("--norc").arg(file.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }

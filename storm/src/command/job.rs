@@ -15,7 +15,7 @@ use crate::manager::Manager;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::own_cluster::with_own_cluster;
-use crate::target::{Target, Why};
+use crate::target::{Place, Target, Why};
 use storm_mm::api::{Client, Submission};
 use storm_rm::{JobId, Program};
 use storm_sched::{DEFAULT_POLICY, DEFAULT_QUANTUM};
@@ -32,9 +32,7 @@ pub(super) async fn submit(
 ) -> Result<u8, Failure> {
     match choices(&options.cluster)?.for_job(&options.embedded)? {
         Target::Cluster(place) => {
-            let manager = place.open()?;
-            let submission = request(options, false, output)?;
-            let (_, job, _) = send(&manager, submission, options, silent).await?;
+            let (manager, job) = hand_in(place, options, silent, &mut warnings(output)).await?;
             print(&output.submitted(job)).map_err(|failure| unnumbered(job, failure))?;
             match options.wait {
                 true => wait_for_own(&manager, job, output, silent).await,
@@ -43,6 +41,35 @@ pub(super) async fn submit(
         }
         Target::Embedded { why } => embedded(options, why, output, silent).await,
     }
+}
+
+/// Submits a job to a cluster, and returns its number. `warn` gets what its user may not expect.
+pub(crate) async fn hand_in(
+    place: Place,
+    options: &JobOptions,
+    silent: bool,
+    warn: &mut dyn FnMut(&str),
+) -> Result<(Manager, JobId), Failure> {
+    let manager = place.open()?;
+    let submission = request(options, false, warn)?;
+    let (_, job, _) = send(&manager, submission, options, silent).await?;
+    Ok((manager, job))
+}
+
+/// Submits a job to a cluster and follows it. `warn` is as for [`hand_in`].
+pub(crate) async fn followed(
+    place: Place,
+    options: &JobOptions,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Outcome, Failure> {
+    let manager = place.open()?;
+    let submission = request(options, true, warn)?;
+    submit_and_follow(&manager, submission, options, true, true).await
+}
+
+/// Prints warnings.
+fn warnings(output: &dyn Output) -> impl FnMut(&str) {
+    |text| note(&output.warning(text))
 }
 
 /// `run`: follows the job.
@@ -55,7 +82,7 @@ pub(super) async fn run(
         Target::Cluster(place) => {
             let manager = place.open()?;
             refuse_array(options)?;
-            let submission = request(options, true, output)?;
+            let submission = request(options, true, &mut warnings(output))?;
             let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
             // A user who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
@@ -75,7 +102,7 @@ async fn embedded(
     check_policies(&shape.sched, shape.nodes)?;
     refuse_too_many(options, &shape)?;
     refuse_absent_directory(options)?;
-    let submission = request(options, true, output)?;
+    let submission = request(options, true, &mut warnings(output))?;
     let (because, instead) = match why {
         Why::NoCluster => ("no cluster configured; ", ""),
         Why::AskedFor { is_another_there: false } => ("", ""),
@@ -102,7 +129,11 @@ async fn embedded(
 
 /// The job. Warns of what its user may not expect, such as options for another resource manager in
 /// its script.
-fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
+fn request(
+    options: &JobOptions,
+    attach: bool,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
     let verb = match (options.once, attach) {
         (true, _) => "batch",
@@ -110,19 +141,19 @@ fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Su
         (false, false) => "submit",
     };
     for foreign in foreign_directives(&submission) {
-        note(&output.warning(&foreign.advice(verb, options)));
+        warn(&foreign.advice(verb, options));
     }
     for doubt in doubts(&submission) {
-        note(&output.warning(&doubt));
+        warn(&doubt);
     }
     if let Some(doubt) = mpi_doubt(options.mpi.unwrap_or_default(), &options.program) {
-        note(&output.warning(&doubt));
+        warn(&doubt);
     }
     if let Some(directory) = absent_directory(options) {
-        note(&output.warning(&format!(
+        warn(&format!(
             "-D {}: this host has no such directory; the job fails on nodes that lack it too",
             directory.display()
-        )));
+        ));
     }
     Ok(submission)
 }

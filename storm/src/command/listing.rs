@@ -27,7 +27,8 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     // A job asked for by number alone is either listed, or never existed, or was forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
-    let filter = JobFilter { states, uids, users, jobs, history: options.all, part: None };
+    let filter =
+        JobFilter { states, uids, users, jobs, history: options.all, ..JobFilter::default() };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));
@@ -36,7 +37,7 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     print(&output.jobs(&jobs)).map(|()| 0)
 }
 
-pub(super) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
+pub(crate) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
     match client.call(ManagerRequest::Jobs(filter)).await? {
         Reply::Jobs { jobs, .. } => Ok(jobs),
         other => Err(misunderstood(&other)),
@@ -111,7 +112,7 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let states = options.state;
     // The manager does not filter by partition.
     let limit = if options.partition.is_empty() { wanted } else { u32::MAX };
-    let query = HistoryQuery { states, uids, users, jobs, limit, part: None };
+    let query = HistoryQuery { states, uids, users, jobs, limit, ..HistoryQuery::default() };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
             retain_partitions(&mut client, &mut jobs, &options.partition).await?;
@@ -222,7 +223,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     }
     // If jobs are not named, only those that can get a signal are selected.
     let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
-    let filter = JobFilter { states: state, uids, users, jobs: named, history: false, part: None };
+    let filter = JobFilter { states: state, uids, users, jobs: named, ..JobFilter::default() };
     let mut jobs = list(&mut client, filter).await?;
     // Named jobs are listed even if they have ended, and `state` may be a final one.
     jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
@@ -267,7 +268,7 @@ pub(super) fn report_changes(
 
 /// A filter for the user as whom the manager knows this command: numbers and names. On another host
 /// that is the user of the key, whose number there may be another.
-fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
+pub(crate) fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
     match manager {
         Manager::Remote { key, .. } => (Vec::new(), vec![key.user().as_str().to_owned()]),
         Manager::Socket(_) => (vec![nix::unistd::geteuid().as_raw()], Vec::new()),
@@ -276,7 +277,10 @@ fn myself(manager: &Manager) -> (Vec<u32>, Vec<String>) {
 
 /// A filter for a user by name or number: numbers, and names, which the manager's host knows better
 /// than this host.
-fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>), Failure> {
+pub(crate) fn who(
+    user: Option<String>,
+    manager: &Manager,
+) -> Result<(Vec<u32>, Vec<String>), Failure> {
     let Some(user) = user else { return Ok((Vec::new(), Vec::new())) };
     if let Ok(uid) = user.parse() {
         return Ok((vec![uid], Vec::new()));

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use storm_mm::api::Reply;
 
-pub(super) fn misunderstood(reply: &Reply) -> Failure {
+pub(crate) fn misunderstood(reply: &Reply) -> Failure {
     let code = "protocol";
     Failure::new(code, format!("the manager sent an unexpected reply: {reply:?}"))
 }

@@ -1,17 +1,17 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
-mod batch;
+pub(crate) mod batch;
 mod changing;
 mod cluster;
 mod completion;
 mod fabric;
-mod job;
+pub(crate) mod job;
 mod key;
-mod listing;
+pub(crate) mod listing;
 mod machine_profile;
-mod misunderstood;
+pub(crate) mod misunderstood;
 mod model;
-mod naming;
+pub(crate) mod naming;
 mod nap;
 mod on_cluster;
 mod partition;
@@ -22,11 +22,12 @@ mod reproduce;
 mod reservation;
 mod service;
 mod sim;
-mod wait;
+pub(crate) mod wait;
 mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
 use crate::daemon::{run_mm, run_nm, run_relay};
+use crate::event_loop::event_loop;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
@@ -100,10 +101,11 @@ fn client_command(
     display: DisplayOptions,
 ) -> Result<u8, Failure> {
     let silent = display.quiet || display.json;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::of("runtime", &error))?;
+    let runtime = event_loop().map_err(|error| {
+        let causes = vec![error.to_string()];
+        let message = "the command cannot start".to_owned();
+        Failure { message, causes, ..Failure::of("runtime", &error) }
+    })?;
     let result = runtime.block_on(async {
         match command {
             Command::Submit(options) => {

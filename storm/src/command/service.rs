@@ -51,12 +51,12 @@ fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
         "ACCOUNT",
         "QOS",
         ">PRIORITY",
-        ">AGE",
-        ">SIZE",
-        ">FAIR SHARE",
-        ">QOS",
-        ">PARTITION",
-        ">NICE",
+        ">+AGE",
+        ">+SIZE",
+        ">+FAIR SHARE",
+        ">+QOS",
+        ">+PARTITION",
+        ">-NICE",
     ];
     let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
     let row = |job: &PriorityView| {

@@ -18,6 +18,9 @@ const RESULTS: usize = 64;
 /// The hint if jobs of a scenario with faults have not ended.
 const STAYS_BROKEN: &str = "the damage of a [[fault]] lasts until the scenario repairs it by \
                             rejoin, thaw, mend or the like";
+/// The hint if a scenario is refused.
+const EXAMPLES: &str =
+    "`storm sim --help` has an example; there are more in storm-sim/scenarios of its source";
 /// The file name for standard output.
 const STDOUT: &str = "-";
 
@@ -31,17 +34,25 @@ pub(super) async fn run(
         let shown = machine_profile::shown(&machine_profile::named(named)?)?;
         return print(&output.sheet(&shown)).map(|()| 0);
     }
-    let scenario = read(options).map_err(|error| match &error {
-        ScenarioError::NamedProfile(profile) => {
-            Failure::of("scenario", &error).hint(profile.hint())
-        }
-        ScenarioError::Profile(machine) => Failure::of("scenario", &error).hint(machine.hint()),
-        _ => Failure::of("scenario", &error)
-            .hint("`storm sim --help` has an example; there are more in storm-sim/scenarios of its source"),
-    })?;
+    let scenario = read(options).map_err(|error| refused(options, &error))?;
     match &options.seeds {
         Some(seeds) => many(scenario, seeds, options, output, silent).await,
         None => one(&scenario, options, output, silent),
+    }
+}
+
+/// The failure to read a scenario. It names the file.
+fn refused(options: &SimOptions, error: &ScenarioError) -> Failure {
+    let mut failure = Failure::of("scenario", error);
+    if let Some(file) = &options.scenario
+        && !matches!(error, ScenarioError::Read { .. })
+    {
+        failure.message = format!("{}: {}", file.display(), failure.message);
+    }
+    match error {
+        ScenarioError::NamedProfile(profile) => failure.hint(profile.hint()),
+        ScenarioError::Profile(machine) => failure.hint(machine.hint()),
+        _ => failure.hint(EXAMPLES),
     }
 }
 
@@ -180,6 +191,20 @@ fn quoted(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scenario_that_is_refused_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("death.toml");
+        std::fs::write(&file, "nodes = 3").expect("it is written");
+        let words = ["storm", "sim", file.to_str().expect("text")];
+        let cli = crate::cli::Cli::of(words.map(Into::into).to_vec()).expect("a command line");
+        let crate::cli::Command::Sim(options) = cli.command else { panic!("another verb") };
+        let error = read(&options).expect_err("it is no scenario");
+        let failure = refused(&options, &error);
+        let start = format!("{}: the scenario cannot", file.display());
+        assert!(failure.message.starts_with(&start), "{failure:?}");
+    }
 
     #[test]
     fn a_path_is_one_word_of_a_shell() {

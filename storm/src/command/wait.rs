@@ -46,7 +46,10 @@ pub(super) async fn wait(
         return Err(failure);
     }
     let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
-    print(&output.jobs(&worth_listing(&ended, silent)))?;
+    let listed = worth_listing(&ended, silent);
+    if silent || !listed.is_empty() {
+        print(&output.jobs(&listed))?;
+    }
     // A script learns of forgotten jobs only from the exit status, as they are not in the listing.
     if !quiet {
         waiting.note_forgotten();
@@ -101,6 +104,13 @@ pub(super) async fn wait_for_own(
         _ => {}
     }
     Ok(status)
+}
+
+/// The highest status of a job, or of the jobs of an array, after their end.
+pub(crate) async fn status_at_end(manager: &Manager, job: JobId) -> Result<u8, Failure> {
+    let mut waiting = Waiting::new(vec![job]);
+    waiting.until_all_have_ended(manager, true).await?;
+    Ok(waiting.highest_status())
 }
 
 fn too_late(limit: Duration) -> Failure {

@@ -1,11 +1,13 @@
 //! The Node Managers of a local cluster: real processes of this machine.
 
 use super::DaemonError;
+use super::last_words::LastWords;
 use super::settings::LocalCluster;
 use crate::key_file;
-use crate::local_cluster::{CLUSTER_NAME, nodes_dir};
+use crate::local_cluster::{CLUSTER_NAME, LOG_NAME, nodes_dir};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 use storm_primitives::{Membership, NodeId};
@@ -22,6 +24,8 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(8);
 /// The processes.
 pub(super) struct LocalNodes {
     children: Vec<Child>,
+    /// The log of the cluster, if it is kept in a file: what its daemons print.
+    log: PathBuf,
 }
 
 impl LocalNodes {
@@ -59,7 +63,7 @@ impl LocalNodes {
                 .spawn()
         };
         let children = (1..=local.nodes).map(start).collect::<io::Result<_>>().map_err(failed)?;
-        Ok(LocalNodes { children })
+        Ok(LocalNodes { children, log: local.runtime_dir.join(LOG_NAME) })
     }
 
     /// Waits until all have joined.
@@ -76,7 +80,10 @@ impl LocalNodes {
         let any_died = futures_util::future::select_all(died);
         let ended = tokio::select! {
             ended = timeout(JOIN_TIMEOUT, all) => ended.is_ok(),
-            _ = any_died => return Err(DaemonError::NodeDied),
+            (status, index, _) = any_died => {
+                let source = LastWords::of(&self.log, status);
+                return Err(DaemonError::NodeDied { node: format!("n{}", index + 1), source });
+            }
         };
         if ended {
             return Ok(());

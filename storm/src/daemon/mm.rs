@@ -8,20 +8,21 @@ use super::socket_path::{let_in_all, make_way};
 use super::user_database;
 use super::{DaemonError, backend, descriptor, open_journal::open_journal, start_log};
 use crate::cli::MmOptions;
-use crate::config::{Idle, PlannedPartition};
+use crate::config::{Idle, NetworkConfig, PlannedPartition};
+use crate::event_loop::event_loop;
 use crate::local_cluster::{LOG_NAME, Ready, check_unused, nodes_dir};
 use nix::unistd::{getegid, geteuid};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::future::pending;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
-    ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
-    reply_channel,
+    ApiError, Call, ClientId, ErrorCode, FromClient, ManagerRequest, Peer, RemoteClients,
+    ReplySink, Server, ServerLimits, Spool, reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::{JournalError, RedbJournal};
@@ -37,6 +38,10 @@ use tokio::task::{LocalSet, spawn_local};
 
 /// Most requests of clients that wait for the core.
 const WAITING_CALLS: usize = 1024;
+/// Descriptors of the links to a node of the tree.
+const LANES: u64 = 2;
+/// Each user who follows a job is a client, so fewer clients than these are too few for a cluster.
+const FEW_CLIENTS: u64 = 64;
 /// Largest reply to a request of our own, in bytes.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
@@ -66,10 +71,8 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     {
         tracing::warn!(%refused, "strobes are issued by an ordinary thread");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| DaemonError::System { what: "the event loop", source })?;
+    let runtime =
+        event_loop().map_err(|source| DaemonError::System { what: "the event loop", source })?;
     let outcome = LocalSet::new().block_on(&runtime, serve(&settings, lifeline, ready));
     runtime.shutdown_background();
     if let Some(local) = &settings.local {
@@ -99,10 +102,30 @@ fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
         if !causes.is_empty() {
             refusal = refusal.why(causes.join(": "));
         }
+        if let Some(hint) = error.hint() {
+            refusal = refusal.hint(hint);
+        }
         // Perhaps nobody waits any more.
         let _ = Ready::Failed { error: refusal }.tell(ready);
     }
     error
+}
+
+/// Warns if clients will soon be refused because this process may open few descriptors.
+fn warn_of_few_descriptors(limits: &ServerLimits, network: &NetworkConfig) {
+    // The lowest free descriptor has the number of those that are open.
+    let Ok(next) = fs::File::open("/dev/null") else { return };
+    let open = u64::try_from(next.as_raw_fd()).unwrap_or(0);
+    let links = LANES.saturating_mul(network.fan_out.into());
+    let clients = limits.ordinary_descriptors().saturating_sub(open.saturating_add(links));
+    if clients < FEW_CLIENTS {
+        tracing::warn!(
+            limit = limits.descriptor_limit,
+            clients,
+            "the limit on open descriptors is low: with more clients at a time, others are refused; \
+             raise its hard limit (ulimit -Hn, LimitNOFILE= of the unit)"
+        );
+    }
 }
 
 /// Raises the limit on descriptors to the maximum: each client and each node takes a descriptor.
@@ -125,7 +148,9 @@ async fn serve(
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
     let contents = SpoolContents::new(spool.clone(), settings.spool_bytes, tells_sums);
-    let mut server = Server::new(spool, settings.server_limits(), calls.clone());
+    let limits = settings.server_limits();
+    warn_of_few_descriptors(&limits, &settings.network);
+    let mut server = Server::new(spool, limits, calls.clone());
     if let Some((listener, clients)) = remote {
         announce_remote(&listener);
         server = server.with_remote_clients(listener, clients);
@@ -340,7 +365,7 @@ async fn start_local(
     local: &super::settings::LocalCluster,
     root: &Root,
     primitives: &TcpPrimitives,
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     ready: Option<OwnedFd>,
 ) -> Result<LocalNodes, DaemonError> {
     let started = LocalNodes::start(local, root.local_addr(), &settings.cluster);
@@ -362,7 +387,7 @@ async fn start_local(
 
 /// Waits until the core counts every node as up, so each node has reported its properties.
 async fn all_up(
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     primitives: &TcpPrimitives,
     nodes: u32,
 ) -> Result<(), DaemonError> {
@@ -386,7 +411,7 @@ async fn all_up(
 }
 
 /// Ends the cluster on request.
-async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
+async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<FromClient>) {
     asked_to_end(lifeline).await;
     ask(&calls, ManagerRequest::Shutdown).await;
 }
@@ -417,7 +442,7 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
 
 /// Sends a request of our own to the core.
 async fn ask(
-    calls: &async_channel::Sender<Call>,
+    calls: &async_channel::Sender<FromClient>,
     request: ManagerRequest,
 ) -> Option<storm_mm::api::Reply> {
     let peer = {
@@ -426,7 +451,8 @@ async fn ask(
     };
     let answers = reply_channel(OWN_REPLY_BYTES);
     let replies: ReplySink = answers.sink(1, false);
-    calls.send(Call { peer, request, replies }).await.ok()?;
+    let call = Call { peer, client: ClientId::MANAGER, request, replies };
+    calls.send(FromClient::Call(call)).await.ok()?;
     answers.next().await.map(|line| line.reply)
 }
 

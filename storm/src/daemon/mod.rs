@@ -4,6 +4,7 @@
 mod backend;
 mod descriptor;
 mod file_sizes;
+mod last_words;
 mod local_nodes;
 mod mm;
 mod nm;
@@ -23,6 +24,9 @@ pub(crate) use relay::run_relay;
 use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file::KeyFileError;
+use last_words::LastWords;
+use nix::libc;
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use storm_backend_tcp::{JoinError, Refusal};
@@ -30,6 +34,7 @@ use storm_mm::PartitionError;
 use storm_mm::driver::DriverError;
 use storm_mm::journal::JournalError;
 use storm_nm::live::ServeError;
+use storm_pl::DescriptorLimit;
 use thiserror::Error;
 
 /// Why a daemon did not start, or ended before its time.
@@ -61,8 +66,8 @@ pub(crate) enum DaemonError {
     ListenClients { listen: std::net::SocketAddr, source: io::Error },
     #[error("{what} cannot be set up")]
     System { what: &'static str, source: io::Error },
-    #[error("a Node Manager of the local cluster ended before it joined")]
-    NodeDied,
+    #[error("the Node Manager of {node} ended before it joined")]
+    NodeDied { node: String, source: LastWords },
     #[error("{joined} of {nodes} local nodes joined in time")]
     NodesLate { joined: usize, nodes: u32 },
     #[error("the Machine Manager stopped")]
@@ -101,7 +106,26 @@ impl DaemonError {
         )
     }
 
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        match self {
+            DaemonError::NodeDied { .. } | DaemonError::NodesLate { .. }
+                if few_files().is_some() =>
+            {
+                few_files().map(Cow::from)
+            }
+            DaemonError::System { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => {
+                few_files().map(Cow::from)
+            }
+            DaemonError::NodeDied { source, .. } => source.hint.clone().map(Cow::from),
+            DaemonError::Journal { .. } if too_small_bytes().is_some() => Some(
+                "the limit on file sizes (RLIMIT_FSIZE) is too small: `ulimit -f unlimited`".into(),
+            ),
+            other => other.fixed_hint().map(Cow::from),
+        }
+    }
+
+    /// The hint that needs nothing of the error's own text.
+    fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(ConfigError { problem: ConfigProblem::Read(_), .. }) => {
                 Some("--config names the file; is the path right, and may you read it?")
@@ -161,7 +185,7 @@ impl DaemonError {
             ),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(CHECK_ALL),
             DaemonError::System { .. }
-            | DaemonError::NodeDied
+            | DaemonError::NodeDied { .. }
             | DaemonError::NodesLate { .. }
             | DaemonError::Driver(DriverError::Network(_))
             | DaemonError::NodeStopped { .. } => None,
@@ -183,8 +207,17 @@ fn join_hint(why: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static 
 }
 
 /// The hint when a node cannot serve for a reason without a hint of its own.
-const CHECK_ALL: &str = "check --mm, --cluster, --name and --key, --config where the manager's file \
-                         changes [network], and that the manager runs the same version";
+const CHECK_ALL: &str =
+    "check --mm, --cluster, --name and --key, and that the manager runs the same version";
+/// A daemon of a local cluster needs a hundred descriptors or so.
+const FEW_DESCRIPTORS: u64 = 128;
+/// The hint if this process and the daemons that it starts may open few files.
+fn few_files() -> Option<String> {
+    let DescriptorLimit(limit) = DescriptorLimit::of_this_process();
+    let is_few = limit < FEW_DESCRIPTORS;
+    is_few.then(|| format!("the daemons may open {limit} files each: raise it (`ulimit -n`)"))
+}
+
 /// The hint when another manager is running.
 const ONE_MANAGER: &str = "one manager per state-dir: end the other one first";
 

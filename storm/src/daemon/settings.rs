@@ -184,7 +184,8 @@ impl Settings {
         // Each client has a descriptor. Half of them are kept for nodes and administrators.
         let clients = usual.clients.min(usize::try_from(limit.0 / 2).unwrap_or(usize::MAX));
         let descriptors = limit.usable();
-        ServerLimits { trusted: self.trusted_uids(), clients, descriptors, ..usual }
+        let trusted = self.trusted_uids();
+        ServerLimits { trusted, clients, descriptors, descriptor_limit: limit.0, ..usual }
     }
 
     /// Root, the daemon's own user, and the administrators.

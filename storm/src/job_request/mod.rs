@@ -28,7 +28,7 @@ pub(crate) use mpi_type::doubt as mpi_doubt;
 pub(crate) use payload::standard_input;
 pub(crate) use program::find_program;
 pub(crate) use script::ScriptText;
-pub(crate) use script_lines::{ScriptLines, replace, words_of_variables};
+pub(crate) use script_lines::{ScriptLines, replace, words_of, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, OpenModeArgument, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
@@ -74,7 +74,8 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
     let procs = options.procs.or(of_nodes).unwrap_or(1);
     if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
-        let message = format!("{procs} processes cannot be spread over {nodes} nodes");
+        let ending = if procs == 1 { "" } else { "es" };
+        let message = format!("{procs} process{ending} cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
     let name = options.name.clone().unwrap_or(name);

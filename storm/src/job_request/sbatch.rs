@@ -1,106 +1,71 @@
 //! Translates options of sbatch(1) in a script to options of `storm submit`.
 //!
-//! Most are spelt alike. This module does not apply them. The user does, and sees which ones have
-//! no counterpart.
+//! The table of options is that of `storm-slurm`. This module does not apply them. The user does,
+//! and sees which ones have no counterpart.
 
-use super::asked::Asked;
-
-/// Letter and name of a Slurm option, and storm's option.
-type Known = (&'static str, &'static str, &'static str);
-
-/// Options with a value.
-const WITH_VALUE: &[Known] = &[
-    ("-n", "--ntasks", "-n"),
-    ("-N", "--nodes", "-N"),
-    ("", "--ntasks-per-node", "--ntasks-per-node"),
-    ("-c", "--cpus-per-task", "-c"),
-    ("", "--mem", "--mem"),
-    ("", "--mem-per-cpu", "--mem-per-cpu"),
-    ("-C", "--constraint", "-C"),
-    ("-p", "--partition", "-p"),
-    ("-t", "--time", "-t"),
-    ("", "--reservation", "--reservation"),
-    ("-J", "--job-name", "-J"),
-    ("-D", "--chdir", "-D"),
-    ("", "--export", "--export"),
-    ("-o", "--output", "-o"),
-    ("-e", "--error", "-e"),
-    ("-b", "--begin", "-b"),
-    ("-d", "--dependency", "-d"),
-    ("", "--kill-on-invalid-dep", "--kill-on-invalid-dep"),
-    ("-a", "--array", "-a"),
-    ("-A", "--account", "-A"),
-    ("-q", "--qos", "--qos"),
-    ("", "--nice", "--nice"),
-    ("-w", "--nodelist", "-w"),
-    ("-F", "--nodefile", "-F"),
-    ("-x", "--exclude", "-x"),
-    ("", "--signal", "--signal"),
-    ("", "--open-mode", "--open-mode"),
-    ("", "--comment", "--comment"),
-    ("", "--wckey", "--wckey"),
-];
-/// Options without a value.
-const BARE: &[Known] = &[
-    ("", "--exclusive", "--exclusive"),
-    ("", "--requeue", "--requeue"),
-    ("-H", "--hold", "--hold"),
-    ("-W", "--wait", "--wait"),
-];
-/// Slurm options that have a value and no counterpart. The value must not be read as an option.
-const FOREIGN_LETTERS: &[&str] = &["-G", "-L", "-i", "-k", "-M", "-S", "-m", "-B"];
+use super::asked::{Asked, words};
+use std::ffi::OsString;
+use storm_slurm::Verb;
+use storm_slurm::options::{Given, Item, Meaning, OptionReader, UsageError, job_words};
 
 /// The options in these lines, each line without its `#SBATCH`.
 pub(super) fn asked<'a>(lines: impl IntoIterator<Item = &'a str>) -> Asked {
-    Asked::read(lines, |asked, word, words| {
-        let mut next = || words.next();
-        match counterpart(&word, &mut next) {
-            Some(option) => {
-                // The value of `-N 2-4` is a word of its own.
-                let written = match option.as_slice() {
-                    [_, value] if !word.ends_with(value.as_str()) => format!("{word} {value}"),
-                    _ => word,
-                };
-                asked.take(option, &written);
+    let mut asked = Asked::default();
+    for line in lines {
+        let words = words(line).into_iter().map(OsString::from);
+        let mut reader = OptionReader::new(Verb::Sbatch, words);
+        while let Some(item) = reader.next_item() {
+            match item {
+                Ok(Item::Option(given)) => {
+                    let written = given.written.clone();
+                    match given.checked().ok().and_then(|given| counterpart(&given)) {
+                        Some(option) => asked.take(option, &written),
+                        None => asked.leave(&written),
+                    }
+                }
+                Ok(Item::Operand(word)) => asked.leave(&word.to_string_lossy()),
+                Err(error) => asked.leave(&typed(&error)),
             }
-            None => asked.leave(&as_written(word, &mut next)),
         }
-    })
+    }
+    asked
 }
 
-/// The words of storm's equivalent option. If there is one, takes its value from `next`.
-pub(super) fn counterpart(
-    word: &str,
-    next: &mut dyn FnMut() -> Option<String>,
-) -> Option<Vec<String>> {
-    let named = |(letter, name, _): &&Known, typed: &str| typed == *letter || typed == *name;
-    if let Some((_, _, ours)) = BARE.iter().find(|known| named(known, word)) {
-        return Some(vec![(*ours).to_owned()]);
+/// The words of storm's equivalent option, if there is one.
+pub(super) fn counterpart(given: &Given) -> Option<Vec<String>> {
+    if given.option.is("wait") {
+        return Some(vec!["--wait".to_owned()]);
     }
-    // In Slurm, a `--nice` without a value means 100, and the next word is another option.
-    if word == "--nice" {
-        return Some(vec!["--nice".to_owned(), "100".to_owned()]);
-    }
-    if let Some((_, _, ours)) = WITH_VALUE.iter().find(|known| named(known, word)) {
-        return Some(vec![(*ours).to_owned(), next()?]);
-    }
-    let (name, value) = match word.split_once('=') {
-        Some((name, value)) if name.starts_with("--") => (name, value),
-        // A value attached to a letter, as in -n64.
-        _ if !word.starts_with("--") && word.is_char_boundary(2) && word.len() > 2 => {
-            word.split_at(2)
-        }
-        _ => return None,
-    };
-    let (_, _, ours) = WITH_VALUE.iter().find(|known| named(known, name))?;
-    Some(vec![(*ours).to_owned(), value.to_owned()])
+    let words = job_words(Verb::Sbatch, given);
+    let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then_some(words)
 }
 
-/// An option without a counterpart, with the value that follows it.
-fn as_written(word: String, next: &mut impl FnMut() -> Option<String>) -> String {
-    match FOREIGN_LETTERS.contains(&word.as_str()).then(next).flatten() {
-        Some(value) => format!("{word} {value}"),
-        None => word,
+/// Whether an option says how to run or to report, not what to run: the job is right without it.
+pub(super) fn is_harmless(given: &Given) -> bool {
+    match given.option.meaning {
+        Meaning::Harmless(_) | Meaning::Only(..) => true,
+        // A time without limit is what a job has without the option.
+        Meaning::ActsAs(_) => true,
+        Meaning::Acts => ["quiet", "parsable"].iter().any(|name| given.option.is(name)),
+        Meaning::Refused(_) => false,
+    }
+}
+
+/// The word that is wrong.
+fn typed(error: &UsageError) -> String {
+    match error {
+        UsageError::UnknownName(word) | UsageError::NotAnOption(word) => word.clone(),
+        UsageError::Ambiguous { typed, .. } => typed.clone(),
+        UsageError::UnknownLetter(letter) | UsageError::LetterWithoutValue(letter) => {
+            format!("-{letter}")
+        }
+        UsageError::NameWithoutValue(name) | UsageError::ValueNotAllowed(name) => {
+            format!("--{name}")
+        }
+        UsageError::Refused { written, .. } => written.clone(),
+        UsageError::WrongValue(wrong) => wrong.to_string(),
     }
 }
 
@@ -130,13 +95,13 @@ mod tests {
         let asked = asked([
             "--gres=gpu:2 --nice -G 1 -n 4",
             "--nodes=4-2",
-            "--output=%s.out -N 4-2",
+            "--output=%b.out -N 4-2",
             "--mail-type=END",
             "-n",
             "--exclusive=user",
         ]);
         assert_eq!(asked.options(), ["--nice", "100", "-n", "4"]);
-        let left = "--gres=gpu:2, -G 1, --nodes=4-2, --output=%s.out, -N 4-2, --mail-type=END, \
+        let left = "--gres=gpu:2, -G 1, --nodes=4-2, --output=%b.out, -N 4-2, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);
     }

@@ -28,18 +28,28 @@ impl ScriptText {
     /// `PATH`. The file need not be executable.
     pub(crate) fn read(typed: &OsStr) -> Result<ScriptText, Failure> {
         if typed == STANDARD_INPUT {
-            let contents = contents_of(StandardInput, "standard input")?;
-            let script = ScriptText { name: "stdin".to_owned(), contents };
+            let script = ScriptText::of_input()?;
             return script.checked("standard input", "dos2unix < SCRIPT | storm batch -");
         }
+        let (script, shown) = ScriptText::unchecked(typed)?;
+        let typed = quoted(&shown);
+        script.checked(&shown, &format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}"))
+    }
+
+    /// All of standard input, whatever it holds.
+    pub(crate) fn of_input() -> Result<ScriptText, Failure> {
+        let contents = contents_of(StandardInput, "standard input")?;
+        Ok(ScriptText { name: "stdin".to_owned(), contents })
+    }
+
+    /// A file of this name, whatever it holds, and its path.
+    pub(crate) fn unchecked(typed: &OsStr) -> Result<(ScriptText, String), Failure> {
         let path = find(typed)?;
         let shown = path.display().to_string();
         let unreadable = |source| ProgramError::Unreadable { path: path.clone(), source };
         let file = File::open(&path).map_err(unreadable)?;
         let contents = contents_of(file, &shown)?;
-        let typed = quoted(&shown);
-        let hint = format!("dos2unix {typed}, or: sed -i 's/\\r$//' {typed}");
-        ScriptText { name: file_name(&path), contents }.checked(&shown, &hint)
+        Ok((ScriptText { name: file_name(&path), contents }, shown))
     }
 
     /// Reads a file if it begins as a script does.

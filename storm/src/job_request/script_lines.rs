@@ -11,61 +11,22 @@ use crate::command::message_and_hint;
 use crate::failure::{EXIT_USAGE, Failure};
 use std::ffi::OsString;
 use storm_nm::check_pattern;
+use storm_slurm::Verb;
+use storm_slurm::options::{CommandLine, Given, UsageError, merged, of_variables};
 
 /// The marker of lines in storm's spelling.
 const OURS: &str = "#STORM";
 const MARKERS: [&str; 2] = [OURS, "#SBATCH"];
 
-/// Slurm's options that say how to run well, not what to run. sbatch(1) has more such options, but
-/// a job without their meaning would be another job.
-const HARMLESS: [&str; 8] = [
-    "--hint",
-    "--threads-per-core",
-    "--contiguous",
-    "--switches",
-    "--quiet",
-    "-Q",
-    "--verbose",
-    "-v",
-];
-/// Those of them that have a value.
-const HARMLESS_WITH_VALUE: [&str; 3] = ["--hint", "--threads-per-core", "--switches"];
-
-/// Variables of sbatch(1) that stand for an option.
-const VARIABLES: [(&str, &str); 17] = [
-    ("SBATCH_ACCOUNT", "-A"),
-    ("SBATCH_ARRAY_INX", "-a"),
-    ("SBATCH_COMMENT", "--comment"),
-    ("SBATCH_CONSTRAINT", "-C"),
-    ("SBATCH_EXPORT", "--export"),
-    ("SBATCH_JOB_NAME", "-J"),
-    ("SBATCH_MEM_PER_CPU", "--mem-per-cpu"),
-    ("SBATCH_MEM_PER_NODE", "--mem"),
-    ("SBATCH_OUTPUT", "-o"),
-    ("SBATCH_ERROR", "-e"),
-    ("SBATCH_OPEN_MODE", "--open-mode"),
-    ("SBATCH_PARTITION", "-p"),
-    ("SBATCH_QOS", "--qos"),
-    ("SBATCH_RESERVATION", "--reservation"),
-    ("SBATCH_SIGNAL", "--signal"),
-    ("SBATCH_TIMELIMIT", "-t"),
-    ("SBATCH_WCKEY", "--wckey"),
-];
-/// The same, for options without a value.
-const FLAGS: [(&str, &str); 4] = [
-    ("SBATCH_EXCLUSIVE", "--exclusive"),
-    ("SBATCH_NO_REQUEUE", "--no-requeue"),
-    ("SBATCH_REQUEUE", "--requeue"),
-    ("SBATCH_WAIT", "--wait"),
-];
-
-/// The words of storm that a script asks for.
+/// The options that a script asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScriptLines {
     /// The markers that occur.
     pub(crate) markers: Vec<&'static str>,
-    /// The options in storm's spelling, of `#SBATCH` lines first.
-    pub(crate) words: Vec<String>,
+    /// The options of `#SBATCH` lines.
+    pub(crate) slurm: Vec<Given>,
+    /// The options of `#STORM` lines, which count before those.
+    pub(crate) ours: Vec<String>,
 }
 
 impl ScriptText {
@@ -88,14 +49,21 @@ impl ScriptLines {
             let at = |failure: Failure| failure_at(failure, script, index, line.trim());
             match marker {
                 OURS => ours.extend(own_words(behind).map_err(at)?),
-                _ => of_slurm.extend(slurm_words(behind).map_err(at)?),
+                _ => of_slurm.extend(slurm_options(behind).map_err(at)?),
             }
             if !markers.contains(&marker) {
                 markers.push(marker);
             }
         }
-        replace(&mut of_slurm, &ours);
-        Ok(ScriptLines { markers, words: of_slurm.into_iter().chain(ours).collect() })
+        Ok(ScriptLines { markers, slurm: of_slurm, ours })
+    }
+
+    /// All options in storm's spelling; of two that contradict each other, the later counts.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = words_of(&merged([self.slurm.clone()]));
+        replace(&mut words, &self.ours);
+        words.extend(self.ours.iter().cloned());
+        words
     }
 }
 
@@ -112,27 +80,28 @@ fn marker(line: &str) -> Option<(&'static str, &str)> {
     MARKERS.into_iter().find(|marker| *marker == word).map(|marker| (marker, behind))
 }
 
-/// The options that variables of sbatch(1) stand for.
+/// The options that variables of sbatch(1) stand for, in storm's spelling.
 ///
 /// # Errors
 /// A variable has a value that the option does not take.
 pub(crate) fn words_of_variables(
     value_of: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<String>, Failure> {
-    let set = |name: &str| value_of(name).filter(|value| !value.is_empty());
-    let mut all = Vec::new();
-    for (name, option) in VARIABLES {
-        let Some(value) = set(name) else { continue };
-        let value = value.to_string_lossy().into_owned();
-        let words = vec![option.to_owned(), value];
-        check(&words).map_err(|failure| {
-            let message = format!("the variable {name} stands for {option}: {}", failure.message);
+    let all = of_variables(Verb::Sbatch, value_of)
+        .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
+    // Others, as SBATCH_CLUSTERS, are for sbatch alone.
+    for given in all.iter().filter(|given| sbatch::counterpart(given).is_some()) {
+        checked(given).map_err(|failure| {
+            let message = format!("a variable stands for {}: {}", given.written, failure.message);
             Failure { message, ..failure }
         })?;
-        all.extend(words);
     }
-    all.extend(FLAGS.iter().filter(|(name, _)| set(name).is_some()).map(|(_, o)| (*o).to_owned()));
-    Ok(all)
+    Ok(words_of(&merged([all])))
+}
+
+/// The words of storm for options of sbatch(1).
+pub(crate) fn words_of(given: &[Given]) -> Vec<String> {
+    given.iter().filter_map(sbatch::counterpart).flatten().collect()
 }
 
 /// Takes away options that later words replace by other options: `--mem` and `--mem-per-cpu`
@@ -156,27 +125,31 @@ pub(crate) fn replace(earlier: &mut Vec<String>, later: &[String]) {
 }
 
 /// The options of a `#SBATCH` line.
-fn slurm_words(line: &str) -> Result<Vec<String>, Failure> {
-    let mut all = Vec::new();
-    let mut words = words(line).into_iter();
-    while let Some(word) = words.next() {
-        let name = word.split('=').next().unwrap_or(&word);
-        if HARMLESS.contains(&name) {
-            if HARMLESS_WITH_VALUE.contains(&word.as_str()) {
-                words.next();
-            }
-            continue;
+fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
+    let options = CommandLine::of_directive(words(line)).map_err(|error| match error {
+        UsageError::Refused { written, why } => {
+            let message = format!("there is no option {written} for a batch script");
+            Failure::new("usage", message).hint(why).exit(EXIT_USAGE)
         }
-        if word == "--no-requeue" {
-            all.push(word);
-            continue;
+        UsageError::NotAnOption(word) => unknown(&word),
+        error => Failure::of("usage", &error)
+            .hint("`storm slurm options sbatch` lists the options")
+            .exit(EXIT_USAGE),
+    })?;
+    options.iter().try_for_each(checked)?;
+    Ok(options)
+}
+
+/// Refuses an option that a batch script cannot have, or that has a wrong value.
+fn checked(given: &Given) -> Result<(), Failure> {
+    match sbatch::counterpart(given) {
+        Some(words) => check(&words),
+        None if sbatch::is_harmless(given) => Ok(()),
+        None => {
+            let message = format!("{} counts on the command line of sbatch only", given.written);
+            Err(Failure::new("usage", message).hint("remove it from the line").exit(EXIT_USAGE))
         }
-        let option =
-            sbatch::counterpart(&word, &mut || words.next()).ok_or_else(|| unknown(&word))?;
-        check(&option)?;
-        all.extend(option);
     }
-    Ok(all)
 }
 
 /// The options of a `#STORM` line.
@@ -250,14 +223,14 @@ mod tests {
     }
 
     fn words_of(text: &str) -> String {
-        lines(text).expect("understood").words.join(" ")
+        lines(text).expect("understood").words().join(" ")
     }
 
     #[test]
     fn lines_count_before_the_first_command() {
         let text = "#!/bin/sh\n# x\n#SBATCH -n4\n\n##SBATCH -n 5\necho\n#SBATCH -n 6\n";
         let found = lines(text).expect("understood");
-        assert_eq!((found.words.join(" "), found.markers), ("-n 4".to_owned(), vec!["#SBATCH"]));
+        assert_eq!((found.words().join(" "), found.markers), ("-n 4".to_owned(), vec!["#SBATCH"]));
     }
 
     #[test]
@@ -295,7 +268,8 @@ mod tests {
         assert!(refused("#SBATCH -G1").hint.is_some_and(|hint| hint.contains("--constraint")));
         assert!(refused("#SBATCH -w n[1-").message.contains("no list of nodes"));
         assert!(refused("#SBATCH --time=soon").message.contains("soon"));
-        assert!(refused("#SBATCH -o %Q.out").message.contains("%Q"));
+        assert!(refused("#SBATCH -o %b.out").message.contains("%b"));
+        assert!(refused("#SBATCH --wrap ls").message.contains("command line"));
         assert!(refused("#SBATCH frogs").message.contains("is no option"));
         assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));
         assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit};
+use procfs::ProcError;
 use procfs::process::Process;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,10 +37,23 @@ pub(super) fn limits() -> Vec<ResourceLimit> {
 /// The file mode creation mask: `umask(2)` cannot read it without setting it.
 pub(super) fn umask() -> Result<u32, Failure> {
     let status = Process::myself().and_then(|own| own.status());
-    let status =
-        status.map_err(|error| Failure::of("proc", &error).or_hint("is /proc mounted?"))?;
+    let status = status.map_err(unreadable)?;
     let untold = || Failure::new("proc", "/proc/self/status does not tell the umask");
     status.umask.ok_or_else(untold)
+}
+
+/// The failure to read a file of `/proc`.
+fn unreadable(error: ProcError) -> Failure {
+    let failure = match error {
+        ProcError::Io(source, path) => {
+            let path = path.unwrap_or_else(|| PathBuf::from("/proc/self"));
+            let message = format!("{} cannot be read", path.display());
+            let hint = Failure::of("proc", &source).hint;
+            Failure { causes: vec![source.to_string()], hint, ..Failure::new("proc", message) }
+        }
+        other => Failure::of("proc", &other),
+    };
+    failure.or_hint("is /proc mounted?")
 }
 
 /// The name of the user.
@@ -65,6 +79,21 @@ pub(super) fn of_submission() -> Vec<(OsString, OsString)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: under `ulimit -n 10` the hint was to mount `/proc`.
+    #[test]
+    fn the_hint_about_proc_depends_on_the_cause() {
+        let of = |errno: i32| {
+            let source = std::io::Error::from_raw_os_error(errno);
+            unreadable(ProcError::Io(source, Some("/proc/self/status".into())))
+        };
+        let failure = of(nix::libc::EMFILE);
+        assert_eq!(failure.message, "/proc/self/status cannot be read");
+        assert!(failure.causes[0].contains("Too many open files"), "{failure:?}");
+        assert!(failure.hint.is_some_and(|hint| hint.contains("ulimit -n")));
+        let hint = of(nix::libc::ENOENT).hint;
+        assert_eq!(hint.as_deref(), Some("is /proc mounted?"));
+    }
 
     #[test]
     fn the_kernel_tells_both() {

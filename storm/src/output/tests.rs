@@ -28,6 +28,7 @@ fn running() -> JobView {
     JobView {
         id: JobId(7),
         array: None,
+        array_limit: None,
         name: "sweep3d".to_owned(),
         user: UserView { uid: 1000, name: "ada".to_owned() },
         partition: "main".to_owned(),
@@ -35,6 +36,7 @@ fn running() -> JobView {
         state: JobState::Running,
         procs: 256,
         resources: Resources { memory: Memory::PerNode(16 << 30), ..Resources::default() },
+        nodes_asked: None,
         nodes: 64,
         node_list: "n[1-64]".to_owned(),
         row: Some(Row(1)),
@@ -46,8 +48,11 @@ fn running() -> JobView {
         time_limit_s: Some(86_400),
         remarks: Default::default(),
         reason: None,
+        reason_code: None,
+        ending: false,
         estimate: None,
         exit_code: None,
+        attributes: None,
         place: None,
     }
 }

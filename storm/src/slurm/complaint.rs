@@ -1,6 +1,7 @@
 //! The error messages of Slurm's commands: `sbatch: error: ...`, a line each.
 
 use crate::failure::{EXIT_FAILED, Failure};
+use crate::output::for_people;
 use storm_slurm::Verb;
 use storm_slurm::options::UsageError;
 
@@ -30,9 +31,15 @@ impl Complaint {
         Complaint { lines: vec![Line::Error(text.into())], status: EXIT_FAILED }
     }
 
-    /// A text without the command's name, with status 1.
+    /// Lines without the command's name, with status 1.
     pub(super) fn plain(text: impl Into<String>) -> Complaint {
-        Complaint { lines: vec![Line::Plain(text.into())], status: EXIT_FAILED }
+        let lines = text.into().lines().map(|line| Line::Plain(line.to_owned())).collect();
+        Complaint { lines, status: EXIT_FAILED }
+    }
+
+    /// A text behind the command's name, with status 1.
+    pub(super) fn told(text: impl Into<String>) -> Complaint {
+        Complaint { lines: vec![Line::Told(text.into())], status: EXIT_FAILED }
     }
 
     /// Adds a line with an error.
@@ -78,9 +85,9 @@ impl Complaint {
     /// The text for standard error.
     pub(super) fn shown(&self, verb: Verb) -> String {
         let line = |line: &Line| match line {
-            Line::Error(text) => format!("{verb}: error: {text}\n"),
-            Line::Told(text) => format!("{verb}: {text}\n"),
-            Line::Plain(text) => format!("{text}\n"),
+            Line::Error(text) => format!("{verb}: error: {}\n", for_people(text)),
+            Line::Told(text) => format!("{verb}: {}\n", for_people(text)),
+            Line::Plain(text) => format!("{}\n", for_people(text)),
         };
         self.lines.iter().map(line).collect()
     }

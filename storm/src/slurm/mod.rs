@@ -3,10 +3,26 @@
 //! The texts and the options are those of the crate `storm-slurm`. This module asks the manager.
 //! Nothing is decided here: each command makes the same requests as a command of storm.
 
+mod accounts;
+mod asking;
 mod complaint;
 mod help;
+mod job_facts;
 mod links;
+mod node_facts;
 mod option_table;
+mod queue_options;
+mod sacct;
+mod sacct_options;
+mod sbatch;
+mod scancel;
+mod scontrol;
+mod scontrol_show;
+mod sinfo;
+mod source;
+mod squeue;
+mod srun;
+mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
 use crate::command::{note, print};
@@ -63,24 +79,23 @@ fn asked(verb: Verb, line: &CommandLine) -> u8 {
     ended(verb, result)
 }
 
-async fn carried_out(verb: Verb, _line: &CommandLine) -> Result<u8, Complaint> {
+async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
     match verb {
-        Verb::Sbatch
-        | Verb::Srun
-        | Verb::Salloc
-        | Verb::Squeue
-        | Verb::Scancel
-        | Verb::Sinfo
-        | Verb::Scontrol
-        | Verb::Sacct
-        | Verb::Sacctmgr
-        | Verb::Sshare
-        | Verb::Sprio
-        | Verb::Sstat
-        | Verb::Sdiag
-        | Verb::Sreport
-        | Verb::Sbcast
-        | Verb::Sattach => Err(Complaint::not_built(verb)),
+        Verb::Sbatch => sbatch::run(line).await,
+        Verb::Srun => srun::run(line).await,
+        Verb::Salloc => Err(srun::no_allocations()),
+        Verb::Scancel => scancel::run(line).await,
+        Verb::Scontrol => scontrol::run(line).await,
+        Verb::Squeue => squeue::run(line).await,
+        Verb::Sinfo => sinfo::run(line).await,
+        Verb::Sacct => sacct::run(line).await,
+        Verb::Sacctmgr => accounts::sacctmgr(line).await,
+        Verb::Sshare => accounts::sshare(line).await,
+        Verb::Sprio => accounts::sprio(line).await,
+        Verb::Sdiag => accounts::sdiag().await,
+        Verb::Sstat | Verb::Sreport | Verb::Sbcast | Verb::Sattach => {
+            Err(Complaint::not_built(verb))
+        }
     }
 }
 

@@ -178,8 +178,22 @@ fn clients_beyond_the_limit_are_turned_away_and_the_manager_goes_on() {
     assert!(said.contains("too many clients"), "{said}");
     let refused = few.does("queue");
     assert!(stderr(&refused).contains("too many clients"), "{}", told(&refused));
+    assert!(stderr(&refused).contains("100 descriptors"), "{}", told(&refused));
     drop(clients);
     let job = few.until(job, &["RUNNING"]);
     assert_eq!(job["state"], "RUNNING");
     assert_eq!(few.node_state(), "ALLOCATED");
+}
+
+/// Regression: the command panicked, or asked whether /proc is mounted.
+#[test]
+fn a_command_without_descriptors_names_the_limit() {
+    for limit in [6, 10, 12] {
+        let few = Few { scratch: Scratch::make(), limit };
+        let done = few.does("run hostname");
+        let said = stderr(&done);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");
+        assert!(!said.contains("panicked") && !said.contains("mounted"), "{said}");
+    }
 }

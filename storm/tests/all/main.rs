@@ -39,6 +39,8 @@ mod reservations;
 mod resources;
 mod robustness;
 mod sim;
+mod slurm;
+mod slurm_listings;
 mod surroundings;
 mod takeover;
 mod takeover_launches;

@@ -8,11 +8,13 @@ use crate::api::halves::{ReadHalf, WriteHalf};
 use crate::api::lines::LineStart;
 use crate::api::outgoing::{Answer, Life};
 use crate::api::{
-    API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
-    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool, reply_channel,
+    API_VERSION, ApiError, Call, ClientEnd, ClientId, ErrorCode, FromClient, Hello, LineError,
+    LineReader, MAX_REQUEST_LINE_BYTES, ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine,
+    Spool, reply_channel,
 };
-use async_channel::Sender;
+use async_channel::{SendError, Sender};
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use storm_rm::{JobSpec, MPI_SPACE_VARIABLE, Owner};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -23,9 +25,12 @@ const FEW: usize = 16;
 /// The state of one connection.
 pub(super) struct Connection {
     pub(super) peer: Peer,
+    pub(super) client: ClientId,
+    /// Whether the core knows the client.
+    pub(super) has_asked: AtomicBool,
     pub(super) spool: Spool,
     pub(super) limits: ServerLimits,
-    pub(super) calls: Sender<Call>,
+    pub(super) calls: Sender<FromClient>,
     pub(super) long_lines: LongLines,
     /// See [`Server`](super::Server).
     pub(super) mpi_space: Option<String>,
@@ -50,27 +55,64 @@ enum EndOfRequests {
     Upload(#[from] UploadError),
 }
 
+impl EndOfRequests {
+    /// How the client left.
+    fn as_client_end(&self, is_local: bool) -> ClientEnd {
+        match self {
+            EndOfRequests::Line(line) | EndOfRequests::Upload(UploadError::Line(line)) => {
+                match line {
+                    // The stream has an end, only the line has none.
+                    LineError::Truncated => ClientEnd::Meant,
+                    // The kernel resets the socket of a process that ended with unread replies.
+                    LineError::Io(_) if is_local => ClientEnd::Meant,
+                    LineError::Io(_) | LineError::TooLong { .. } => ClientEnd::Broken,
+                }
+            }
+            EndOfRequests::NoHello
+            | EndOfRequests::Version(_)
+            | EndOfRequests::NotTheProtocol
+            | EndOfRequests::TooSlow
+            | EndOfRequests::OutOfStep
+            | EndOfRequests::Upload(_) => ClientEnd::Broken,
+        }
+    }
+}
+
 impl Connection {
     /// Serves the client until it leaves.
     pub(super) async fn run(self, read: ReadHalf, write: WriteHalf) {
         let replies = reply_channel(self.limits.outgoing_bytes);
+        let is_local = matches!(read, ReadHalf::Local(_));
         let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
+        let mut told = false;
         let requests = async {
-            if let Err(why) = self.requests(reader, &replies).await {
-                tracing::info!(%why, "a client's requests end");
-            }
+            let end = match self.requests(reader, &replies).await {
+                Ok(()) => ClientEnd::Meant,
+                Err(why) => {
+                    tracing::info!(%why, "a client's requests end");
+                    why.as_client_end(is_local)
+                }
+            };
+            // Before its last replies: they may take as long as the job that it follows.
+            self.tell_left(end).await;
+            told = true;
             replies.finish();
             std::future::pending::<()>().await;
         };
-        tokio::select! {
-            () = requests => {}
-            result = write_replies(&replies, write, self.limits.read_timeout) => {
-                if let Err(error) = result {
-                    tracing::debug!(%error, "a client is gone");
-                }
+        let written = tokio::select! {
+            () = requests => Ok(()),
+            written = write_replies(&replies, write, self.limits.read_timeout) => written,
+        };
+        let is_too_slow = replies.outgoing.life() == Life::TooSlow;
+        if let Err(error) = written {
+            tracing::debug!(%error, "a client is gone");
+            if !told {
+                // Only the end of a process closes the socket of this host.
+                let is_meant = is_local && !is_too_slow;
+                self.tell_left(if is_meant { ClientEnd::Meant } else { ClientEnd::Broken }).await;
             }
         }
-        if replies.outgoing.life() == Life::TooSlow {
+        if is_too_slow {
             tracing::warn!("a client was dropped: it does not read its replies");
         }
     }
@@ -182,12 +224,27 @@ impl Connection {
         {
             return Ok(());
         }
-        let call = Call { peer: self.peer, request, replies: sink };
-        if let Err(unsent) = self.calls.send(call).await {
+        let call = FromClient::Call(self.call(request, sink));
+        if let Err(SendError(FromClient::Call(unsent))) = self.calls.send(call).await {
             let error = ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down");
-            let _ = unsent.into_inner().replies.refuse(error);
+            let _ = unsent.replies.refuse(error);
         }
         Ok(())
+    }
+
+    /// A request of this client.
+    pub(super) fn call(&self, request: ManagerRequest, replies: ReplySink) -> Call {
+        self.has_asked.store(true, Ordering::Relaxed);
+        Call { peer: self.peer, client: self.client, request, replies }
+    }
+
+    /// Tells the core that this client has left.
+    async fn tell_left(&self, end: ClientEnd) {
+        if !self.has_asked.load(Ordering::Relaxed) {
+            return;
+        }
+        // Without a core nothing of the client is left.
+        let _ = self.calls.send(FromClient::Left { client: self.client, end }).await;
     }
 
     /// Prepares a specification for the core: sets its owner to the peer, and receives its files.

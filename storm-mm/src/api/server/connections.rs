@@ -1,7 +1,7 @@
 //! The connected clients, and the limits on how many there may be.
 
 use super::ServerLimits;
-use crate::api::Peer;
+use crate::api::{ClientId, Peer};
 use std::collections::HashMap;
 use std::future::Future;
 use tokio::task::{Id, JoinSet};
@@ -15,6 +15,8 @@ pub(super) struct Connections {
     per_user: HashMap<u32, usize>,
     /// A client was refused since the last connection ended; only the first refusal is logged.
     refusing: bool,
+    /// The number of the latest client.
+    latest: u64,
 }
 
 impl Connections {
@@ -29,6 +31,12 @@ impl Connections {
     /// Whether this refusal is the first since a connection ended.
     pub(super) fn refusals_begin(&mut self) -> bool {
         !std::mem::replace(&mut self.refusing, true)
+    }
+
+    /// The number of a further client.
+    pub(super) fn number(&mut self) -> ClientId {
+        self.latest += 1;
+        ClientId(self.latest)
     }
 
     /// Serves a client of this user.

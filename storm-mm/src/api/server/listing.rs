@@ -3,7 +3,8 @@
 
 use super::connection::Connection;
 use crate::api::{
-    ApiError, Call, ErrorCode, JobView, ManagerRequest, Part, Reply, ReplyStream, reply_channel,
+    ApiError, ErrorCode, FromClient, JobView, ManagerRequest, Part, Reply, ReplyStream,
+    reply_channel,
 };
 use std::future::poll_fn;
 
@@ -18,9 +19,8 @@ impl Connection {
         // `false`: the client has disconnected.
         while poll_fn(|context| replies.outgoing.poll_taken(context)).await {
             let part = reply_channel(self.limits.outgoing_bytes);
-            let call =
-                Call { peer: self.peer, request: request.clone(), replies: part.sink(id, false) };
-            if self.calls.send(call).await.is_err() {
+            let call = self.call(request.clone(), part.sink(id, false));
+            if self.calls.send(FromClient::Call(call)).await.is_err() {
                 let error = ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down");
                 let _ = sink.refuse(error);
                 return;

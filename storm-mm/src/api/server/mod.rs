@@ -13,7 +13,7 @@ mod upload;
 mod writer;
 
 use super::halves::{ReadHalf, WriteHalf, local_halves};
-use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
+use super::{ApiError, ErrorCode, FromClient, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
 use connections::Connections;
@@ -24,6 +24,7 @@ use socket2::SockRef;
 use std::future::pending;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -57,6 +58,8 @@ pub struct ServerLimits {
     /// user who is not [`trusted`](Self::trusted), the bound is up to 8 numbers lower. The kernel
     /// gives the lowest free descriptor, and the manager needs the rest for its nodes and files.
     pub descriptors: u64,
+    /// The limit on open descriptors of this process, for messages.
+    pub descriptor_limit: u64,
     /// Bytes of replies kept for a client that does not read. A client with four times as much is
     /// dropped.
     pub outgoing_bytes: usize,
@@ -74,6 +77,15 @@ pub struct ServerLimits {
     pub drain_timeout: Duration,
 }
 
+/// The missing thing if a client is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacking {
+    /// A place for one more client, or for one more client of this user.
+    Places,
+    /// A descriptor that is not reserved.
+    Descriptors,
+}
+
 impl Default for ServerLimits {
     /// Enough for every login session of a front end. A client sends its first line before it waits
     /// for anything, so only a broken client is late.
@@ -83,6 +95,7 @@ impl Default for ServerLimits {
             clients_per_user: 512,
             trusted: vec![0],
             descriptors: u64::MAX,
+            descriptor_limit: u64::MAX,
             outgoing_bytes: 1 << 20,
             // Longer than any terminal needs.
             read_timeout: Duration::from_secs(30),
@@ -97,11 +110,30 @@ impl Default for ServerLimits {
 impl ServerLimits {
     /// A client of this user is refused if its descriptor has this number or a higher one.
     fn descriptors_of(&self, uid: u32) -> u64 {
-        let reserved = match self.trusted.contains(&uid) {
-            true => 0,
-            false => TRUSTED_DESCRIPTORS.min(self.descriptors / TRUSTED_PART),
-        };
-        self.descriptors - reserved
+        match self.trusted.contains(&uid) {
+            true => self.descriptors,
+            false => self.ordinary_descriptors(),
+        }
+    }
+
+    /// A client of a user who is not trusted is refused if its descriptor has this number or a
+    /// higher one.
+    pub fn ordinary_descriptors(&self) -> u64 {
+        self.descriptors - TRUSTED_DESCRIPTORS.min(self.descriptors / TRUSTED_PART)
+    }
+
+    /// The error for a client that is not served.
+    fn too_many_clients(&self, lacking: Lacking) -> ApiError {
+        let error = ApiError::new(ErrorCode::TooManyClients, "the manager has too many clients");
+        match lacking {
+            Lacking::Places => error.hint("try again later"),
+            Lacking::Descriptors => {
+                error.why(format!("it may have {} descriptors open", self.descriptor_limit)).hint(
+                    "try again later; if that does not help, start it with a higher limit \
+                     (ulimit -Hn, LimitNOFILE= of its unit)",
+                )
+            }
+        }
     }
 }
 
@@ -110,7 +142,7 @@ impl ServerLimits {
 pub struct Server {
     spool: Spool,
     limits: ServerLimits,
-    calls: Sender<Call>,
+    calls: Sender<FromClient>,
     long_lines: LongLines,
     remote: Option<(TcpListener, RemoteClients)>,
     /// A string that all jobs submitted here share, and no job of another cluster has.
@@ -120,7 +152,7 @@ pub struct Server {
 impl Server {
     /// Stores files in `spool` and sends requests to `calls`. The bound of `calls` limits how many
     /// requests may wait for the core.
-    pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
+    pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<FromClient>) -> Server {
         // Without randomness only the job's number remains, which a job of another cluster may have
         // as well.
         let mpi_space = getrandom::u64().ok().map(|space| format!("{space:016x}"));
@@ -164,7 +196,7 @@ impl Server {
                     if let Err(arrival) = self.welcome(arrival, &mut connections)
                         && let Some(door) = &mut door
                     {
-                        door.turn_away(arrival, too_many_clients());
+                        door.turn_away(arrival, self.limits.too_many_clients(Lacking::Places));
                     }
                 }
             }
@@ -185,10 +217,11 @@ impl Server {
         };
         // An open descriptor is not negative.
         let number = u64::try_from(stream.as_raw_fd()).unwrap_or(u64::MAX);
-        if !self.admits(peer, number, connections) {
+        if let Err(lacking) = self.admit(peer, number, connections) {
             // A client over the limit must cost nothing, so the bytes that the socket does not take
             // are lost. Both lines go in one write: the client reads them together.
-            let _ = SockRef::from(&stream).send(&refusal_line(too_many_clients()));
+            let refusal = self.limits.too_many_clients(lacking);
+            let _ = SockRef::from(&stream).send(&refusal_line(refusal));
             return;
         }
         // The kernel's buffer for a client that does not read counts as the manager's memory.
@@ -203,7 +236,7 @@ impl Server {
     /// Serves a client of another host, if there is a place.
     fn welcome(&self, arrival: Arrival, connections: &mut Connections) -> Result<(), Arrival> {
         // Descriptors are not checked here: the door bounds its connections itself.
-        if !self.admits(arrival.peer, 0, connections) {
+        if self.admit(arrival.peer, 0, connections).is_err() {
             return Err(arrival);
         }
         let Arrival { peer, from, read, write } = arrival;
@@ -214,14 +247,19 @@ impl Server {
 
     /// Whether one more client of this user is served, whose connection has the descriptor
     /// `number`. Logs the first refusal.
-    fn admits(&self, peer: Peer, number: u64, connections: &mut Connections) -> bool {
-        let has_room = number < self.limits.descriptors_of(peer.uid);
-        let admitted = has_room && connections.admits(peer, &self.limits);
-        if !admitted && connections.refusals_begin() {
-            let descriptors = self.limits.descriptors;
-            tracing::warn!(uid = peer.uid, pid = peer.pid, descriptors, "too many clients");
+    fn admit(&self, peer: Peer, number: u64, connections: &mut Connections) -> Result<(), Lacking> {
+        let lacking = if number >= self.limits.descriptors_of(peer.uid) {
+            Lacking::Descriptors
+        } else if !connections.admits(peer, &self.limits) {
+            Lacking::Places
+        } else {
+            return Ok(());
+        };
+        if connections.refusals_begin() {
+            let limit = self.limits.descriptor_limit;
+            tracing::warn!(uid = peer.uid, pid = peer.pid, ?lacking, limit, "too many clients");
         }
-        admitted
+        Err(lacking)
     }
 
     fn serve_client(
@@ -233,6 +271,8 @@ impl Server {
     ) {
         let connection = Connection {
             peer,
+            client: connections.number(),
+            has_asked: AtomicBool::new(false),
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
@@ -255,11 +295,6 @@ fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = stream.peer_cred()?;
     let pid = credentials.pid().unwrap_or(0);
     Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid, by_door: false })
-}
-
-fn too_many_clients() -> ApiError {
-    ApiError::new(ErrorCode::TooManyClients, "the manager has too many clients")
-        .hint("try again later")
 }
 
 /// All lines that a refused client gets, from a server or from a relay in front of it.
@@ -285,5 +320,15 @@ mod tests {
         assert_eq!((of(1000, 0), of(1000, 7)), (1000, 992));
         assert_eq!((of(16, 0), of(16, 7)), (16, 12));
         assert_eq!(of(0, 7), 0);
+    }
+
+    /// Regression: under `ulimit -n 40` clients were refused with no other client there.
+    #[test]
+    fn a_refusal_names_the_limit_on_descriptors() {
+        let limits = ServerLimits { descriptors: 35, descriptor_limit: 40, ..Default::default() };
+        let error = limits.too_many_clients(Lacking::Descriptors);
+        assert_eq!(error.why.as_deref(), Some("it may have 40 descriptors open"));
+        assert!(error.hint.is_some_and(|hint| hint.contains("LimitNOFILE=")));
+        assert_eq!(limits.too_many_clients(Lacking::Places).why, None);
     }
 }

@@ -1,6 +1,6 @@
 //! A job in a listing.
 
-use super::JobState;
+use super::{JobAttributes, JobState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId, Remarks, Resources, Row};
@@ -13,6 +13,9 @@ pub struct JobView {
     /// Which job of an array it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayTask>,
+    /// The most jobs of its array that run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_limit: Option<u32>,
     /// Its name.
     pub name: String,
     /// The submitter.
@@ -28,6 +31,9 @@ pub struct JobView {
     /// The resources that it requests from its nodes in addition to processing elements.
     #[serde(default)]
     pub resources: Resources,
+    /// The number of nodes that it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_asked: Option<u32>,
     /// Number of nodes; 0 until it is placed.
     pub nodes: u32,
     /// The nodes, folded: `n[1-4]`; empty until it is placed.
@@ -52,11 +58,20 @@ pub struct JobView {
     pub remarks: Remarks,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
+    /// Why it waits, in Slurm's word: `Resources`. Absent if it does not wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason_code: Option<String>,
+    /// Whether its processes are being ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ending: bool,
     /// While it waits: when it should start at the latest, where its policy can compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Timestamp>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
     pub exit_code: Option<u8>,
+    /// Further facts, if the request asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Box<JobAttributes>>,
     /// In a part of a listing of ended jobs: the job's place in the order of ending, after which
     /// the next part begins. The job's number would not do, since the job may be forgotten by then.
     /// Only core and server see the place, no client.

@@ -2,12 +2,15 @@
 //! everything that follows from their records: the needs of waiting jobs, the memory that users'
 //! jobs hold, the order of suspension. Only this module changes a record, and only by an event.
 
+mod checking;
 mod held_bytes;
 mod needs;
 mod unmet;
+mod waiting;
 
-pub(super) use held_bytes::MAX_BYTES_PER_USER;
-pub(super) use needs::{Begin, End, NeedsTable, conditions};
+pub(super) use checking::{no_such_job, without_dependency};
+use held_bytes::MAX_BYTES_PER_USER;
+pub(super) use needs::{Begin, End, NeedsTable, Notice, conditions};
 pub(super) use unmet::Unmet;
 
 use crate::history::History;
@@ -187,10 +190,6 @@ impl JobTable {
 
     pub(super) fn needs(&self) -> &NeedsTable {
         &self.needs
-    }
-
-    pub(super) fn needs_mut(&mut self) -> &mut NeedsTable {
-        &mut self.needs
     }
 
     /// Suspended jobs, in the order of their suspension.

@@ -57,6 +57,15 @@ struct News {
     settling: bool,
 }
 
+/// News for waiting jobs, with the jobs that waited for it.
+#[derive(Debug)]
+pub(in crate::manager) enum Notice {
+    /// A begin.
+    Begin(Begin, BTreeSet<JobId>),
+    /// An end. Nobody has waited for the end of an array that goes on.
+    End(End, BTreeSet<JobId>),
+}
+
 /// How much a job waits for, so that its conditions need not all be checked at each event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
@@ -150,12 +159,12 @@ impl Array {
 
 impl NeedsTable {
     /// A job waits for something other than elements.
-    pub(in crate::manager) fn wait(&mut self, job: JobId) {
+    pub(super) fn wait(&mut self, job: JobId) {
         self.waiting.insert(job);
     }
 
     /// A job waits for something other than elements no longer. Returns whether it did.
-    pub(in crate::manager) fn stop_waiting(&mut self, job: JobId) -> bool {
+    pub(super) fn stop_waiting(&mut self, job: JobId) -> bool {
         self.waiting.remove(&job)
     }
 
@@ -187,53 +196,43 @@ impl NeedsTable {
     }
 
     /// Replaces all unmet needs.
-    pub(in crate::manager) fn set_unmet(&mut self, unmet: BTreeMap<JobId, Unmet>) {
+    pub(super) fn set_unmet(&mut self, unmet: BTreeMap<JobId, Unmet>) {
         self.unmet = unmet;
     }
 
     /// The configuration cannot meet a need of a job.
-    pub(in crate::manager) fn lack(&mut self, job: JobId, lack: Unmet) {
+    pub(super) fn lack(&mut self, job: JobId, lack: Unmet) {
         self.unmet.insert(job, lack);
     }
 
     /// A job lacks files, unless it lacks something else already.
-    pub(in crate::manager) fn lack_files(&mut self, job: JobId) {
+    pub(super) fn lack_files(&mut self, job: JobId) {
         self.unmet.entry(job).or_insert(Unmet::Files);
     }
 
     /// The need of a job is met.
-    pub(in crate::manager) fn meet(&mut self, job: JobId) {
+    pub(super) fn meet(&mut self, job: JobId) {
         self.unmet.remove(&job);
     }
 
     /// Has a job wait for the begin of a unit.
-    pub(in crate::manager) fn await_begin(&mut self, job: JobId, on: JobId) {
+    pub(super) fn await_begin(&mut self, job: JobId, on: JobId) {
         if self.watches.followers.entry(on).or_default().insert(job) {
             self.watches.awaited.entry(job).or_default().left += 1;
         }
     }
 
     /// Has a job wait for the end of a unit.
-    pub(in crate::manager) fn await_end(&mut self, job: JobId, on: JobId) {
+    pub(super) fn await_end(&mut self, job: JobId, on: JobId) {
         if self.watches.dependents.entry(on).or_default().insert(job) {
             self.watches.awaited.entry(job).or_default().left += 1;
         }
     }
 
-    /// The jobs that wait for the begin of a unit that has now begun.
-    pub(in crate::manager) fn take_followers(&mut self, unit: JobId) -> BTreeSet<JobId> {
-        self.watches.followers.remove(&unit).unwrap_or_default()
-    }
-
-    /// The jobs that wait for the end of a unit that has now ended.
-    pub(in crate::manager) fn take_dependents(&mut self, unit: JobId) -> BTreeSet<JobId> {
-        self.watches.dependents.remove(&unit).unwrap_or_default()
-    }
-
     /// An event that a job waited for has arrived. If `failed` is true, a condition cannot be met
     /// any more. Returns whether the job must be checked again: no more events are awaited, or a
     /// condition has failed for the first time. `None` for a job that waits for nothing.
-    pub(in crate::manager) fn told(&mut self, job: JobId, failed: bool) -> Option<bool> {
+    pub(super) fn told(&mut self, job: JobId, failed: bool) -> Option<bool> {
         let awaited = self.watches.awaited.get_mut(&job)?;
         awaited.left = awaited.left.saturating_sub(1);
         let fails = failed && !awaited.failed;
@@ -241,40 +240,45 @@ impl NeedsTable {
         Some(awaited.left == 0 || fails)
     }
 
-    /// The next begin that waiting jobs have not been notified of.
-    pub(in crate::manager) fn next_begin(&mut self) -> Option<Begin> {
-        self.news.begins.pop_front()
-    }
-
-    /// The next end that waiting jobs have not been notified of.
-    pub(in crate::manager) fn next_end(&mut self) -> Option<End> {
-        self.news.ends.pop_front()
+    /// The next news for waiting jobs, begins first, with the jobs that waited for it.
+    pub(super) fn next_news(&mut self) -> Option<Notice> {
+        if let Some(begin) = self.news.begins.pop_front() {
+            let waited = self.watches.followers.remove(&begin.unit).unwrap_or_default();
+            return Some(Notice::Begin(begin, waited));
+        }
+        let end = self.news.ends.pop_front()?;
+        let waited = match end.completed {
+            // Others of the array's jobs have not ended.
+            None => BTreeSet::new(),
+            Some(_) => self.watches.dependents.remove(&end.unit).unwrap_or_default(),
+        };
+        Some(Notice::End(end, waited))
     }
 
     /// Waiting jobs need not be notified of the ends up to now.
-    pub(in crate::manager) fn forget_ends(&mut self) {
+    pub(super) fn forget_ends(&mut self) {
         self.news.ends.clear();
     }
 
     /// Waiting jobs need not be notified of the begins up to now.
-    pub(in crate::manager) fn forget_begins(&mut self) {
+    pub(super) fn forget_begins(&mut self) {
         self.news.begins.clear();
     }
 
     /// Waiting jobs begin or cease to be notified. Returns whether they were being notified.
-    pub(in crate::manager) fn set_settling(&mut self, settling: bool) -> bool {
+    pub(super) fn set_settling(&mut self, settling: bool) -> bool {
         std::mem::replace(&mut self.news.settling, settling)
     }
 
     /// An action on many jobs begins. Returns whether one is already under way.
-    pub(in crate::manager) fn begin_together(&mut self) -> bool {
+    pub(super) fn begin_together(&mut self) -> bool {
         let under_way = self.is_together();
         self.fill_later.get_or_insert_default();
         under_way
     }
 
     /// The action on many jobs is done. Returns the arrays that are to be filled.
-    pub(in crate::manager) fn end_together(&mut self) -> BTreeSet<JobId> {
+    pub(super) fn end_together(&mut self) -> BTreeSet<JobId> {
         self.fill_later.take().unwrap_or_default()
     }
 
@@ -285,7 +289,7 @@ impl NeedsTable {
 
     /// An array is to be filled. Returns whether the filling is put off until the action on many
     /// jobs is done.
-    pub(in crate::manager) fn fill_later(&mut self, unit: JobId) -> bool {
+    pub(super) fn fill_later(&mut self, unit: JobId) -> bool {
         match &mut self.fill_later {
             Some(later) => {
                 later.insert(unit);
@@ -319,7 +323,7 @@ impl NeedsTable {
     }
 
     /// Adds the records of one submission: a job, or the jobs of an array.
-    pub(in crate::manager) fn submitted(&mut self, unit: JobId, records: &[JobRecord]) {
+    pub(super) fn submitted(&mut self, unit: JobId, records: &[JobRecord]) {
         let Some(first) = records.first() else { return };
         self.names.entry(named(first)).or_default().insert(unit);
         if first.task.is_some() {
@@ -342,7 +346,7 @@ impl NeedsTable {
     }
 
     /// A job has begun for the first time, or has ended without beginning.
-    pub(in crate::manager) fn job_begun(&mut self, record: &JobRecord, at: Timestamp) {
+    pub(super) fn job_begun(&mut self, record: &JobRecord, at: Timestamp) {
         self.news.begins.push_back(Begin { unit: record.id, at });
         let unit = record.unit();
         let array = self.arrays.get_mut(&unit).filter(|_| record.task.is_some());
@@ -352,7 +356,7 @@ impl NeedsTable {
     }
 
     /// A job has ended.
-    pub(in crate::manager) fn job_ended(&mut self, record: &JobRecord, outcome: &Outcome) {
+    pub(super) fn job_ended(&mut self, record: &JobRecord, outcome: &Outcome) {
         let job = record.id;
         self.waiting.remove(&job);
         self.unmet.remove(&job);
@@ -427,7 +431,7 @@ impl NeedsTable {
     }
 
     /// A job that has ended is forgotten.
-    pub(in crate::manager) fn forgotten(&mut self, record: &JobRecord) {
+    pub(super) fn forgotten(&mut self, record: &JobRecord) {
         let Some(task) = record.task else { return };
         if let Some(array) = self.arrays.get_mut(&task.array) {
             let forgotten = &mut array.forgotten;

@@ -3,7 +3,7 @@
 use crate::manager::partitions::Partition;
 use std::collections::BTreeSet;
 use storm_primitives::NodeId;
-use storm_rm::{JobId, JobSlot, PartitionId, Row, RowSet};
+use storm_rm::{FirstStep, JobId, JobSlot, PartitionId, Row, RowSet};
 use storm_sched::Placement;
 
 /// A job that its policy has placed, and that waits for a free place in the global arrays of flags.
@@ -17,6 +17,8 @@ pub(in crate::manager) struct Awaiting {
     rows: RowSet,
     /// The job for which it is already suspended.
     suspended_for: Option<JobId>,
+    /// The places that it needs in the arrays of flags.
+    slots: usize,
 }
 
 /// The first job that can be placed now, or the reason for none.
@@ -24,7 +26,8 @@ pub(in crate::manager) enum Taken {
     Nothing,
     /// A job could be placed, and all places are taken.
     NoSlot,
-    Job(Awaiting, JobSlot),
+    /// The job, its place, and one for its further steps if it needs that.
+    Job(Awaiting, JobSlot, Option<JobSlot>),
 }
 
 impl Awaiting {
@@ -33,8 +36,18 @@ impl Awaiting {
         partition: PartitionId,
         (placement, row): (Placement, Row),
         rows: RowSet,
+        first: FirstStep,
     ) -> Awaiting {
-        Awaiting { job, partition, placement, row, rows, suspended_for: None }
+        // Scripts that held all places would wait for each other's steps.
+        let slots = match first {
+            FirstStep::Program => 1,
+            FirstStep::Script => 2,
+        };
+        Awaiting { job, partition, placement, row, rows, suspended_for: None, slots }
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     pub(in crate::manager) fn job(&self) -> JobId {
@@ -100,11 +113,19 @@ impl Awaiting {
 #[derive(Debug)]
 pub(super) struct SlotPool {
     free: BTreeSet<u32>,
+    /// The number of all places.
+    all: usize,
 }
 
 impl SlotPool {
     pub(super) fn new(slots: u32) -> SlotPool {
-        SlotPool { free: (0..slots).collect() }
+        SlotPool { free: (0..slots).collect(), all: slots as usize }
+    }
+
+    /// Whether a job that needs so many places can have them. A cluster that has fewer gives what
+    /// it has.
+    pub(super) fn can_give(&self, slots: usize) -> bool {
+        self.free.len() >= slots.min(self.all)
     }
 
     pub(super) fn take(&mut self) -> Option<JobSlot> {
@@ -114,6 +135,10 @@ impl SlotPool {
     #[cfg(test)]
     pub(super) fn free(&self) -> &BTreeSet<u32> {
         &self.free
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.free.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -7,7 +7,9 @@ mod flags;
 mod output;
 mod parts;
 mod place;
+mod place_ledger;
 mod place_nodes;
+mod place_steps;
 mod progress;
 mod step;
 mod time;
@@ -16,8 +18,10 @@ mod transitions;
 
 pub(super) use flags::{Awaiting, Taken};
 pub(super) use output::Piece;
-pub(super) use place::{LivePlace, Placed, Restored};
+pub(super) use place::{LivePlace, Placed, Restored, RestoredStep};
+pub(super) use place_ledger::Room;
 pub(super) use place_nodes::{Left, Lost};
+pub(super) use place_steps::Granted;
 pub(super) use progress::Launch;
 pub(super) use told_class::ToldClass;
 
@@ -100,7 +104,7 @@ impl LiveJobs {
     }
 
     /// A job leaves the machine. Its place in the arrays of flags stays taken until
-    /// [`free_slot`](Self::free_slot).
+    /// [`free_slots_of`](Self::free_slots_of).
     pub(super) fn remove(&mut self, job: JobId) -> Option<LivePlace> {
         self.jobs.remove(&job)
     }
@@ -117,18 +121,37 @@ impl LiveJobs {
         self.next_run = self.next_run.max(run.0.saturating_add(1));
     }
 
+    /// The latest run that has begun, over all jobs.
+    pub(super) fn latest_run(&self) -> JobIncarnation {
+        JobIncarnation(self.next_run - 1)
+    }
+
     /// The next run, over all jobs.
     pub(super) fn next_run(&self) -> JobIncarnation {
         JobIncarnation(self.next_run)
     }
 
-    /// Takes a place in the arrays of flags.
-    pub(super) fn take_slot(&mut self) -> Option<JobSlot> {
-        self.slots.take()
+    /// Takes so many places in the arrays of flags, all or none. The first is for the job's first
+    /// step.
+    pub(super) fn take_slots(&mut self, count: usize) -> Option<(JobSlot, Vec<JobSlot>)> {
+        if self.slots.len() < count {
+            return None;
+        }
+        let mut slots = std::iter::from_fn(|| self.slots.take()).take(count);
+        Some((slots.next()?, slots.collect()))
     }
 
-    pub(super) fn free_slot(&mut self, slot: JobSlot) {
-        self.slots.put_back(slot);
+    /// A job has left the machine: its places in the arrays of flags are free.
+    pub(super) fn free_slots_of(&mut self, place: &LivePlace) {
+        self.slots.put_back(place.slot());
+        place.spare.into_iter().for_each(|spare| self.slots.put_back(spare));
+    }
+
+    /// Scripts of a former manager without a step get a place for one, as far as places are free.
+    pub(super) fn take_spares(&mut self) {
+        for place in self.jobs.values_mut().filter(|place| place.lacks_spare()) {
+            place.spare = self.slots.take();
+        }
     }
 
     /// Whether all places in the arrays of flags are taken.
@@ -165,18 +188,21 @@ impl LiveJobs {
     /// Takes the first waiting job that can be placed, and a place for that job.
     pub(super) fn take_awaiting(&mut self, can: impl FnMut(&Awaiting) -> bool) -> Taken {
         let Some(index) = self.awaiting.iter().position(can) else { return Taken::Nothing };
-        let Some(slot) = self.slots.take() else { return Taken::NoSlot };
-        match self.awaiting.remove(index) {
-            Some(placed) => Taken::Job(placed, slot),
-            None => Taken::Nothing,
+        let needed = self.awaiting.get(index).map_or(1, Awaiting::slots);
+        if !self.slots.can_give(needed) {
+            return Taken::NoSlot;
         }
+        let Some(placed) = self.awaiting.remove(index) else { return Taken::Nothing };
+        let Some(slot) = self.slots.take() else { return Taken::NoSlot };
+        let spare = (needed > 1).then(|| self.slots.take()).flatten();
+        Taken::Job(placed, slot, spare)
     }
 
     /// The last waiting job, if suspended jobs hold all places: none of them can end by itself.
     pub(super) fn to_give_way(&self) -> Option<JobId> {
-        let stuck =
-            self.slots.is_empty() && self.jobs.values().all(|live| live.rows() == RowSet::NONE);
-        self.awaiting.back().filter(|_| stuck).map(Awaiting::job)
+        let stopped = self.jobs.values().all(|live| live.rows() == RowSet::NONE);
+        let last = self.awaiting.back().filter(|_| stopped);
+        last.filter(|placed| !self.slots.can_give(placed.slots())).map(Awaiting::job)
     }
 
     /// A job is over. Returns whether it was outside the matrix.

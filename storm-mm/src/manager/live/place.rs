@@ -1,6 +1,7 @@
 //! A job that holds processing elements: its place on the machine, and the steps in the place.
 
 use super::output::Piece;
+use super::place_ledger::{PlaceLedger, Room};
 use super::place_nodes::{Left, Lost, PlaceNodes};
 use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
@@ -9,10 +10,14 @@ use super::told_class::ToldClass;
 use crate::manager::effect::Watch;
 use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::RankExit;
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
+use storm_rm::message::{NodeRanks, RankExit};
+use storm_rm::{
+    FirstStep, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepAsk, StepSize,
+    StepSpec,
+};
 use storm_sched::Placement;
 
 /// The place of a job on the machine.
@@ -24,6 +29,15 @@ pub(in crate::manager) struct LivePlace {
     time: RunTime,
     /// The step with which the job ends. Its run is that of the place.
     pub(super) first: LiveStep,
+    /// Whether the first step is a script, which starts further ones.
+    is_script: bool,
+    /// A place in the arrays of flags that a further step has next.
+    pub(super) spare: Option<JobSlot>,
+    /// The steps that the job has started in its place, by number.
+    pub(super) further: BTreeMap<u32, LiveStep>,
+    pub(super) ledger: PlaceLedger,
+    /// What the steps are that wait for room.
+    pub(super) waiting: BTreeMap<StepAsk, Rc<StepSpec>>,
 }
 
 /// The place of a job in the matrix.
@@ -45,18 +59,24 @@ struct InMatrix {
 pub(in crate::manager) struct Placed {
     pub(in crate::manager) incarnation: JobIncarnation,
     pub(in crate::manager) slot: JobSlot,
+    pub(in crate::manager) first: FirstStep,
+    /// The place in the arrays of flags for a further step.
+    pub(in crate::manager) spare: Option<JobSlot>,
     pub(in crate::manager) partition: PartitionId,
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
     pub(in crate::manager) placement: Placement,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
+    /// What its place has for further steps.
+    pub(in crate::manager) rooms: Vec<Room>,
 }
 
 /// A job that a former manager placed.
 pub(in crate::manager) struct Restored {
     pub(in crate::manager) incarnation: JobIncarnation,
     pub(in crate::manager) slot: JobSlot,
+    pub(in crate::manager) first: FirstStep,
     pub(in crate::manager) partition: PartitionId,
     pub(in crate::manager) row: Row,
     pub(in crate::manager) rows: RowSet,
@@ -71,12 +91,28 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) stopped: bool,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
+    /// What its place has for further steps, and those steps.
+    pub(in crate::manager) rooms: Vec<Room>,
+    pub(in crate::manager) steps: Vec<RestoredStep>,
+}
+
+/// A further step that a former manager started.
+pub(in crate::manager) struct RestoredStep {
+    pub(in crate::manager) number: u32,
+    pub(in crate::manager) run: JobIncarnation,
+    pub(in crate::manager) slot: JobSlot,
+    pub(in crate::manager) ask: StepAsk,
+    pub(in crate::manager) size: StepSize,
+    pub(in crate::manager) ranks: Vec<NodeRanks>,
 }
 
 impl LivePlace {
     /// The launch of a job begins.
     pub(super) fn placed(now: Instant, placed: Placed) -> LivePlace {
-        let Placed { incarnation, slot, partition, row, rows, placement, nodes } = placed;
+        let is_script = placed.first == FirstStep::Script;
+        let Placed {
+            incarnation, slot, spare, partition, row, rows, placement, nodes, rooms, ..
+        } = placed;
         let (place, first) = nodes;
         LivePlace {
             partition,
@@ -90,6 +126,11 @@ impl LivePlace {
             nodes: PlaceNodes::placed(place),
             time: RunTime::default(),
             first: LiveStep::placed(now, (incarnation, slot), first),
+            is_script,
+            spare,
+            further: BTreeMap::new(),
+            ledger: PlaceLedger::new(rooms),
+            waiting: BTreeMap::new(),
         }
     }
 
@@ -101,12 +142,25 @@ impl LivePlace {
         let mut time = RunTime::stopped_after(restored.ran);
         let stopped = restored.stopped;
         time.set_active(now, restored.active && !stopped);
+        let mut ledger = PlaceLedger::new(restored.rooms);
+        let further = restored.steps.into_iter().map(|step| {
+            ledger.restore(step.ask, &step.size, &step.ranks);
+            let nodes = step.ranks.iter().map(|share| share.node).collect();
+            let names = (step.run, step.slot);
+            (step.number, LiveStep::restored(now, names, nodes, BTreeMap::new()))
+        });
+        let further = further.collect();
         LivePlace {
             partition,
             matrix: InMatrix { row, rows, placement, released: false, stopped },
             nodes: PlaceNodes::restored(place, gone),
             time,
             first: LiveStep::restored(now, (incarnation, slot), first, restored.parts_over),
+            is_script: restored.first == FirstStep::Script,
+            spare: None,
+            further,
+            ledger,
+            waiting: BTreeMap::new(),
         }
     }
 
@@ -116,6 +170,11 @@ impl LivePlace {
 
     pub(in crate::manager) fn slot(&self) -> JobSlot {
         self.first.slot()
+    }
+
+    /// Whether the place has no place in the arrays of flags for a further step, and needs one.
+    pub(super) fn lacks_spare(&self) -> bool {
+        self.is_script && self.spare.is_none() && self.further.is_empty()
     }
 
     pub(in crate::manager) fn partition(&self) -> PartitionId {
@@ -228,7 +287,8 @@ impl LivePlace {
 
     /// Whether a node belongs to its place, and its part there is not over.
     pub(in crate::manager) fn is_placed_on(&self, node: NodeId) -> bool {
-        self.nodes.has(node) && !self.over().contains(node)
+        let has_step = || self.further.values().any(|step| step.parts.has(node));
+        self.nodes.has(node) && (!self.over().contains(node) || has_step())
     }
 
     /// Whether a node has a part of the job that is not over.
@@ -239,6 +299,12 @@ impl LivePlace {
     /// The nodes that hold a part of the job and can receive commands.
     pub(in crate::manager) fn holders(&self) -> NodeSet {
         self.nodes().difference(self.over()).difference(self.unheard())
+    }
+
+    /// The nodes that hold a part of any step and can receive commands.
+    pub(in crate::manager) fn holders_of_all(&self) -> NodeSet {
+        let steps = self.further.values();
+        steps.fold(self.holders(), |nodes, step| nodes.union(&self.holders_of(step)))
     }
 
     /// The lost nodes that may still run ranks of the job, and until when.
@@ -340,11 +406,14 @@ impl LivePlace {
 
     pub(super) fn part_gone(&mut self, node: NodeId, runs_until: Option<Instant>) {
         self.nodes.lose(node, runs_until);
-        self.first.parts.lose(&NodeSet::single(node));
+        self.lose_parts(&NodeSet::single(node));
     }
 
     pub(super) fn await_return(&mut self, node: NodeId, left: Left) -> Result<(), Unexpected> {
         self.first.progress.awaited()?;
+        let steps = self.further.values_mut();
+        let mut steps = steps.filter(|step| step.is_on_nodes() && step.parts.has(node));
+        steps.try_for_each(|step| step.progress.awaited())?;
         self.nodes.await_return(node, left);
         Ok(())
     }
@@ -352,6 +421,8 @@ impl LivePlace {
     /// A node has returned. Returns whether it had left under this manager.
     pub(super) fn came_back(&mut self, node: NodeId) -> bool {
         self.first.parts.came_back(node);
+        let steps = self.further.values_mut();
+        steps.filter(|step| step.parts.has(node)).for_each(|step| step.parts.came_back(node));
         self.nodes.came_back(node)
     }
 
@@ -364,7 +435,12 @@ impl LivePlace {
 
     pub(super) fn give_up(&mut self, missing: &NodeSet, fenced: Instant) {
         self.nodes.give_up(missing, fenced);
-        self.first.parts.lose(missing);
+        self.lose_parts(missing);
+    }
+
+    fn lose_parts(&mut self, nodes: &NodeSet) {
+        self.first.parts.lose(nodes);
+        self.further.values_mut().for_each(|step| step.parts.lose(nodes));
     }
 }
 

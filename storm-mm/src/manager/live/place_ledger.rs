@@ -76,12 +76,12 @@ impl PlaceLedger {
         std::mem::take(&mut self.waiting).into_iter().map(|(ask, _)| ask).collect()
     }
 
-    /// Grants the first waiting step that fits on the nodes that are there. Returns the step and
-    /// its ranks, on nodes in the order of the place.
+    /// Grants the first waiting step that fits on the nodes that are there. Returns the step,
+    /// its size and its ranks, on nodes in the order of the place.
     pub(super) fn grant_next(
         &mut self,
         is_there: impl Fn(NodeId) -> bool,
-    ) -> Option<(StepAsk, Vec<NodeRanks>)> {
+    ) -> Option<(StepAsk, StepSize, Vec<NodeRanks>)> {
         let fits = |(index, (_, size)): (usize, &(StepAsk, StepSize))| {
             let room = |counted: &Counted| match is_there(counted.room.node) {
                 true => counted.room.holds(size, counted.room.within_reach(size, counted.free)),
@@ -98,7 +98,7 @@ impl PlaceLedger {
             first += count;
             ranks
         });
-        Some((ask, ranks.collect()))
+        Some((ask, size, ranks.collect()))
     }
 
     /// A former manager granted a step these ranks.

@@ -109,8 +109,8 @@ impl Oracle {
             let away = self.away.clone();
             let granted = ledger.grant_next(|node| !away.contains(&node));
             let asked = fits.map(|index| self.waiting[index].0);
-            assert_eq!(granted.as_ref().map(|(ask, _)| *ask), asked);
-            let (Some((ask, ranks)), Some(index)) = (granted, fits) else { return };
+            assert_eq!(granted.as_ref().map(|(ask, ..)| *ask), asked);
+            let (Some((ask, _, ranks)), Some(index)) = (granted, fits) else { return };
             let (_, size) = self.waiting.remove(index);
             let of = |room: &Room| ranks.iter().find(|share| share.node == room.node);
             let counts: Vec<u32> =
@@ -197,12 +197,12 @@ fn a_step_that_fits_passes_one_that_does_not() {
     for (ask, procs) in [(1, 3), (2, 4), (3, 1)] {
         ledger.wait(StepAsk(ask), StepSize::of_procs(procs));
     }
-    let mut granted = || ledger.grant_next(|_| true).map(|(ask, _)| ask.0);
+    let mut granted = || ledger.grant_next(|_| true).map(|(ask, ..)| ask.0);
     assert_eq!([granted(), granted(), granted()], [Some(1), Some(3), None]);
     ledger.end(StepAsk(1));
     assert_eq!(ledger.grant_next(|_| true), None);
     ledger.end(StepAsk(3));
-    assert_eq!(ledger.grant_next(|_| true).map(|(ask, _)| ask.0), Some(2));
+    assert_eq!(ledger.grant_next(|_| true).map(|(ask, ..)| ask.0), Some(2));
 }
 
 #[test]

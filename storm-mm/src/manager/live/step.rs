@@ -70,11 +70,11 @@ impl LiveStep {
         }
     }
 
-    pub(super) fn run(&self) -> JobIncarnation {
+    pub(in crate::manager) fn run(&self) -> JobIncarnation {
         self.run
     }
 
-    pub(super) fn slot(&self) -> JobSlot {
+    pub(in crate::manager) fn slot(&self) -> JobSlot {
         self.slot
     }
 
@@ -90,7 +90,7 @@ impl LiveStep {
         self.ranks.in_slices
     }
 
-    pub(super) fn exits(&self) -> &BTreeMap<Rank, RankExit> {
+    pub(in crate::manager) fn exits(&self) -> &BTreeMap<Rank, RankExit> {
         &self.ranks.exits
     }
 

@@ -8,6 +8,7 @@ mod early_edges;
 mod early_signals;
 mod estimates;
 mod following;
+mod further_steps;
 mod held_bytes;
 mod history;
 mod invariants;

@@ -124,6 +124,20 @@ fn the_begin_of_an_array_is_that_of_its_last_job() {
     check_all(&world);
 }
 
+/// Regression: `cancel` of an array that was over said that one of its jobs had ended.
+#[test]
+fn an_array_that_is_over_is_told_as_a_whole() {
+    let mut world = World::joined("fcfs", 8);
+    let array = world.submit(needy(array("0-1")));
+    world.finish();
+    let refused = world.act(|core, now| core.cancel(now, USER, array, None)).expect_err("over");
+    assert_eq!(refused.code, ErrorCode::JobEnded);
+    assert_eq!(refused.message, format!("job {array} has ended: all jobs of the array are over"));
+    let one = JobId(array.0 + 1);
+    let refused = world.act(|core, now| core.cancel(now, USER, one, None)).expect_err("over");
+    assert_eq!(refused.message, format!("job {array}_0 has ended: COMPLETED"));
+}
+
 #[test]
 fn jobs_of_an_array_follow_those_of_the_same_index() {
     let mut world = World::joined("fcfs", 8);

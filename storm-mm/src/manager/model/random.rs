@@ -13,7 +13,7 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{
     ArraySpec, Condition, Dependency, FirstStep, IndexRange, JobId, JobIncarnation, JobSpec, Needs,
-    Rank,
+    Rank, Share, StepAsk, StepSize,
 };
 
 /// The next step; its numbers choose among the present jobs and nodes.
@@ -74,6 +74,22 @@ enum Step {
     LaunchFailed(usize),
     JobFailed(usize),
     Terminated(usize),
+    /// A script asks for a step. Few numbers, so that some are asked for twice.
+    AskStep {
+        pick: usize,
+        ask: u64,
+        size: StepSize,
+        shipped: bool,
+    },
+    LeaveStep {
+        pick: usize,
+        ask: u64,
+    },
+    StepStaged {
+        pick: usize,
+        fails: bool,
+    },
+    CancelStep(usize),
     Edge,
     Timer,
     /// The manager is killed and restarted. Nodes of one set of bits die meanwhile; nodes of the
@@ -121,7 +137,14 @@ fn step() -> impl Strategy<Value = Step> {
         1 => pick.clone().prop_map(Step::RankLeft),
         1 => pick.clone().prop_map(Step::LaunchFailed),
         1 => pick.clone().prop_map(Step::JobFailed),
-        2 => pick.prop_map(Step::Terminated),
+        2 => pick.clone().prop_map(Step::Terminated),
+        8 => (pick.clone(), 0..40_u64, step_size(), prop::bool::weighted(0.3)).prop_map(
+            |(pick, ask, size, shipped)| Step::AskStep { pick, ask, size, shipped }
+        ),
+        1 => (pick.clone(), 0..40_u64).prop_map(|(pick, ask)| Step::LeaveStep { pick, ask }),
+        3 => (pick.clone(), prop::bool::weighted(0.1))
+            .prop_map(|(pick, fails)| Step::StepStaged { pick, fails }),
+        2 => pick.prop_map(Step::CancelStep),
         6 => Just(Step::Edge),
         2 => Just(Step::Timer),
         1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>())
@@ -129,6 +152,20 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..20_u64, 0..20_u64, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
+}
+
+fn step_size() -> impl Strategy<Value = StepSize> {
+    let share = prop_oneof![
+        4 => Just(Share::Exact), 1 => Just(Share::WholeNodes), 1 => Just(Share::Overlap)
+    ];
+    (1..5_u32, prop::option::weighted(0.2, 1..=NODES), 1..3_u32, share).prop_map(
+        |(procs, nodes, elements_each, share)| StepSize {
+            nodes,
+            elements_each,
+            share,
+            ..StepSize::of_procs(procs)
+        },
+    )
 }
 
 fn peer(admin: bool) -> Peer {
@@ -178,7 +215,7 @@ impl World {
             }
             Step::Terminated(pick) if !self.terminations.is_empty() => {
                 let watch = self.terminations.remove(pick % self.terminations.len());
-                if !self.parts.keys().any(|(_, job, _)| *job == watch.job) {
+                if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
                     self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
                 }
             }
@@ -193,6 +230,10 @@ impl World {
             | Step::RankLeft(_)
             | Step::LaunchFailed(_)
             | Step::JobFailed(_) => self.take_failure(step),
+            Step::AskStep { .. }
+            | Step::LeaveStep { .. }
+            | Step::StepStaged { .. }
+            | Step::CancelStep(_) => self.take_further(step),
             Step::Edge => self.edge(),
             Step::Timer => self.timer(),
             Step::Restart { dead, deaf } => {
@@ -201,6 +242,41 @@ impl World {
             Step::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
+        }
+    }
+
+    /// A step about a further step of a script.
+    fn take_further(&mut self, step: &Step) {
+        match step {
+            Step::AskStep { pick, ask, size, shipped } => {
+                let live: Vec<JobId> = self.core.live.iter().map(|(job, _)| job).collect();
+                let Some(job) = live.get(pick % live.len().max(1)).copied() else { return };
+                let asked = (*ask, *size);
+                let first = self.ask_as(super::world::USER, job, asked, *shipped);
+                let again = self.ask_as(super::world::USER, job, asked, *shipped);
+                assert!(first.is_err() || first == again, "{first:?} and {again:?}");
+            }
+            Step::LeaveStep { pick, ask } => {
+                if let Some(job) = self.core.live.with_waiting_steps().get(pick % 2).copied() {
+                    self.act(|core, _| core.forget_step(job, StepAsk(*ask)));
+                }
+            }
+            Step::StepStaged { pick, fails } if !self.step_stages.is_empty() => {
+                let reason = "no room".to_owned();
+                let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
+                self.step_staged(pick % self.step_stages.len(), outcome);
+            }
+            Step::CancelStep(pick) => {
+                let live = self.core.live.iter();
+                let steps = live.flat_map(|(job, live)| {
+                    live.steps().into_iter().map(move |number| (job, number))
+                });
+                let steps: Vec<(JobId, u32)> = steps.collect();
+                if let Some((job, number)) = steps.get(pick % steps.len().max(1)).copied() {
+                    self.cancel_step(job, number);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -95,6 +95,11 @@ fn a_node_stays_drained_over_its_death_and_the_manager_s() {
     assert_eq!(why.as_deref(), Some("it died or was cut off; drained: its disk fails"));
     world.node_up(NodeId(NODES));
     assert_eq!(node(&world, NODES).0, NodeState::Drained);
+    // A stopped Node Manager, whose host is known to be up, is no death.
+    world.act(|core, now| core.node_died(now, NodeId(NODES)));
+    let (_, why) = node(&world, NODES);
+    assert_eq!(why.as_deref(), Some("its Node Manager has ended; drained: its disk fails"));
+    world.node_up(NodeId(NODES));
     drain(&mut world, "n3");
     resume(&mut world, "n3");
     world.restart(|_| false, |_| false);

@@ -140,7 +140,7 @@ fn a_job_that_is_to_run_again_waits_for_what_is_gone_as_well() {
     // After this edit the job is still on the machine.
     restart(&mut world, |config| config.nodes[3].features = vec!["new".to_owned()]);
     assert_eq!(world.record(job).phase, Phase::Running);
-    world.core.jobs.needs_mut().lack(job, crate::manager::jobs::Unmet::Partition("all".to_owned()));
+    world.core.jobs.lack(job, crate::manager::jobs::Unmet::Partition("all".to_owned()));
     world.node_down(NodeId(2));
     let parts: Vec<_> = world.parts.keys().copied().collect();
     parts.into_iter().for_each(|part| world.part_over(part, ExitStatus::Signal(9)));

@@ -57,6 +57,10 @@ pub(super) struct World {
     /// How long the keepers of the nodes keep jobs.
     pub(super) returns: Option<NodeReturn>,
     pub(super) losses: Losses,
+    /// The runs that are further steps of their jobs.
+    pub(super) step_runs: BTreeSet<JobIncarnation>,
+    /// The further steps whose files are on their way.
+    pub(super) step_stages: Vec<(JobId, JobIncarnation)>,
     /// Whether the core has had a predecessor on its journal.
     pub(super) restarted: bool,
     sched: String,
@@ -141,6 +145,8 @@ impl World {
             first_runs: BTreeMap::new(),
             returns: None,
             losses: Losses::default(),
+            step_runs: BTreeSet::new(),
+            step_stages: Vec::new(),
             restarted: false,
             sched: sched.to_owned(),
             job_slots,
@@ -207,6 +213,7 @@ impl World {
                 let command = draft.command(&self.core.active_rows());
                 nodes.iter().for_each(|node| self.tell(node, &command));
             }
+            Durable::Step(order) => self.order(order),
             Durable::Stage(stage) => self.stages.push(stage),
             Durable::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
             Durable::AwaitStarted(watch) => self.may_start(watch),
@@ -259,7 +266,9 @@ impl World {
                 self.signals.push((node, command.clone()));
             }
             Command::DestroyJob { job } => {
-                let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
+                let of_job = self.parts.iter_mut().filter(|((n, j, run), _)| {
+                    (n, j) == (&node, job) && !self.step_runs.contains(run)
+                });
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
             Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
@@ -284,7 +293,9 @@ impl World {
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
         self.parts.retain(|(node, job, _), _| !(deaf(*node) && starting(job)));
+        self.forget_starting_steps(&deaf);
         self.stages.clear();
+        self.step_stages.clear();
         self.starts.clear();
         self.overdue.clear();
         self.terminations.clear();
@@ -373,7 +384,7 @@ impl World {
     }
 
     /// A run has begun on its announcer, or will: its start on all nodes may now be seen.
-    fn may_start(&mut self, watch: Watch) {
+    pub(super) fn may_start(&mut self, watch: Watch) {
         if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
             self.starts.push(watch);
         }
@@ -413,7 +424,7 @@ impl World {
         let timers = self.timers.iter().enumerate();
         let of_kind = timers.filter_map(|(index, (_, timer))| match timer {
             Timer::Job { kind, .. } => (*kind == wanted).then_some(index),
-            Timer::Cluster(_) => None,
+            Timer::Step { .. } | Timer::Cluster(_) => None,
         });
         of_kind.collect()
     }
@@ -439,6 +450,9 @@ impl World {
         for _ in 0..ROUNDS_MAX {
             while !self.stages.is_empty() {
                 self.staged(0, Ok(StageOutcome::default()));
+            }
+            while !self.step_stages.is_empty() {
+                self.step_staged(0, Ok(StageOutcome::default()));
             }
             while !self.starts.is_empty() {
                 self.started(0);

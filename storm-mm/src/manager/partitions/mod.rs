@@ -2,9 +2,11 @@
 //! them. Its jobs are only the jobs of the policies' events.
 
 mod error;
+mod finding;
 mod partition;
 mod settings;
 mod slice_order;
+mod transitions;
 mod walk;
 
 pub use error::PartitionError;
@@ -56,7 +58,7 @@ impl Partitions {
     }
 
     /// The partition of this number, to be changed.
-    pub(super) fn get_mut(&mut self, id: PartitionId) -> &mut Partition {
+    fn get_mut(&mut self, id: PartitionId) -> &mut Partition {
         &mut self.all[usize::from(id.0)]
     }
 

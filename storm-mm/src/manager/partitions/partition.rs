@@ -177,56 +177,56 @@ impl Partition {
     }
 
     /// The next edge of the slices, if the manager sleeps through the next `ahead` edges.
-    pub(in crate::manager) fn next_edge(&mut self, now: Instant, ahead: usize) -> Option<NextEdge> {
+    pub(super) fn next_edge(&mut self, now: Instant, ahead: usize) -> Option<NextEdge> {
         let quantum = self.slice();
         self.slices.next_edge(now, quantum, ahead)
     }
 
     /// The next edge, if the edge is over and the manager was to sleep through it.
-    pub(in crate::manager) fn slept_through(&mut self, now: Instant) -> Option<Instant> {
+    pub(super) fn slept_through(&mut self, now: Instant) -> Option<Instant> {
         let quantum = self.slice();
         self.slices.slept_through(now, quantum)
     }
 
     /// Passes an edge through which the manager slept, if nodes begin its slice by themselves.
-    pub(in crate::manager) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
+    pub(super) fn pass(&mut self, edge: Instant, ahead: usize) -> bool {
         self.slices.pass(edge, ahead)
     }
 
     /// The slice under way ends now. Returns whether the next slice begins on the grid.
-    pub(in crate::manager) fn end_slice(&mut self, now: Instant) -> bool {
+    pub(super) fn end_slice(&mut self, now: Instant) -> bool {
         let quantum = self.slice();
         self.slices.end_slice(now, quantum)
     }
 
     /// An edge is on time.
-    pub(in crate::manager) fn begin_edge_on_time(&mut self) {
+    pub(super) fn begin_edge_on_time(&mut self) {
         self.slices.begin_edge_on_time();
     }
 
     /// A regular edge has passed.
-    pub(in crate::manager) fn end_edge(&mut self) {
+    pub(super) fn end_edge(&mut self) {
         self.slices.end_edge();
     }
 
     /// A job has got other rows.
-    pub(in crate::manager) fn rows_change(&mut self) {
+    pub(super) fn rows_change(&mut self) {
         self.slices.rows_change();
     }
 
     /// A job is placed on these nodes.
-    pub(in crate::manager) fn job_comes_to(&mut self, nodes: &NodeSet) {
+    pub(super) fn job_comes_to(&mut self, nodes: &NodeSet) {
         self.slices.job_comes_to(nodes);
     }
 
     /// Makes a row active without a strobe.
     #[cfg(test)]
-    pub(in crate::manager) fn make_active(&mut self, row: Row) {
+    pub(super) fn make_active(&mut self, row: Row) {
         self.slices.take_over(row);
     }
 
     /// A node is lost, and will have no order when it returns.
-    pub(in crate::manager) fn node_forgets(&mut self, node: NodeId) {
+    pub(super) fn node_forgets(&mut self, node: NodeId) {
         self.slices.node_forgets(node);
     }
 
@@ -240,33 +240,24 @@ impl Partition {
         self.checkpoint
     }
 
-    pub(in crate::manager) fn set_checkpoint(&mut self, slice: u64) {
+    pub(super) fn set_checkpoint(&mut self, slice: u64) {
         self.checkpoint = Some(slice);
     }
 
     /// Passes an event to the policy.
-    pub(in crate::manager) fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+    pub(super) fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.policy.handle(now, event)
     }
 
     /// Passes several events of one instant to the policy.
-    pub(in crate::manager) fn handle_together(
-        &mut self,
-        now: SchedTime,
-        events: Vec<Event>,
-    ) -> Vec<Action> {
+    pub(super) fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
         self.policy.handle_together(now, events)
     }
 
     /// A job enters the queue. Returns the event if the policy is to receive it now. Otherwise the
     /// job waits for another policy, or `later` is true and the event is kept, to be passed
     /// together with others.
-    pub(in crate::manager) fn enqueue(
-        &mut self,
-        job: JobId,
-        event: Event,
-        later: bool,
-    ) -> Option<Event> {
+    pub(super) fn enqueue(&mut self, job: JobId, event: Event, later: bool) -> Option<Event> {
         if let Some(switching) = &mut self.switching {
             switching.queue.push(job);
             return None;
@@ -275,12 +266,7 @@ impl Partition {
     }
 
     /// A job leaves the queue. Returns the event if the policy is to receive the event now.
-    pub(in crate::manager) fn dequeue(
-        &mut self,
-        job: JobId,
-        event: Event,
-        later: bool,
-    ) -> Option<Event> {
+    pub(super) fn dequeue(&mut self, job: JobId, event: Event, later: bool) -> Option<Event> {
         if let Some(switching) = &mut self.switching {
             switching.queue.retain(|waiting| *waiting != job);
             return None;
@@ -297,12 +283,12 @@ impl Partition {
     }
 
     /// The policy receives this event later, together with others.
-    pub(in crate::manager) fn tell_later(&mut self, event: Event) {
+    pub(super) fn tell_later(&mut self, event: Event) {
         self.untold.push(event);
     }
 
     /// The events that the policy is now to receive together.
-    pub(in crate::manager) fn take_untold(&mut self) -> Vec<Event> {
+    pub(super) fn take_untold(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.untold)
     }
 
@@ -312,13 +298,13 @@ impl Partition {
     }
 
     /// Another policy is to take over when it can, and `queue` waits for that policy.
-    pub(in crate::manager) fn begin_switch(&mut self, sched: &str, queue: Vec<JobId>) {
+    pub(super) fn begin_switch(&mut self, sched: &str, queue: Vec<JobId>) {
         self.switching = Some(Switching { sched: sched.to_owned(), queue });
     }
 
     /// No other policy is to take over any more, or the other policy has taken over. Returns the
     /// jobs that waited for that policy.
-    pub(in crate::manager) fn end_switch(&mut self) -> Option<Vec<JobId>> {
+    pub(super) fn end_switch(&mut self) -> Option<Vec<JobId>> {
         self.switching.take().map(|switching| switching.queue)
     }
 
@@ -328,13 +314,13 @@ impl Partition {
     }
 
     /// Replaces the policy.
-    pub(in crate::manager) fn install(&mut self, policy: Box<dyn Policy>) {
+    pub(super) fn install(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
     }
 
     /// Replaces the policy by a policy that has the running jobs. Returns the active row of the new
     /// policy, which is active from now on.
-    pub(in crate::manager) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Row> {
+    pub(super) fn take_over(&mut self, policy: Box<dyn Policy>) -> Option<Row> {
         self.install(policy);
         let active = self.policy.active_row()?;
         self.slices.take_over(active);
@@ -342,7 +328,7 @@ impl Partition {
     }
 
     /// Sets the quantum with which policies are made.
-    pub(in crate::manager) fn set_quantum(&mut self, quantum: Quantum) {
+    pub(super) fn set_quantum(&mut self, quantum: Quantum) {
         self.params.quantum_us = quantum;
     }
 
@@ -407,7 +393,7 @@ impl Partition {
     }
 
     /// Another row becomes active. Returns whether all these nodes begin its slice by themselves.
-    pub(in crate::manager) fn activate(&mut self, now: Instant, row: Row, nodes: &NodeSet) -> bool {
+    pub(super) fn activate(&mut self, now: Instant, row: Row, nodes: &NodeSet) -> bool {
         self.slices.activate(now, row, nodes, self.policy.quantum())
     }
 

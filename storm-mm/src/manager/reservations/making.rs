@@ -123,7 +123,9 @@ impl Core {
 
     fn partition_to_reserve(&self, request: &ReservationRequest) -> Result<PartitionId, ApiError> {
         match &request.partition {
-            Some(name) => self.partitions.id_of(name).ok_or_else(|| self.no_such_partition(name)),
+            Some(name) => {
+                self.partitions.id_of(name).ok_or_else(|| self.partitions.none_named(name))
+            }
             None => Ok(self.partitions.default_id()),
         }
     }
@@ -135,7 +137,7 @@ impl Core {
         list: &str,
         window: Window,
     ) -> Result<Vec<NodeId>, ApiError> {
-        let nodes = self.nodes_of_list(list)?;
+        let nodes = self.nodes.of_list(list)?;
         let partition = &self.partitions[id];
         if let Some(node) = nodes.iter().find(|node| !partition.nodes().contains(**node)) {
             let (node, name) = (self.node_name(*node), partition.name());

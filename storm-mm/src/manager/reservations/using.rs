@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::JobSpec;
-use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
+use storm_sched::{JobRequest, PendingReason, ReservationId};
 
 impl Core {
     /// The reservation that a job is submitted to, if the user may use that reservation. The job
@@ -64,28 +64,15 @@ impl Core {
             let (limit, left) = (limit.as_secs(), left.as_secs());
             return never(format!("its time limit is {limit} s, and there are {left} s of it"));
         }
-        match self.machine_of(record).map(|machine| storm_sched::feasible(&machine, request)) {
+        match self
+            .partitions
+            .machine_of(record)
+            .map(|machine| storm_sched::feasible(&machine, request))
+        {
             Some(Err(why)) => never(format!("on its nodes alone {why}")),
             Some(Ok(())) => Ok(()),
             None => never("none of its nodes is configured any more".to_owned()),
         }
-    }
-
-    /// The reservation's nodes as a machine of their own.
-    fn machine_of(&self, record: &ReservationRecord) -> Option<Machine> {
-        let partition = self.partitions.id_of(&record.partition)?;
-        let machine = self.partitions[partition].policy().machine();
-        let own = machine
-            .nodes()
-            .iter()
-            .filter(|node| record.nodes.iter().any(|name| name == node.name()));
-        let specs = own.map(|node| NodeSpec {
-            name: node.name().to_owned(),
-            pes: node.pes(),
-            memory_bytes: node.memory_bytes(),
-            features: node.features().to_vec(),
-        });
-        Machine::of_nodes(specs).ok()
     }
 
     /// The nodes of a reservation that its partition no longer has, if there are any.

@@ -19,7 +19,7 @@ use log::Log;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
+use storm_replay::{Estimates, ReplayError, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
 use storm_sched::{
@@ -217,9 +217,18 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
     let keep_busy = options.plot.is_some();
     let how = storm_replay::ReplayOptions { order, keep_columns, keep_busy };
     let mut watch = |ended: u64| progress.show(ended, jobs);
-    storm_replay::replay(trace, policy.as_mut(), how, &mut watch).map_err(|error| {
-        Failure::of(CODE, &error).hint("another --sched may do; --pes gives a larger machine")
-    })
+    storm_replay::replay(trace, policy.as_mut(), how, &mut watch)
+        .map_err(|error| Failure::of(CODE, &error).hint(hint_of(&error)))
+}
+
+/// What to try when a policy cannot replay the log.
+fn hint_of(error: &ReplayError) -> &'static str {
+    match error {
+        ReplayError::NotModelled { .. } => {
+            "local, ics, pb and fcs cannot be replayed: choose another --sched, as fcfs, easy or gang"
+        }
+        _ => "another --sched may do; --pes gives a larger machine",
+    }
 }
 
 /// Notes options that the policy does not use.

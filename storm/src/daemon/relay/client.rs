@@ -41,9 +41,7 @@ pub(super) async fn serve<R, C, S>(
     }
     match runtime.timeout(bounds.session, open).await {
         Some(Ok(session)) => {
-            if let Err(error) = relay(client, session, first).await {
-                tracing::debug!(%error, "a client or its session is gone");
-            }
+            relay(runtime, client, session, first, bounds).await;
         }
         Some(Err(error)) => refuse(runtime, client, bounds, error).await,
         None => refuse(runtime, client, bounds, late()).await,
@@ -74,10 +72,22 @@ fn late() -> ApiError {
     .hint("try again; `storm nodes` on the manager's host tells whether it is busy")
 }
 
+/// Why the bytes of a client are not carried any more.
+enum End {
+    /// The client has left or was killed: the kernel closed its socket.
+    Client(io::Error),
+    /// The session is over.
+    Session(io::Result<()>),
+}
+
 /// Carries the bytes of both directions. The end of the client's requests is passed on, and the
 /// manager may still answer. The end of the manager's answers ends everything.
-async fn relay<C, S>(client: C, session: S, first: Vec<u8>) -> io::Result<()>
+///
+/// The manager hears of every client that leaves. If this future is dropped, as when the Node
+/// Manager ends, the manager hears nothing, and the client may return.
+async fn relay<R, C, S>(runtime: &R, client: C, session: S, first: Vec<u8>, bounds: &Bounds)
 where
+    R: Runtime,
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -89,13 +99,13 @@ where
             if let Err(error) = send(&mut to_manager, &piece).await {
                 tracing::debug!(%error, "the session takes no more requests");
                 // The manager may have sent the reason before it closed the connection.
-                return pending::<io::Result<()>>().await;
+                return pending::<End>().await;
             }
             piece = Vec::new();
             piece = match read_piece(&mut from_client).await {
                 Ok(read) if read.is_empty() => break,
                 Ok(read) => read,
-                Err(error) => return Err(error),
+                Err(error) => return End::Client(error),
             };
         }
         drop(piece);
@@ -106,16 +116,28 @@ where
     };
     let answers = async {
         loop {
-            let piece = read_piece(&mut from_manager).await?;
-            if piece.is_empty() {
-                return to_client.shutdown().await;
+            let piece = match read_piece(&mut from_manager).await {
+                Ok(piece) if piece.is_empty() => return End::Session(to_client.shutdown().await),
+                Ok(piece) => piece,
+                Err(error) => return End::Session(Err(error)),
+            };
+            if let Err(error) = send(&mut to_client, &piece).await {
+                return End::Client(error);
             }
-            send(&mut to_client, &piece).await?;
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = requests => ended,
         ended = answers => ended,
+    };
+    match ended {
+        End::Client(error) => {
+            tracing::debug!(%error, "a client is gone");
+            // Whether the manager hears of it in time does not matter: it waits longer otherwise.
+            let _ = runtime.timeout(bounds.refusal, to_manager.shutdown()).await;
+        }
+        End::Session(Err(error)) => tracing::debug!(%error, "a session is gone"),
+        End::Session(Ok(())) => {}
     }
 }
 
@@ -239,6 +261,20 @@ mod tests {
             client.shutdown().await.expect("open");
             assert!(rest(&mut client).await == answers);
             drop(task);
+        });
+    }
+
+    /// The end of a process with unread answers resets its socket: not an end of the stream. The
+    /// manager must hear that the client has left.
+    #[test]
+    fn the_manager_hears_of_a_client_that_was_killed() {
+        in_virtual_time(|runtime| async move {
+            let (mut client, mut manager) = served(&runtime, Duration::ZERO);
+            client.write_all(b"hello\n").await.expect("room");
+            let mut heard = [0; 6];
+            manager.read_exact(&mut heard).await.expect("the session is open");
+            drop(client);
+            assert_eq!(rest(&mut manager).await, b"");
         });
     }
 

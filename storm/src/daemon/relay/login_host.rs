@@ -8,6 +8,7 @@ use super::{Relay, bind_system_socket};
 use crate::cli::RelayOptions;
 use crate::daemon::socket_path::SocketFile;
 use crate::daemon::{DaemonError, start_log};
+use crate::event_loop::event_loop;
 use crate::key_file;
 use crate::target::SYSTEM_SOCKET;
 use std::io;
@@ -31,9 +32,8 @@ pub(crate) fn run_relay(options: RelayOptions) -> Result<(), DaemonError> {
     let bound = bound.map_err(failed)?;
     let managers = options.manager.iter().map(|manager| manager.as_str().to_owned()).collect();
     let upstream = Upstream::new(Keys::Door(key), ManagerDoor::At(managers));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
-        runtime.map_err(|source| DaemonError::System { what: "the event loop", source })?;
+        event_loop().map_err(|source| DaemonError::System { what: "the event loop", source })?;
     let ended = runtime.block_on(async {
         // Signals are received before anybody is let in.
         let (mut term, mut int) =

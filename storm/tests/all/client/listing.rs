@@ -34,7 +34,7 @@ fn queue_asks_for_what_the_options_say() {
         users: Vec::new(),
         jobs: vec![JobId(7)],
         history: true,
-        part: None,
+        ..JobFilter::default()
     };
     let empty = Reply::Jobs { jobs: Vec::new(), more: false };
     let served = answering(ManagerRequest::Jobs(filter), empty);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::thread::{self, JoinHandle};
-use storm_mm::api::{Call, Server, ServerLimits, Spool};
+use storm_mm::api::{Call, FromClient, Server, ServerLimits, Spool};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 
@@ -35,13 +35,24 @@ impl Served {
                 .expect("a runtime");
             runtime.block_on(async move {
                 let listener = UnixListener::from_std(listener).expect("a socket");
-                let (sender, calls) = async_channel::bounded(8);
+                let (sender, heard) = async_channel::bounded(8);
+                let (passed_on, calls) = async_channel::bounded(8);
                 let server = Server::new(spool, ServerLimits::default(), sender).serve(listener);
-                let core = async {
-                    core(calls.clone()).await;
-                    calls.close();
+                // The tests are about requests, not about clients that leave.
+                let requests = async {
+                    while let Ok(said) = heard.recv().await {
+                        if let FromClient::Call(call) = said
+                            && passed_on.send(call).await.is_err()
+                        {
+                            break;
+                        }
+                    }
                 };
-                tokio::join!(server, core);
+                let core = async {
+                    core(calls).await;
+                    heard.close();
+                };
+                tokio::join!(server, core, requests);
             });
         });
         Served { directory, thread: Some(thread) }

@@ -5,7 +5,9 @@ use async_channel::Receiver;
 use bytes::Bytes;
 use serde_json::json;
 use std::process::Stdio;
-use storm_mm::api::{ApiError, Call, ErrorCode, Explanation, JobState, ManagerRequest, Reply};
+use storm_mm::api::{
+    ApiError, Call, ErrorCode, Explanation, JobState, JobView, ManagerRequest, Reply,
+};
 use storm_rm::{JobId, JobIncarnation};
 
 const JOB: JobId = JobId(7);
@@ -84,5 +86,29 @@ fn a_job_that_nothing_explains_is_waited_for_all_the_same() {
     let told = "storm: job 7 has ended, and is forgotten";
     assert!(stderr(&output).starts_with(told), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(125));
+    served.end();
+}
+
+/// Regression: of many jobs that ended well, a header without rows was printed.
+#[test]
+fn many_jobs_that_ended_well_are_only_counted() {
+    let view = |id: u64| {
+        let end = json!({
+            "id": id, "name": "a", "user": { "uid": 0, "name": "root" }, "partition": "main",
+            "sched": "gang", "state": "COMPLETED", "procs": 1, "resources": {}, "nodes": 1,
+            "node_list": "n1", "submitted": "2026-01-01T00:00:00Z", "ran_s": 0, "elapsed_s": 0,
+            "exit_code": 0,
+        });
+        serde_json::from_value::<JobView>(end).expect("as managers send it")
+    };
+    let served = Served::start(async move |calls| {
+        let jobs = (1..=20).map(view).collect();
+        call(&calls).await.replies.send(Reply::Jobs { jobs, more: false }).expect("it waits");
+    });
+    let numbers: Vec<String> = (1..=20).map(|id: u64| id.to_string()).collect();
+    let words: Vec<&str> = ["wait"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let output = served.storm(&words);
+    assert_eq!(stdout(&output), "");
+    assert_eq!(stderr(&output), "storm: 20 of 20 jobs are COMPLETED\n");
     served.end();
 }

@@ -8,6 +8,7 @@ mod replay;
 mod rows_told;
 mod running_in_turn;
 mod slots;
+mod steps_in_places;
 mod surroundings;
 
 use super::world::World;
@@ -17,10 +18,11 @@ type Check = fn(&World) -> Result<(), String>;
 
 /// The invariants by name.
 const ALL: &[(&str, Check)] = &[
-    ("every live job has one slot of its own", slots::check),
+    ("every step has one slot of its own", slots::check),
     ("elements are held by the jobs that the core believes", elements_accounted::check),
     ("no job waits for a slice edge on free elements", no_idle_wait::check),
     ("no job starts before it may", needs_respected::check),
+    ("steps run in their places and share no element", steps_in_places::check),
     ("the journal gives the same records", replay::check),
     ("a job ends once and nothing follows", one_end::check),
     ("nodes and policy agree on the stopped jobs", rows_told::check),
@@ -61,8 +63,8 @@ mod tests {
     #[test]
     fn each_checker_can_fail() {
         let (mut world, job) = running();
-        let slot = world.core.live.get(job).unwrap().slot();
-        world.core.live.free_slot(slot);
+        let place = world.core.live.get(job).unwrap().clone();
+        world.core.live.free_slots_of(&place);
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
@@ -90,13 +92,21 @@ mod tests {
         assert!(one_end::check(&world).is_err());
 
         let (mut world, _) = running();
-        world.core.partitions.get_mut(PARTITION).make_active(Row(1));
+        world.core.partitions.make_active(PARTITION, Row(1));
         assert!(running_in_turn::check(&world).is_err());
         assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, job) = running();
         world.core.live.set_launch(job, Launch::Staged);
         assert!(no_idle_wait::check(&world).is_err());
+
+        for break_it in super::super::further_steps::BREAKS {
+            let (mut world, script) = super::super::further_steps::running();
+            let _ = world.ask_step(script, 1, super::super::further_steps::size(2));
+            check_all(&world);
+            break_it(&mut world, script);
+            assert!(steps_in_places::check(&world).is_err());
+        }
 
         let (mut world, _) = running();
         world.faults.push("something".to_owned());

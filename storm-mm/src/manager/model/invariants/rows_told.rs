@@ -10,9 +10,11 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     for part in world.parts.keys() {
         let (node, job, incarnation) = *part;
         let Some(live) = core.live.get(job) else { continue };
-        let knows = live.incarnation() == incarnation && !live.unheard().contains(node);
+        let is_first = live.incarnation() == incarnation && !live.over().contains(node);
+        let further = live.step_of_run(incarnation).and_then(|number| live.step(number));
+        let knows = is_first || further.is_some_and(|step| step.has_part_on(node));
         let told = world.rows.get(part);
-        if knows && !live.over().contains(node) && told != Some(&live.rows()) {
+        if knows && !live.unheard().contains(node) && told != Some(&live.rows()) {
             let rows = live.rows();
             return Err(format!("{part:?} was told to run in {told:?}, and has {rows:?}"));
         }

@@ -1,0 +1,301 @@
+//! The steps that a job starts in its place: they wait for room, run, and end.
+
+use super::LiveJobs;
+use super::place::LivePlace;
+use super::place_ledger::PlaceLedger;
+use super::progress::{Launch, Unexpected};
+use super::step::LiveStep;
+use crate::manager::effect::{StageOutcome, Watch};
+use std::rc::Rc;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::message::{NodeRanks, RankExit};
+use storm_rm::{JobId, JobIncarnation, PartitionId, StepAsk, StepSize, StepSpec};
+
+/// A step that has its elements and its place in the arrays of flags.
+pub(in crate::manager) struct Granted {
+    pub(in crate::manager) run: JobIncarnation,
+    pub(in crate::manager) ask: StepAsk,
+    pub(in crate::manager) size: StepSize,
+    pub(in crate::manager) spec: Rc<StepSpec>,
+    pub(in crate::manager) ranks: Vec<NodeRanks>,
+}
+
+impl LivePlace {
+    pub(in crate::manager) fn ledger(&self) -> &PlaceLedger {
+        &self.ledger
+    }
+
+    /// A further step.
+    pub(in crate::manager) fn step(&self, number: u32) -> Option<&LiveStep> {
+        self.further.get(&number)
+    }
+
+    /// The numbers of the further steps.
+    pub(in crate::manager) fn steps(&self) -> Vec<u32> {
+        self.further.keys().copied().collect()
+    }
+
+    /// Whether further steps are not over, or wait.
+    pub(in crate::manager) fn has_steps(&self) -> bool {
+        !self.further.is_empty() || !self.waiting.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(in crate::manager) fn spare(&self) -> Option<storm_rm::JobSlot> {
+        self.spare
+    }
+
+    #[cfg(test)]
+    pub(in crate::manager) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The step that would be granted now.
+    #[cfg(test)]
+    pub(in crate::manager) fn fits_now(&self, is_up: impl Fn(NodeId) -> bool) -> Option<StepAsk> {
+        let is_there = |node| is_up(node) && !self.unheard().contains(node);
+        self.ledger.clone().grant_next(is_there).map(|(ask, ..)| ask)
+    }
+
+    /// The further step of this run.
+    pub(in crate::manager) fn step_of_run(&self, run: JobIncarnation) -> Option<u32> {
+        let steps = self.further.iter();
+        steps.filter(|(_, step)| step.run() == run).map(|(number, _)| *number).next()
+    }
+
+    /// The further steps in this state of their launch.
+    pub(in crate::manager) fn steps_at(&self, launch: Launch) -> Vec<u32> {
+        let steps = self.further.iter();
+        let steps = steps.filter(|(_, step)| step.progress.launch() == launch);
+        steps.map(|(number, _)| *number).collect()
+    }
+
+    /// The nodes that hold a part of a step and can receive commands.
+    pub(in crate::manager) fn holders_of(&self, step: &LiveStep) -> NodeSet {
+        step.parts.nodes().difference(step.parts.over()).difference(self.unheard())
+    }
+}
+
+impl LiveStep {
+    pub(in crate::manager) fn launch(&self) -> Launch {
+        self.progress.launch()
+    }
+
+    pub(in crate::manager) fn nodes(&self) -> &NodeSet {
+        self.parts.nodes()
+    }
+
+    pub(in crate::manager) fn has_part_on(&self, node: NodeId) -> bool {
+        self.parts.has(node)
+    }
+
+    pub(in crate::manager) fn is_over(&self) -> bool {
+        self.parts.are_over()
+    }
+
+    /// The facts that the driver needs to watch its flags.
+    pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
+        let nodes = self.parts.with_flags();
+        Watch { job, incarnation: self.run(), slot: self.slot(), nodes }
+    }
+}
+
+/// The transitions of further steps.
+impl LiveJobs {
+    /// The further step of this run.
+    pub(in crate::manager) fn step_of_run(&self, job: JobId, run: JobIncarnation) -> Option<u32> {
+        self.get(job)?.step_of_run(run)
+    }
+
+    /// A further step of a job.
+    pub(in crate::manager) fn step(&self, job: JobId, number: u32) -> Option<&LiveStep> {
+        self.get(job)?.step(number)
+    }
+
+    /// The jobs of which steps wait, by their numbers.
+    pub(in crate::manager) fn with_waiting_steps(&self) -> Vec<JobId> {
+        let waits = |(_, place): &(JobId, &LivePlace)| !place.waiting.is_empty();
+        self.iter().filter(waits).map(|(job, _)| job).collect()
+    }
+
+    /// Further steps that have their files and wait for an edge, of a partition's jobs.
+    pub(in crate::manager) fn staged_steps(&self, partition: PartitionId) -> Vec<(JobId, u32)> {
+        let steps = self.of(partition).flat_map(|(job, place)| {
+            place.steps_at(Launch::Staged).into_iter().map(move |number| (job, number))
+        });
+        steps.collect()
+    }
+
+    /// A step waits until it fits.
+    pub(in crate::manager) fn wait_for_room(
+        &mut self,
+        job: JobId,
+        (ask, size): (StepAsk, StepSize),
+        spec: Rc<StepSpec>,
+    ) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            place.ledger.wait(ask, size);
+            place.waiting.insert(ask, spec);
+        }
+    }
+
+    /// A step waits no longer. Returns whether it did.
+    pub(in crate::manager) fn leave_step(&mut self, job: JobId, ask: StepAsk) -> bool {
+        let Some(place) = self.jobs.get_mut(&job) else { return false };
+        place.waiting.remove(&ask);
+        place.ledger.leave(ask)
+    }
+
+    /// No step of a job waits any longer. Returns those that did.
+    pub(in crate::manager) fn leave_steps(&mut self, job: JobId) -> Vec<StepAsk> {
+        let Some(place) = self.jobs.get_mut(&job) else { return Vec::new() };
+        place.waiting.clear();
+        place.ledger.leave_all()
+    }
+
+    /// The first waiting step of a job that fits gets its elements and a place in the arrays of
+    /// flags, and its launch begins under this number. `None` if none fits, or no place is free.
+    pub(in crate::manager) fn grant_step(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        is_up: impl Fn(NodeId) -> bool,
+    ) -> Option<Granted> {
+        let place = self.jobs.get_mut(&job)?;
+        if place.spare.is_none() && self.slots.is_empty() {
+            return None;
+        }
+        let unheard = place.nodes.unheard().clone();
+        let is_there = |node| is_up(node) && !unheard.contains(node);
+        let (ask, size, ranks) = place.ledger.grant_next(is_there)?;
+        let spec = place.waiting.remove(&ask)?;
+        let slot = place.spare.take().or_else(|| self.slots.take())?;
+        let run = JobIncarnation(self.next_run);
+        self.next_run += 1;
+        let nodes = ranks.iter().map(|share| share.node).collect();
+        place.further.insert(number, LiveStep::placed(now, (run, slot), nodes));
+        Some(Granted { run, ask, size, spec, ranks })
+    }
+
+    /// The files of a step are on its nodes.
+    pub(in crate::manager) fn step_staged(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        stage: StageOutcome,
+    ) {
+        self.advance_step(job, number, |step| step.progress.staged(now, stage));
+    }
+
+    /// The launch of a step is issued.
+    pub(in crate::manager) fn step_launched(&mut self, now: Instant, (job, number): (JobId, u32)) {
+        self.advance_step(job, number, |step| step.progress.launched(now));
+    }
+
+    /// All ranks of a step execute. Returns whether they did not before.
+    pub(in crate::manager) fn step_started(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+    ) -> bool {
+        let step = self.step_mut(job, number);
+        step.is_some_and(|step| step.progress.started(now).is_ok())
+    }
+
+    /// All nodes of a step are back, and none was ordered to launch the step: its launch begins
+    /// again.
+    pub(in crate::manager) fn step_begins_again(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+    ) {
+        self.advance_step(job, number, |step| step.progress.begin_again(now));
+    }
+
+    /// All nodes of a step are back, and its ranks have executed before.
+    pub(in crate::manager) fn step_resumed(&mut self, (job, number): (JobId, u32)) {
+        self.advance_step(job, number, |step| step.progress.resumed());
+    }
+
+    /// The ranks of a node have ended in this way. Returns whether the node is the first.
+    pub(in crate::manager) fn step_part_over(
+        &mut self,
+        (job, number): (JobId, u32),
+        node: NodeId,
+        exits: impl Iterator<Item = RankExit>,
+    ) -> Option<bool> {
+        Some(self.step_mut(job, number)?.part_over(node, exits))
+    }
+
+    /// A node has no ranks of a step any more, or never got its launch.
+    pub(in crate::manager) fn step_part_gone(&mut self, (job, number): (JobId, u32), node: NodeId) {
+        if let Some(step) = self.step_mut(job, number) {
+            step.parts.lose(&NodeSet::single(node));
+        }
+    }
+
+    /// A node has returned and had never received the launch of a step.
+    pub(in crate::manager) fn step_lacks(&mut self, (job, number): (JobId, u32), node: NodeId) {
+        if let Some(step) = self.step_mut(job, number) {
+            step.parts.lack(node);
+        }
+    }
+
+    /// The nodes that have returned and had never received the launch of a step, once.
+    pub(in crate::manager) fn take_step_lacking(&mut self, (job, number): (JobId, u32)) -> NodeSet {
+        let step = self.step_mut(job, number);
+        step.map(|step| step.parts.take_lacking()).unwrap_or_default()
+    }
+
+    /// A step is to end. The parts that its nodes never got are over. Returns the nodes that must
+    /// end theirs.
+    pub(in crate::manager) fn begin_step_end(&mut self, (job, number): (JobId, u32)) -> NodeSet {
+        let lacking = self.take_step_lacking((job, number));
+        if let Some(step) = self.step_mut(job, number) {
+            step.parts.lose(&lacking);
+        }
+        let place = self.get(job);
+        let step = place.and_then(|place| Some(place.holders_of(place.step(number)?)));
+        step.unwrap_or_default()
+    }
+
+    /// The elements of a step are free, though reports of its ranks' ends may be on their way.
+    pub(in crate::manager) fn free_elements(&mut self, job: JobId, ask: StepAsk) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            place.ledger.end(ask);
+        }
+    }
+
+    /// A step is over: its elements and its place in the arrays of flags are free.
+    pub(in crate::manager) fn end_step(
+        &mut self,
+        (job, number): (JobId, u32),
+        ask: StepAsk,
+    ) -> Option<LiveStep> {
+        let place = self.jobs.get_mut(&job)?;
+        let step = place.further.remove(&number)?;
+        place.ledger.end(ask);
+        // The last one of a script keeps its place for the next.
+        if place.lacks_spare() {
+            place.spare = Some(step.slot());
+        } else {
+            self.slots.put_back(step.slot());
+        }
+        Some(step)
+    }
+
+    fn step_mut(&mut self, job: JobId, number: u32) -> Option<&mut LiveStep> {
+        self.jobs.get_mut(&job)?.further.get_mut(&number)
+    }
+
+    fn advance_step(
+        &mut self,
+        job: JobId,
+        number: u32,
+        advance: impl FnOnce(&mut LiveStep) -> Result<(), Unexpected>,
+    ) {
+        if let Some(Err(unexpected)) = self.step_mut(job, number).map(advance) {
+            tracing::error!(%job, number, %unexpected, "the manager took a step's launch out of turn");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Scripts that start steps in their places.
+
+use super::invariants::check_all;
+use super::world::{ADMIN, NODES, PES, USER, World, spec};
+use crate::api::{ErrorCode, JobState, Peer};
+use crate::job::{EndCause, Phase, StepRecords};
+use crate::manager::{AskedStep, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch};
+use storm_primitives::NodeId;
+use storm_rm::message::ExitStatus;
+use storm_rm::{
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Share, StepAsk, StepId, StepRef,
+    StepSize,
+};
+
+/// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
+pub(super) const BREAKS: [fn(&mut World, JobId); 3] = [
+    |world, job| drop(world.core.live.end_step((job, 0), StepAsk(1))),
+    |world, job| world.core.live.free_elements(job, StepAsk(1)),
+    |world, job| {
+        let spec = std::rc::Rc::new(spec(1, false, false).step);
+        world.core.live.wait_for_room(job, (StepAsk(9), size(1)), spec);
+    },
+];
+
+pub(super) fn size(procs: u32) -> StepSize {
+    StepSize::of_procs(procs)
+}
+
+/// A script that has all nodes and runs.
+pub(super) fn running() -> (World, JobId) {
+    running_with(false)
+}
+
+fn running_with(requeue: bool) -> (World, JobId) {
+    let mut world = World::joined("gang", 6);
+    let plain = spec(NODES * PES, false, requeue);
+    let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
+    world.started(0);
+    check_all(&world);
+    (world, job)
+}
+
+impl World {
+    /// Asks for a step in the present run of a job.
+    pub(super) fn ask_step(
+        &mut self,
+        job: JobId,
+        ask: u64,
+        size: StepSize,
+    ) -> Result<AskedStep, ErrorCode> {
+        self.ask_as(USER, job, (ask, size), false)
+    }
+
+    pub(super) fn ask_as(
+        &mut self,
+        peer: Peer,
+        job: JobId,
+        (ask, size): (u64, StepSize),
+        shipped: bool,
+    ) -> Result<AskedStep, ErrorCode> {
+        let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
+        let spec = spec(1, shipped, false).step;
+        let request = StepRequest { run, ask: StepAsk(ask), size, spec };
+        let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
+        asked.map_err(|error| error.code)
+    }
+
+    /// Nodes carry out an order about a step.
+    pub(super) fn order(&mut self, order: StepOrder) {
+        let StepOrder { step: StepRef { job, .. }, run, nodes, kind } = order;
+        self.step_runs.insert(run);
+        match kind {
+            StepOrderKind::Stage { .. } => self.step_stages.push((job, run)),
+            StepOrderKind::AbandonStaging => self.step_stages.retain(|stage| stage.1 != run),
+            StepOrderKind::Launch(launch) => {
+                let rows = self.core.live.get(job).map(|live| live.rows());
+                for share in launch.ranks.iter().filter(|share| nodes.contains(share.node)) {
+                    if !self.joined.contains(&share.node) {
+                        continue;
+                    }
+                    let ranks = (0..share.count).map(|index| Rank(share.first.0 + index));
+                    let part = (share.node, job, run);
+                    self.faults.extend(self.losses.launched(part));
+                    self.parts.insert(part, (ranks.collect(), false));
+                    self.rows.extend(rows.map(|rows| (part, rows)));
+                }
+                let nodes = launch.ranks.iter().map(|share| share.node).collect();
+                self.may_start(Watch { job, incarnation: run, slot: launch.slot, nodes });
+            }
+            StepOrderKind::Signal { .. } => {}
+            StepOrderKind::Destroy => {
+                let of_run = self
+                    .parts
+                    .iter_mut()
+                    .filter(|((node, _, of), _)| *of == run && nodes.contains(*node));
+                of_run.for_each(|(_, (_, doomed))| *doomed = true);
+            }
+            StepOrderKind::Release => {
+                self.over.retain(|(node, _, of), _| *of != run || !nodes.contains(*node));
+            }
+        }
+    }
+
+    /// Nodes of the set had not received the launches of steps that were under way.
+    pub(super) fn forget_starting_steps(&mut self, deaf: &impl Fn(NodeId) -> bool) {
+        let World { core, parts, .. } = self;
+        parts.retain(|(node, job, run), _| {
+            let number = core.live.step_of_run(*job, *run);
+            let known = number.and_then(|number| core.step_record((*job, number)));
+            let starts = known.is_some_and(|(_, step)| step.started.is_none());
+            !(starts && deaf(*node))
+        });
+    }
+
+    pub(super) fn step_staged(&mut self, index: usize, outcome: Result<StageOutcome, String>) {
+        let (job, run) = self.step_stages.remove(index);
+        self.act(|core, now| core.staged(now, job, run, outcome));
+    }
+
+    /// A user ends one step.
+    pub(super) fn cancel_step(&mut self, job: JobId, number: u32) {
+        self.act(|core, now| {
+            core.end_step(now, (job, number), EndCause::Cancelled { uid: USER.uid });
+            core.finish_if_over(now, job);
+        });
+    }
+
+    /// All parts of a run end with this status.
+    fn end_run_of(&mut self, run: JobIncarnation, code: u8) {
+        let parts: Vec<_> = self.parts.keys().filter(|part| part.2 == run).copied().collect();
+        for part in parts {
+            self.part_over(part, ExitStatus::Code(code));
+            check_all(self);
+        }
+    }
+
+    fn steps_of(&self, job: JobId) -> StepRecords {
+        self.record(job).steps.as_deref().cloned().unwrap_or_default()
+    }
+
+    fn run_of(&self, job: JobId, number: u32) -> JobIncarnation {
+        self.steps_of(job).get(number).expect("the step is not over").run
+    }
+
+    fn ended_state(&self, job: JobId, number: u32) -> Option<JobState> {
+        let steps = self.steps_of(job);
+        let ended = steps.ended().find(|(ended, _)| *ended == number);
+        ended.map(|(_, step)| step.outcome.state)
+    }
+}
+
+fn is(job: JobId, number: u32) -> Result<AskedStep, ErrorCode> {
+    Ok(AskedStep::Is(StepRef { job, step: StepId::Number(number) }))
+}
+
+const WAITS: Result<AskedStep, ErrorCode> = Ok(AskedStep::Waits);
+
+#[test]
+fn steps_run_beside_each_other_and_wait_when_the_place_is_full() {
+    let (mut world, job) = running();
+    let all = NODES * PES;
+    assert_eq!(world.ask_step(job, 1, size(all - 1)), is(job, 0));
+    assert_eq!(world.ask_step(job, 2, size(2)), WAITS);
+    assert_eq!(world.ask_step(job, 3, size(1)), is(job, 1), "it passes one that does not fit");
+    assert_eq!(world.ask_step(job, 2, size(2)), WAITS, "it asked before");
+    check_all(&world);
+    world.begin_all();
+    let first = world.run_of(job, 0);
+    world.end_run_of(first, 0);
+    assert_eq!(world.ended_state(job, 0), Some(JobState::Completed));
+    assert_eq!(world.ask_step(job, 2, size(2)), is(job, 2));
+    assert_eq!(world.ask_step(job, 1, size(2)), is(job, 0), "it is over, and is found");
+    world.finish();
+    check_all(&world);
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
+
+#[test]
+fn what_never_fits_or_is_not_ones_own_is_refused() {
+    let (mut world, job) = running();
+    let refused = |code| Err(code);
+    let wide = size(NODES * PES + 1);
+    assert_eq!(world.ask_step(job, 1, wide), refused(ErrorCode::BadRequest));
+    assert_eq!(world.ask_step(job, 1, size(0)), refused(ErrorCode::BadRequest));
+    let none = StepSize { elements_each: 0, ..size(1) };
+    assert_eq!(world.ask_step(job, 1, none), refused(ErrorCode::BadRequest));
+    let root = world.ask_as(ADMIN, job, (1, size(1)), false);
+    assert_eq!(root, refused(ErrorCode::NotPermitted), "not even root");
+    assert_eq!(world.ask_step(JobId(999), 1, size(1)), refused(ErrorCode::NoSuchJob));
+    let request = StepRequest {
+        run: JobIncarnation(77),
+        ask: StepAsk(1),
+        size: size(1),
+        spec: spec(1, false, false).step,
+    };
+    let former = world.act(|core, now| core.ask_for_step(now, USER, job, request));
+    assert_eq!(former.map_err(|error| error.code), refused(ErrorCode::JobEnded));
+
+    let program = world.submit(spec(1, false, false));
+    world.edge();
+    world.begin_all();
+    assert_eq!(world.ask_step(program, 1, size(1)), refused(ErrorCode::BadRequest));
+    let overlap = StepSize { share: Share::Overlap, ..size(1) };
+    assert_eq!(world.ask_step(program, 1, overlap), is(program, 1), "step 0 is the program");
+    check_all(&world);
+    world.finish();
+}
+
+#[test]
+fn a_step_that_fails_ends_alone() {
+    let (mut world, job) = running();
+    let _ = (world.ask_step(job, 1, size(2)), world.ask_step(job, 2, size(2)));
+    world.begin_all();
+    let run = world.run_of(job, 0);
+    world.end_run_of(run, 3);
+    assert_eq!(world.ended_state(job, 0), Some(JobState::Failed));
+    assert_eq!(world.record(job).phase, Phase::Running);
+    assert!(world.steps_of(job).get(1).is_some());
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
+
+/// Steps 0 to 3: one executes, one is launched, one is being sent its files, and one waits.
+fn in_every_phase() -> (World, JobId) {
+    let (mut world, job) = running();
+    assert_eq!(world.ask_step(job, 1, size(2)), is(job, 0));
+    world.begin_all();
+    assert_eq!(world.ask_step(job, 2, size(2)), is(job, 1));
+    assert_eq!(world.ask_as(USER, job, (3, size(2)), true), is(job, 2));
+    assert_eq!(world.ask_step(job, 4, size(NODES * PES)), WAITS);
+    check_all(&world);
+    (world, job)
+}
+
+#[test]
+fn the_end_of_the_script_ends_all_steps_and_its_status_decides() {
+    for code in [0, 5] {
+        let (mut world, job) = in_every_phase();
+        let script = world.record(job).incarnation;
+        world.end_run_of(script, code);
+        check_all(&world);
+        let steps = world.steps_of(job);
+        assert_eq!(world.ended_state(job, 2), Some(JobState::Cancelled), "it was not launched");
+        assert!(steps.live().all(|(_, step)| step.ending == Some(EndCause::ScriptEnded)));
+        let doomed = |world: &World, number| {
+            let run = world.run_of(job, number);
+            world.parts.iter().filter(|(part, _)| part.2 == run).all(|(_, (_, doomed))| *doomed)
+        };
+        assert!(!doomed(&world, 0), "it has its grace");
+        assert!(doomed(&world, 1), "it was not seen to execute");
+        assert_eq!(world.record(job).phase, Phase::Running, "steps still run");
+        assert_eq!(world.ask_step(job, 5, size(1)), Err(ErrorCode::JobEnded));
+        world.finish();
+        check_all(&world);
+        let state = if code == 0 { JobState::Completed } else { JobState::Failed };
+        assert_eq!(world.record(job).state(), state);
+        assert_eq!(world.ended_state(job, 0), Some(JobState::Cancelled));
+    }
+}
+
+#[test]
+fn the_end_of_a_job_ends_steps_in_every_phase_and_a_lost_node_ends_the_job() {
+    let cancel: fn(&mut World, JobId) = |world, job| assert!(world.cancel(job));
+    let lose: fn(&mut World, JobId) = |world, _| world.node_down(NodeId(NODES));
+    for (end, state) in [(cancel, JobState::Cancelled), (lose, JobState::NodeFail)] {
+        let (mut world, job) = in_every_phase();
+        end(&mut world, job);
+        check_all(&world);
+        world.finish();
+        check_all(&world);
+        assert_eq!(world.record(job).state(), state);
+        assert_eq!(world.steps_of(job).live().count(), 0);
+        assert_eq!(world.steps_of(job).ended().count(), 3);
+    }
+}
+
+#[test]
+fn one_step_is_ended_and_the_next_gets_its_elements() {
+    let (mut world, job) = in_every_phase();
+    for number in [0, 1, 2] {
+        world.cancel_step(job, number);
+        check_all(&world);
+    }
+    while let Some(index) = world
+        .timers
+        .iter()
+        .position(|(_, timer)| matches!(timer, crate::manager::Timer::Step { .. }))
+    {
+        world.fire(index);
+        check_all(&world);
+    }
+    let runs = [world.run_of(job, 0), world.run_of(job, 1)];
+    assert!(world.parts.iter().all(|(part, (_, doomed))| *doomed == runs.contains(&part.2)));
+    runs.into_iter().for_each(|run| world.end_run_of(run, 0));
+    assert_eq!(world.ask_step(job, 4, size(1)), is(job, 3), "the step that waited");
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
+
+#[test]
+fn steps_outlive_the_manager_and_their_numbers_go_on() {
+    let (mut world, job) = in_every_phase();
+    let runs = [0, 1, 2].map(|number| world.run_of(job, number));
+    world.restart(|_| false, |_| false);
+    check_all(&world);
+    assert_eq!([0, 1, 2].map(|number| world.run_of(job, number)), runs);
+    assert_eq!(world.step_stages, [(job, runs[2])], "no node has ever heard of it");
+    world.step_staged(0, Ok(StageOutcome::default()));
+    world.begin_all();
+    assert!(world.steps_of(job).live().all(|(_, step)| step.started.is_some()));
+    assert_eq!(world.ask_step(job, 2, size(2)), is(job, 1), "asked before the restart");
+    assert_eq!(world.ask_step(job, 4, size(1)), is(job, 3), "a waiting step is forgotten");
+    check_all(&world);
+    let runs = [0, 1, 2, 3].map(|number| world.run_of(job, number));
+    runs.into_iter().for_each(|run| world.end_run_of(run, 0));
+    let completed = |number| world.ended_state(job, number) == Some(JobState::Completed);
+    assert!((0..4).all(completed));
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
+
+#[test]
+fn a_script_that_runs_again_begins_at_step_0() {
+    let (mut world, job) = running_with(true);
+    assert_eq!(world.ask_step(job, 1, size(2)), is(job, 0));
+    world.begin_all();
+    world.node_down(NodeId(NODES));
+    let runs: Vec<_> = world.parts.keys().map(|part| part.2).collect();
+    runs.into_iter().for_each(|run| world.end_run_of(run, 0));
+    world.node_up(NodeId(NODES));
+    world.begin_all();
+    assert_eq!(world.record(job).runs, 2);
+    assert_eq!(world.ask_step(job, 1, size(2)), is(job, 0), "nothing is left of the run before");
+    check_all(&world);
+    world.finish();
+}
+
+#[test]
+fn steps_that_overlap_or_want_whole_nodes_share_as_they_ask() {
+    let (mut world, job) = running();
+    let share = |share, procs| StepSize { share, ..size(procs) };
+    assert_eq!(world.ask_step(job, 1, share(Share::WholeNodes, 1)), is(job, 0));
+    assert_eq!(world.ask_step(job, 2, size(NODES * PES - 1)), WAITS);
+    assert_eq!(world.ask_step(job, 3, share(Share::Overlap, NODES * PES)), is(job, 1));
+    let exact = StepSize { memory: Memory::PerNode(1 << 30), ..size((NODES - 1) * PES) };
+    assert_eq!(world.ask_step(job, 4, exact), is(job, 2), "the place's memory is not counted");
+    check_all(&world);
+    world.finish();
+}

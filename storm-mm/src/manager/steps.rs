@@ -1,0 +1,324 @@
+//! The steps that a job starts in its place, from the request to the launch. No policy is asked:
+//! the place is the job's (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
+
+use super::live::{Granted, Launch, Room};
+use super::scheduling::files_of_step;
+use super::step_order::{StepLaunch, StepOrder, StepOrderKind};
+use super::{Core, Durable, StageOutcome, StepTimer, Timer};
+use crate::api::{ApiError, ErrorCode, Peer};
+use crate::job::{EndCause, JobEventKind, JobRecord, Phase, StepEvent, StepRecord};
+use std::rc::Rc;
+use storm_primitives::{Instant, NodeSet};
+use storm_rm::{
+    FirstStep, JobId, JobIncarnation, Memory, PartitionId, Share, StepAsk, StepId, StepRef,
+    StepSize, StepSpec,
+};
+
+/// The most steps of a run of a job, as Slurm's `MaxStepCount`.
+pub const STEPS_MAX: u32 = 40_000;
+
+/// A request for a step.
+#[derive(Clone, Debug)]
+pub struct StepRequest {
+    /// The run of the job in whose place the step is to run.
+    pub run: JobIncarnation,
+    /// The number by which the client finds the step.
+    pub ask: StepAsk,
+    /// The elements and the memory that it needs.
+    pub size: StepSize,
+    /// What runs.
+    pub spec: StepSpec,
+}
+
+/// The answer to a request for a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedStep {
+    /// The step has its elements, or is over.
+    Is(StepRef),
+    /// The step waits for elements of the place, or for a place in the arrays of flags.
+    Waits,
+}
+
+impl Core {
+    /// A user asks for a step in the place of a job. A user that asks twice with the same number
+    /// gets the step of the first time.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: no such job or run, another user's job, a step that never
+    /// fits, or too many steps.
+    pub fn ask_for_step(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        request: StepRequest,
+    ) -> Result<AskedStep, ApiError> {
+        let StepRequest { run, ask, size, spec } = request;
+        let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
+        if record.spec.owner.uid != peer.uid {
+            let message = format!("job {} is another user's", record.name());
+            return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        if record.incarnation != run {
+            let message = format!("job {} runs again, and this is its run before", record.name());
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        }
+        if let Some(known) = self.asked_before(record, ask) {
+            return Ok(known);
+        }
+        self.check_step(record, &size)?;
+        self.live.wait_for_room(job, (ask, size), Rc::new(spec));
+        self.grant_steps(now, job);
+        let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
+        Ok(self.asked_before(record, ask).unwrap_or(AskedStep::Waits))
+    }
+
+    /// The client of a waiting step has left. Returns whether the step waited.
+    pub fn forget_step(&mut self, job: JobId, ask: StepAsk) -> bool {
+        self.live.leave_step(job, ask)
+    }
+
+    /// The step that was asked for by this number.
+    fn asked_before(&self, record: &JobRecord, ask: StepAsk) -> Option<AskedStep> {
+        let number = record.steps.as_ref().and_then(|steps| steps.asked_by(ask));
+        let waits = self.live.get(record.id)?.ledger().waiting().any(|(other, _)| other == ask);
+        number
+            .map(|number| AskedStep::Is(step_ref(record.id, number)))
+            .or(waits.then_some(AskedStep::Waits))
+    }
+
+    /// Fails if the job's place takes no step of this size.
+    fn check_step(&self, record: &JobRecord, size: &StepSize) -> Result<(), ApiError> {
+        let name = record.name();
+        let live = self.live.get(record.id);
+        let goes_on = matches!(record.phase, Phase::Starting | Phase::Running);
+        let Some(live) = live.filter(|live| goes_on && !live.is_over()) else {
+            let message = format!("job {name} has no place to run a step in: it is not running");
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        };
+        let refused = |message: String| Err(ApiError::new(ErrorCode::BadRequest, message));
+        if size.procs == 0 || size.elements_each == 0 {
+            return refused(
+                "a step has at least one process, and each at least one element".into(),
+            );
+        }
+        if record.spec.first == FirstStep::Program && size.share != Share::Overlap {
+            return refused(format!("the program of job {name} has all of its elements"));
+        }
+        if !live.ledger().could_hold(size) {
+            let StepSize { procs, elements_each, .. } = size;
+            let (nodes, elements) = (record.ranks.len(), record.spec.procs);
+            return refused(format!(
+                "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
+                 {elements} processes' room on {nodes} nodes: it would never fit"
+            ));
+        }
+        if self.next_step(record) >= STEPS_MAX {
+            return refused(format!("job {name} has started {STEPS_MAX} steps, the most of a run"));
+        }
+        Ok(())
+    }
+
+    /// The number of a job's next step. The program of a job without a script is step 0.
+    fn next_step(&self, record: &JobRecord) -> u32 {
+        let first = match record.spec.first {
+            FirstStep::Program => 1,
+            FirstStep::Script => 0,
+        };
+        record.steps.as_ref().map_or(first, |steps| steps.next().max(first))
+    }
+
+    /// What a place has of each of its nodes.
+    pub(super) fn rooms(&self, record: &JobRecord) -> Vec<Room> {
+        let resources = &record.spec.resources;
+        let rooms = record.ranks.iter().map(|share| {
+            let entry = self.nodes.get(share.node);
+            let own = share.count.saturating_mul(resources.cpus_per_task);
+            let elements = match (resources.exclusive, entry) {
+                (true, Some(entry)) => entry.pes.max(own),
+                (true, None) | (false, _) => own,
+            };
+            let memory_bytes = match resources.memory {
+                Memory::Unstated => None,
+                Memory::PerNode(bytes) => Some(bytes),
+                Memory::PerCpu(bytes) => Some(bytes.saturating_mul(u64::from(own))),
+                Memory::WholeNode => {
+                    let info = entry.and_then(|entry| entry.info.as_ref());
+                    info.map(|info| info.memory_mib << 20)
+                }
+            };
+            Room { node: share.node, elements, memory_bytes }
+        });
+        rooms.collect()
+    }
+
+    /// A place in the arrays of flags is free: steps of any job may get it.
+    pub(super) fn grant_all_steps(&mut self, now: Instant) {
+        for job in self.live.with_waiting_steps() {
+            self.grant_steps(now, job);
+        }
+    }
+
+    /// Starts the waiting steps of a job that fit, in the order of their arrival.
+    pub(super) fn grant_steps(&mut self, now: Instant, job: JobId) {
+        loop {
+            let Some(record) = self.jobs.get(&job) else { return };
+            let goes_on = record.phase == Phase::Running && !self.jobs.is_closed();
+            let goes_on = goes_on && self.live.get(job).is_some_and(|live| !live.is_over());
+            let number = self.next_step(record);
+            if !goes_on || number >= STEPS_MAX {
+                return;
+            }
+            let Core { live, nodes, .. } = self;
+            let is_up = |node| nodes.up().contains(node);
+            let Some(granted) = live.grant_step(now, (job, number), is_up) else { return };
+            let Granted { run, ask, size, spec, ranks } = granted;
+            let event = StepEvent::Began { run, ask, size, spec, ranks };
+            self.append_of_step(now, (job, number), event);
+            self.stage_step(now, (job, number));
+        }
+    }
+
+    /// Appends an event of a step.
+    pub(super) fn append_of_step(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        event: StepEvent,
+    ) {
+        self.append(now, job, JobEventKind::Step { number, event });
+    }
+
+    /// Brings the files of a step to its nodes.
+    pub(super) fn stage_step(&mut self, now: Instant, (job, number): (JobId, u32)) {
+        let Some((record, step)) = self.step_record((job, number)) else { return };
+        let (files, owner, run) = (files_of_step(&step.spec), record.spec.owner, step.run);
+        let Some(live) = self.live.step(job, number) else { return };
+        let nodes = live.nodes().clone();
+        if files.is_empty() {
+            return self.step_staged(now, (job, number), Ok(StageOutcome::default()));
+        }
+        self.order((job, number), run, nodes, StepOrderKind::Stage { files, owner });
+    }
+
+    /// The files of a step are on its nodes, or cannot be brought there.
+    pub(super) fn step_staged(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        outcome: Result<StageOutcome, String>,
+    ) {
+        let staging = |core: &Core| {
+            core.live.step(job, number).is_some_and(|step| step.launch() == Launch::Staging)
+        };
+        match outcome {
+            _ if !staging(self) => {}
+            Ok(stage) => {
+                self.live.step_staged(now, (job, number), stage);
+                let Some(live) = self.live.get(job) else { return };
+                // If the place's row does not run, the launch waits for the edge.
+                if self.partitions[live.partition()].may_launch(live.rows()) {
+                    self.launch_step(now, (job, number));
+                }
+            }
+            Err(reason) => {
+                self.end_step(now, (job, number), EndCause::StagingFailed { reason });
+                self.finish_if_over(now, job);
+            }
+        }
+    }
+
+    /// Launches the steps of a partition that wait for an edge, in the places that `chosen` names.
+    pub(super) fn launch_staged_steps(
+        &mut self,
+        now: Instant,
+        partition: PartitionId,
+        chosen: impl Fn(&Core, JobId) -> bool,
+    ) {
+        for (job, number) in self.live.staged_steps(partition) {
+            if chosen(self, job) {
+                self.launch_step(now, (job, number));
+            }
+        }
+    }
+
+    /// Launches a step whose files are on its nodes.
+    fn launch_step(&mut self, now: Instant, (job, number): (JobId, u32)) {
+        let Some(step) = self.live.step(job, number) else { return };
+        let nodes = step.nodes().clone();
+        self.live.count_launch();
+        self.launch_step_on(now, (job, number), nodes);
+    }
+
+    /// Issues the launch of a step to `nodes`, a part of its nodes.
+    pub(super) fn launch_step_on(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        nodes: NodeSet,
+    ) {
+        let Some((_, known)) = self.step_record((job, number)) else { return };
+        let (spec, size, ranks, run) =
+            (known.spec.clone(), known.size, known.ranks.clone(), known.run);
+        let Some(live) = self.live.step(job, number) else { return };
+        let (slot, again) = (live.slot(), nodes != *live.nodes());
+        self.live.step_launched(now, (job, number));
+        if !nodes.is_empty() {
+            let launch = StepLaunch { slot, spec, size, ranks };
+            self.order((job, number), run, nodes, StepOrderKind::Launch(launch));
+        }
+        if again && let Some(live) = self.live.step(job, number) {
+            // Its announcer may have reported before.
+            self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
+        }
+        self.arm_step(now + self.config.launch_timeout, (job, number), run, StepTimer::Launch);
+    }
+
+    /// All ranks of a step execute.
+    pub(super) fn step_started(&mut self, now: Instant, (job, number): (JobId, u32)) {
+        if !self.live.step_started(now, (job, number)) {
+            return;
+        }
+        let known = self.step_record((job, number)).map(|(_, step)| step.started.is_some());
+        if known == Some(false) {
+            self.append_of_step(now, (job, number), StepEvent::Started);
+        }
+    }
+
+    /// The record of a job, and that of a step that is not over.
+    pub(super) fn step_record(
+        &self,
+        (job, number): (JobId, u32),
+    ) -> Option<(&JobRecord, &StepRecord)> {
+        let record = self.jobs.get(&job)?;
+        Some((record, record.steps.as_ref()?.get(number)?))
+    }
+
+    /// Orders nodes something about a step.
+    pub(super) fn order(
+        &mut self,
+        (job, number): (JobId, u32),
+        run: JobIncarnation,
+        nodes: NodeSet,
+        kind: StepOrderKind,
+    ) {
+        let order = StepOrder { step: step_ref(job, number), run, nodes, kind };
+        self.effects.durable.push(Durable::Step(order));
+    }
+
+    /// Sets a timer of a step.
+    pub(super) fn arm_step(
+        &mut self,
+        at: Instant,
+        (job, number): (JobId, u32),
+        run: JobIncarnation,
+        kind: StepTimer,
+    ) {
+        let timer = Timer::Step { job, number, run, kind };
+        self.effects.durable.push(Durable::Timer { at, timer });
+    }
+}
+
+fn step_ref(job: JobId, number: u32) -> StepRef {
+    StepRef { job, step: StepId::Number(number) }
+}

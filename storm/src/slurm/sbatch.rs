@@ -1,0 +1,135 @@
+//! sbatch(1): submits a batch job, as `storm batch` does.
+
+use super::asking::{named_cluster, place, refused_submission};
+use super::complaint::Complaint;
+use crate::cli::JobOptions;
+use crate::command::batch::merged as merged_words;
+use crate::command::job::hand_in;
+use crate::command::wait::status_at_end;
+use crate::command::{note, print};
+use crate::job_request::{ScriptLines, ScriptText, replace, words_of};
+use std::ffi::OsString;
+use storm_slurm::Verb;
+use storm_slurm::options::{CommandLine, merged, of_variables};
+
+/// The files of output if no option names one (sbatch(1), --output).
+const OUTPUT: &str = "slurm-%j.out";
+const ARRAY_OUTPUT: &str = "slurm-%A_%a.out";
+/// The exit status for a command line that is not right.
+const EXIT_WRONG: u8 = 255;
+
+pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
+    let (script, name) = script(typed)?;
+    let lines = ScriptLines::of(&script).map_err(|failure| {
+        // The option is named with its line; Slurm's own text has neither.
+        Complaint::from(failure).exit(EXIT_WRONG)
+    })?;
+    let variables = of_variables(Verb::Sbatch, |name| std::env::var_os(name));
+    let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
+    let later = merged([variables, typed.options.clone()]);
+    let all = merged([lines.slurm.clone(), later.clone()]);
+    let all = CommandLine { options: all, operands: typed.operands.clone() };
+    let place = place()?;
+    let cluster = named_cluster(&all, &place).await?;
+    let options = job_options(&lines, &CommandLine { options: later, ..all.clone() }, &all)?;
+    let named = options.name.clone().unwrap_or(name);
+    let options = JobOptions { script: Some(script), once: true, name: Some(named), ..options };
+    let mut warn = |text: &str| note(&format!("sbatch: {text}\n"));
+    let submitted = hand_in(place, &options, true, &mut warn).await;
+    let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
+    if !all.has("quiet") || all.has("parsable") {
+        let text = match (all.has("parsable"), cluster) {
+            (true, Some(cluster)) => format!("{job};{cluster}\n"),
+            (true, None) => format!("{job}\n"),
+            (false, Some(cluster)) => format!("Submitted batch job {job} on cluster {cluster}\n"),
+            (false, None) => format!("Submitted batch job {job}\n"),
+        };
+        print(&text)?;
+    }
+    if all.has("wait") {
+        return Ok(status_at_end(&manager, job).await?);
+    }
+    Ok(0)
+}
+
+/// The script, and the name of its job if none is given.
+fn script(line: &CommandLine) -> Result<(ScriptText, String), Complaint> {
+    if let Some(command) = line.value("wrap") {
+        if !line.operands.is_empty() {
+            return Err(Complaint::error("Script arguments not permitted with --wrap option"));
+        }
+        let mut contents = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n".to_vec();
+        contents.extend_from_slice(command.as_encoded_bytes());
+        contents.push(b'\n');
+        return Ok((ScriptText { name: "wrap".to_owned(), contents }, "wrap".to_owned()));
+    }
+    let script = match line.operands.first() {
+        None => ScriptText::of_input()?,
+        Some(typed) => {
+            let found = ScriptText::unchecked(typed).map_err(|failure| {
+                Complaint::error(format!("Unable to open file {}", typed.display()))
+                    .and_told(failure.message)
+            });
+            found?.0
+        }
+    };
+    let name = if line.operands.is_empty() { "sbatch".to_owned() } else { script.name.clone() };
+    Ok((checked(script)?, name))
+}
+
+/// Refuses what is no script, in Slurm's words.
+fn checked(script: ScriptText) -> Result<ScriptText, Complaint> {
+    let contents = &script.contents;
+    if contents.is_empty() {
+        return Err(Complaint::error("Batch script is empty!"));
+    }
+    if contents.iter().all(u8::is_ascii_whitespace) {
+        return Err(Complaint::error("Batch script contains only whitespace!"));
+    }
+    if !contents.starts_with(b"#!") {
+        return Err(Complaint::error("This does not look like a batch script.  The first")
+            .and_error("line must start with #! followed by the path to an interpreter.")
+            .and_error("For instance: #!/bin/sh"));
+    }
+    if contents.windows(2).any(|pair| pair == b"\r\n") {
+        return Err(Complaint::error("Batch script contains DOS line breaks (\\r\\n)")
+            .and_error("instead of expected UNIX line breaks (\\n)."));
+    }
+    Ok(script)
+}
+
+/// The options of the job. `later` are the options of the command line and the variables, which
+/// count before the lines of the script; `all` are those together.
+fn job_options(
+    lines: &ScriptLines,
+    later: &CommandLine,
+    all: &CommandLine,
+) -> Result<JobOptions, Complaint> {
+    let of_lines = all.options.iter().filter(|given| !later.options.contains(given));
+    let mut further = words_of(&of_lines.cloned().collect::<Vec<_>>());
+    let counts = |option: &&storm_slurm::options::Given| {
+        // Without a dependency it means nothing, and `storm batch` asks for one.
+        !option.option.is("kill-on-invalid-dep") || all.has("dependency")
+    };
+    let typed: Vec<_> = later.options.iter().filter(counts).cloned().collect();
+    let typed = words_of(&typed);
+    let mut ours = lines.ours.clone();
+    replace(&mut further, &ours);
+    replace(&mut ours, &typed);
+    replace(&mut further, &typed);
+    let before = ["storm", "batch"].into_iter().map(OsString::from);
+    let script = all.operands.first().cloned().unwrap_or_else(|| "script".into());
+    let words: Vec<OsString> = before
+        .chain(typed.into_iter().map(OsString::from))
+        .chain(["--".into(), script])
+        .chain(all.operands.iter().skip(1).cloned())
+        .collect();
+    let further = further.into_iter().chain(ours).collect();
+    let mut options = merged_words(&words, further)?;
+    options.wait = false;
+    if options.output.is_none() {
+        let array = options.needs.array.is_some();
+        options.output = Some(if array { ARRAY_OUTPUT } else { OUTPUT }.into());
+    }
+    Ok(options)
+}

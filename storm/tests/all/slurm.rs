@@ -1,0 +1,340 @@
+//! Slurm's commands, by their names: the command lines that recorded clients run, and the texts
+//! that they read.
+
+use crate::scratch::{STORM, Scratch, stderr, stdout, told};
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A cluster, and the names of Slurm's commands.
+struct Slurm {
+    scratch: Scratch,
+    links: PathBuf,
+}
+
+impl Slurm {
+    fn with_nodes(nodes: u32) -> Slurm {
+        let scratch = Scratch::make();
+        scratch.prints(&format!("up --nodes {nodes} --pes 2"));
+        let links = scratch.work().join("bin");
+        fs::create_dir(&links).expect("made");
+        let made = scratch.storm(["slurm", "links"]).arg(&links).output().expect("storm starts");
+        assert!(made.status.success(), "{}", told(&made));
+        Slurm { scratch, links }
+    }
+
+    /// A command of Slurm's with these words.
+    fn command<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut words = words.into_iter();
+        let verb = words.next().expect("a verb");
+        let mut command = self.scratch.command(self.links.join(verb));
+        command.args(words);
+        command
+    }
+
+    fn does(&self, line: &str) -> Output {
+        self.command(line.split_whitespace()).output().expect("it starts")
+    }
+
+    /// The output of a command, which must succeed.
+    fn prints(&self, line: &str) -> String {
+        let done = self.does(line);
+        assert!(done.status.success(), "{line}: {}", told(&done));
+        stdout(&done)
+    }
+
+    /// The messages of a command, which must end with this status.
+    fn refused(&self, line: &str, status: i32) -> String {
+        let done = self.does(line);
+        assert_eq!(done.status.code(), Some(status), "{line}: {}", told(&done));
+        stderr(&done)
+    }
+
+    fn with_input(&self, line: &str, input: &str) -> Output {
+        let mut command = self.command(line.split_whitespace());
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().expect("it starts");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+        child.wait_with_output().expect("it ends")
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.scratch.work().join(name), text).expect("written");
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.scratch.work().join(name)).unwrap_or_default()
+    }
+
+    /// The job after its end.
+    fn ended(&self, job: &str) -> Value {
+        self.scratch.does(&format!("wait --quiet --timeout 60s {job}"));
+        self.scratch.json(&format!("show {job}"))
+    }
+}
+
+/// The number in `Submitted batch job 7`, which is all that some clients look for.
+fn number(text: &str) -> &str {
+    text.trim().rsplit(' ').next().expect("a word")
+}
+
+#[test]
+fn sbatch_runs_a_file_with_its_lines_and_names_its_output_as_slurm_does() {
+    let slurm = Slurm::with_nodes(2);
+    slurm.script(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH --job-name=\"a b\" -N2\n#SBATCH --ntasks   4\n\
+         #SBATCH --hint=nomultithread\n\necho $SLURM_JOB_NAME $SLURM_NTASKS $# $1\n\
+         echo error >&2\n#SBATCH -o other\nexit 3\n",
+    );
+    let told = slurm.prints("sbatch job.sh x y");
+    assert_eq!(told, "Submitted batch job 1\n");
+    let job = slurm.ended("1");
+    assert_eq!((&job["state"], &job["exit_code"]), (&"FAILED".into(), &3.into()), "{job}");
+    assert_eq!(slurm.read("slurm-1.out"), "a b 4 2 x\nerror\n");
+    assert_eq!(slurm.prints("sbatch --parsable --array=0-1 job.sh"), "2\n");
+    slurm.ended("2");
+    assert_eq!(slurm.read("slurm-2_1.out"), "a b 4 0\nerror\n");
+}
+
+/// dask-jobqueue 0.9.0 takes any number of standard output; `%J` is in its file names.
+#[test]
+fn the_script_of_dask_jobqueue_is_followed() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script(
+        "dask.sh",
+        "#!/usr/bin/env bash\n\n#SBATCH -J dask-worker\n#SBATCH -e logs-%J.err\n\
+         #SBATCH -o logs-%J.out\n#SBATCH -n 1\n#SBATCH --cpus-per-task=2\n#SBATCH --mem=1G\n\
+         #SBATCH -t 00:30:00\n\necho $SLURM_CPUS_PER_TASK\n",
+    );
+    let job = slurm.prints("sbatch dask.sh");
+    let job = slurm.ended(number(&job));
+    assert_eq!(job["time_limit_s"], 1800, "{job}");
+    assert_eq!(slurm.read("logs-1.out"), "2\n");
+}
+
+/// submitit 1.5.4 reads `job N`; simple-slurm 0.3.6 sends the script to standard input, with many
+/// blanks in its lines; snakemake's executor 2.8.0 has `--parsable` and `--wrap`.
+#[test]
+fn recorded_command_lines_of_other_clients_submit() {
+    let slurm = Slurm::with_nodes(1);
+    let text = "#!/bin/sh\n\n#SBATCH --array               3-4\n#SBATCH --cpus-per-task       1\n\
+                #SBATCH --job-name            name\n#SBATCH --output              %A_%a.out\n\n\
+                echo $SLURM_ARRAY_TASK_ID\n";
+    let done = slurm.with_input("sbatch", text);
+    assert_eq!(stdout(&done), "Submitted batch job 1\n", "{}", told(&done));
+    slurm.ended("1");
+    assert_eq!(slurm.read("1_4.out"), "4\n");
+    let words = [
+        "sbatch",
+        "--parsable",
+        "--job-name",
+        "6c2b",
+        "--output",
+        "logs-%j.log",
+        "--export=ALL",
+        "-p",
+        "main",
+        "-t",
+        "5",
+        "--mem",
+        "100",
+        "--ntasks=1",
+        "--cpus-per-task=1",
+        "-D",
+        ".",
+        "--wrap=echo $SLURM_JOB_NAME",
+    ];
+    let partition = slurm.scratch.json("partition list")[0]["name"].clone();
+    let partition = partition.as_str().expect("a name").to_owned();
+    let words = words.map(|word| if word == "main" { partition.as_str() } else { word });
+    let done = slurm.command(words).output().expect("it starts");
+    let job = stdout(&done).trim().to_owned();
+    assert!(!job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit()), "{}", told(&done));
+    slurm.ended(&job);
+    assert_eq!(slurm.read(&format!("logs-{job}.log")), "6c2b\n");
+}
+
+#[test]
+fn sbatch_waits_for_the_status_and_is_quiet_when_asked() {
+    let slurm = Slurm::with_nodes(1);
+    let done = slurm.command(["sbatch", "-Q", "--wait", "--wrap", "exit 3"]).output();
+    let done = done.expect("it starts");
+    assert_eq!(done.status.code(), Some(3), "{}", told(&done));
+    assert_eq!((stdout(&done), stderr(&done)), (String::new(), String::new()));
+    let cluster = slurm.scratch.json("show 1");
+    assert_eq!(cluster["name"], "wrap");
+}
+
+#[test]
+fn the_command_line_counts_before_variables_and_those_before_lines() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script("job.sh", "#!/bin/sh\n#SBATCH -J line -t 5 --mem-per-cpu=1M -o /dev/null\n:\n");
+    let mut command = slurm.command(["sbatch", "--parsable", "--mem=2M", "job.sh"]);
+    command.env("SBATCH_JOB_NAME", "variable").env("SBATCH_TIMELIMIT", "0");
+    let done = command.output().expect("it starts");
+    let job = slurm.ended(stdout(&done).trim());
+    assert_eq!((&job["name"], &job["time_limit_s"]), (&"variable".into(), &Value::Null), "{job}");
+    assert_eq!(job["resources"]["memory"]["PerNode"].as_u64().or(Some(2 << 20)), Some(2 << 20));
+}
+
+/// The texts and statuses of Debian's Slurm 22.05.
+#[test]
+fn sbatch_refuses_in_slurms_words() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script("job.sh", "#!/bin/sh\n:\n");
+    slurm.script("plain.sh", "ls\n");
+    slurm.script("empty.sh", "");
+    slurm.script("windows.sh", "#!/bin/sh\r\nls\r\n");
+    slurm.script("gres.sh", "#!/bin/sh\n#SBATCH --gres=gpu:2\n:\n");
+    let first = |line: &str, status| {
+        slurm.refused(line, status).lines().next().unwrap_or_default().to_owned()
+    };
+    for (line, status, text) in [
+        ("sbatch nofile.sh", 1, "sbatch: error: Unable to open file nofile.sh"),
+        ("sbatch empty.sh", 1, "sbatch: error: Batch script is empty!"),
+        ("sbatch plain.sh", 1, "sbatch: error: This does not look like a batch script.  The first"),
+        ("sbatch windows.sh", 1, "sbatch: error: Batch script contains DOS line breaks (\\r\\n)"),
+        ("sbatch --frogs job.sh", 255, "sbatch: unrecognized option '--frogs'"),
+        ("sbatch -t soon job.sh", 255, "sbatch: error: Invalid --time specification"),
+        (
+            "sbatch --wrap=ls job.sh",
+            1,
+            "sbatch: error: Script arguments not permitted with --wrap option",
+        ),
+    ] {
+        assert_eq!(first(line, status), text, "{line}");
+    }
+    let told = slurm.refused("sbatch -p nope job.sh", 1);
+    assert!(
+        told.ends_with(
+            "sbatch: error: Batch job submission failed: Invalid partition name specified\n"
+        ),
+        "{told}"
+    );
+    let told = slurm.refused("sbatch gres.sh", 255);
+    assert!(
+        told.contains("gres.sh, line 2: #SBATCH --gres=gpu:2") && told.contains("--constraint")
+    );
+    assert!(slurm.refused("sbatch -M other job.sh", 1).contains("'other'"));
+    assert_eq!(slurm.scratch.json("queue --all"), Value::Array(Vec::new()));
+}
+
+#[test]
+fn scancel_ends_jobs_by_number_by_index_and_by_filter() {
+    let slurm = Slurm::with_nodes(1);
+    let held = |words: &str| {
+        let line = format!("sbatch --parsable -H -o /dev/null {words} --wrap=true");
+        slurm.prints(&line).trim().to_owned()
+    };
+    let (one, array) = (held("-J one"), held("--array=0-5 -J many"));
+    assert_eq!(slurm.prints(&format!("scancel {array}_[1-2] {one}")), "");
+    assert_eq!(slurm.ended(&one)["state"], "CANCELLED");
+    let waiting = || slurm.scratch.json("queue --state PENDING").as_array().expect("a list").len();
+    assert_eq!(waiting(), 4);
+    // An ended job is no mistake, unless one asks.
+    assert_eq!(stderr(&slurm.does(&format!("scancel {one} 99999"))), "");
+    let told = slurm.does("scancel -v 99999");
+    assert_eq!(told.status.code(), Some(0));
+    assert_eq!(
+        stderr(&told),
+        "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
+    );
+    assert_eq!(
+        slurm.refused("scancel -s USR1 99999", 1),
+        "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
+    );
+    slurm.prints("scancel -n other");
+    assert_eq!(waiting(), 4);
+    assert!(stderr(&slurm.does("scancel -v -n other")).contains("job_name=other"));
+    slurm.prints("scancel --me -t PD -n many,else");
+    assert_eq!(waiting(), 0);
+    assert_eq!(slurm.refused("scancel", 1), "scancel: error: No job identification provided\n");
+    assert_eq!(slurm.refused("scancel x", 1), "scancel: error: Invalid job id x\n");
+    assert_eq!(slurm.refused("scancel -s FOO 1", 1), "Unknown job signal: FOO\n");
+    assert!(slurm.refused("scancel 1.0", 1).contains("no steps"));
+}
+
+#[test]
+fn scancel_sends_signals() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script(
+        "trap.sh",
+        "#!/bin/sh\n#SBATCH -o out\ntrap 'echo USR1; exit 0' USR1\ntouch ready\n\
+         while :; do sleep 0.02; done\n",
+    );
+    let job = slurm.prints("sbatch --parsable trap.sh");
+    let job = job.trim();
+    while !slurm.scratch.work().join("ready").exists() {
+        slurm.does("scontrol ping");
+    }
+    slurm.prints(&format!("scancel {job} --signal USR1"));
+    assert_eq!(slurm.ended(job)["state"], "COMPLETED");
+    assert_eq!(slurm.read("out"), "USR1\n");
+}
+
+#[test]
+fn scontrol_holds_and_releases_and_knows_hosts() {
+    let slurm = Slurm::with_nodes(2);
+    let job = slurm.prints("sbatch --parsable -H -J name -o /dev/null --wrap=true");
+    let job = job.trim();
+    assert_eq!(slurm.prints(&format!("scontrol release {job}")), "");
+    assert_eq!(slurm.ended(job)["state"], "COMPLETED");
+    slurm.prints("sbatch --parsable -H -J name -o /dev/null --wrap=true");
+    slurm.prints("scontrol release jobname=name");
+    assert_eq!(slurm.ended("2")["state"], "COMPLETED");
+    assert_eq!(
+        slurm.refused("scontrol hold 99999", 1),
+        "Invalid job id specified for job 99999\nslurm_suspend error: Invalid job id specified\n"
+    );
+    assert!(slurm.prints("scontrol ping").ends_with(" is UP\n"));
+    assert_eq!(slurm.prints("scontrol show hostnames n[1-2,10]"), "n1\nn2\nn10\n");
+    assert_eq!(slurm.prints("scontrol show hostlist n1,n2,n4"), "n[1-2,4]\n");
+    assert!(slurm.refused("scontrol wait_job 1", 1).contains("no longer running"));
+    assert_eq!(slurm.refused("scontrol frogs", 1), "invalid keyword: frogs\n");
+}
+
+#[test]
+fn srun_outside_of_a_job_runs_one() {
+    let slurm = Slurm::with_nodes(2);
+    let done = slurm.command(["srun", "-N2", "-n4", "-l", "sh", "-c", "echo $SLURM_NTASKS"]);
+    let done = { done }.output().expect("it starts");
+    let mut lines: Vec<_> = stdout(&done).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["0: 4", "1: 4", "2: 4", "3: 4"], "{}", told(&done));
+    assert_eq!(stderr(&done), "");
+    let done = slurm.command(["srun", "-n2", "sh", "-c", "exit $STORM_RANK"]).output();
+    let done = done.expect("it starts");
+    assert_eq!(done.status.code(), Some(1));
+    assert!(stderr(&done).starts_with("srun: error: "), "{}", told(&done));
+    slurm.script("in", "line\n");
+    assert_eq!(slurm.prints("srun -i in cat"), "line\n");
+    // In a job it would be a step.
+    slurm.prints("sbatch --wait -o step --wrap=bin/srun${IFS}hostname;true");
+    assert!(slurm.read("step").contains("has no steps yet"), "{}", slurm.read("step"));
+}
+
+#[test]
+fn every_command_tells_its_version_and_its_help() {
+    let scratch = Scratch::make();
+    let by_verb = |words: &str| scratch.prints(&format!("slurm {words}"));
+    for verb in ["sbatch", "squeue", "scontrol", "sacct", "sreport"] {
+        assert_eq!(by_verb(&format!("{verb} -V")), "slurm 25.11.0\n");
+        assert!(by_verb(&format!("{verb} --help")).starts_with(&format!("Usage: {verb}")));
+    }
+    let rows = scratch.json("slurm options sbatch");
+    let of = |name: &str| {
+        let rows = rows.as_array().expect("a list").iter();
+        rows.clone().find(|row| row["names"][0] == name).expect(name).clone()
+    };
+    assert_eq!((&of("ntasks")["here"], &of("ntasks")["storm"]), (&"acts".into(), &"-n".into()));
+    assert_eq!(of("hint")["here"], "accepted");
+    assert_eq!(of("container")["here"], "refused");
+    assert!(
+        Command::new(STORM).args(["slurm", "frogs"]).output().is_ok_and(|done| {
+            done.status.code() == Some(2) && stderr(&done).contains("sbatch")
+        })
+    );
+}
