@@ -67,8 +67,10 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         partition: None,
         sched: None,
         time_limit: None,
+        early_signal: None,
         step: StepSpec::plain("p", program),
         requeue,
         needs: Default::default(),
+        remarks: Default::default(),
     }
 }

@@ -132,6 +132,10 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::UnderPolicy { .. } => {}
             JobEventKind::Step { number, event } => match event {
                 StepEvent::Began { .. } => {

@@ -20,6 +20,15 @@ use storm_rm::message::{
 use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
+/// The processes of a job that a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The ranks and the processes of their process groups.
+    All,
+    /// The process of the batch script.
+    Script,
+}
+
 /// The node of one node manager.
 pub trait Host: 'static {
     /// A file of the cache while its content arrives.
@@ -148,9 +157,9 @@ pub trait Host: 'static {
         Vec::new()
     }
 
-    /// Sends a signal to every rank of a job. A stopped rank acts on it when it is resumed, and on
+    /// Sends a signal to ranks of a job. A stopped rank acts on it when it is resumed, and on
     /// SIGKILL at once.
-    fn signal(&self, job: JobKey, signal: i32);
+    fn signal(&self, job: JobKey, signal: i32, whom: Whom);
 
     /// Lets these jobs continue for `term` from now. A job whose lease is not renewed in time is
     /// ended without the node manager, which may be stopped by then. [`HostEvent::LeaseOver`]

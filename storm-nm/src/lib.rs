@@ -53,6 +53,7 @@ pub use environment::{
 };
 pub use host::{
     Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep, SlicesLeft,
+    Whom,
 };
 pub use job_key::JobKey;
 pub use job_task::JobTask;

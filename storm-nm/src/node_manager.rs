@@ -324,7 +324,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.launch(&task, stopped);
                 self.open_streams(&task);
             }
-            Action::Signal { job, signal } => self.host.signal(job, signal),
+            Action::Signal { job, signal, whom } => self.host.signal(job, signal, whom),
             Action::GrantSignalGrace { job } => self.spawn(|node| async move {
                 node.runtime.sleep(node.config.signal_grace).await;
                 node.handle(Event::SignalGraceOver { job });

@@ -25,7 +25,7 @@ pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
 /// The version of these messages and of the files that Node Managers leave with a keeper. Every
 /// change of either raises it.
-pub(crate) const KEEPER_VERSION: u32 = 4;
+pub(crate) const KEEPER_VERSION: u32 = 5;
 
 /// Everything that a keeper needs to know at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,8 +61,8 @@ pub(crate) enum Command {
     Destroy { pad: PadId, ticket: u32, fill: u16 },
     /// Kill everything in the pad and remove it. No report follows.
     Discard { pad: PadId },
-    /// Send a signal to the process groups of these PLs.
-    Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
+    /// Send a signal to the process groups of these PLs, or to their leaders alone.
+    Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32, groups: bool },
     /// Copy a file as a user.
     Place { id: PlaceId, spec: PlaceSpec },
     /// Write the files that ranks of a job share. The writer's end of a socket is sent along. The

@@ -4,7 +4,7 @@
 //! Node Managers carry it out. The specification does not fix where the job runs; the placement
 //! does.
 
-use crate::{ContentHash, FirstStep, Needs, OsBytes, Resources, StepSpec};
+use crate::{ContentHash, EarlySignal, FirstStep, Needs, OsBytes, Remarks, Resources, StepSpec};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ pub struct JobSpec {
     pub sched: Option<String>,
     /// The job is ended after running this long.
     pub time_limit: Option<Duration>,
+    /// The signal that the job gets before that.
+    #[serde(default)]
+    pub early_signal: Option<EarlySignal>,
     /// The program of the first step and its surroundings.
     pub step: StepSpec,
     /// Put the job back in the queue, instead of ending it, when its node dies.
@@ -38,6 +41,9 @@ pub struct JobSpec {
     /// The job's needs besides processing elements.
     #[serde(default)]
     pub needs: Needs,
+    /// The user's remarks.
+    #[serde(default)]
+    pub remarks: Remarks,
 }
 
 impl JobSpec {
@@ -54,9 +60,11 @@ impl JobSpec {
             partition: None,
             sched: None,
             time_limit: None,
+            early_signal: None,
             step: StepSpec::plain(name, program),
             requeue: false,
             needs: Needs::default(),
+            remarks: Remarks::default(),
         }
     }
 
@@ -153,6 +161,21 @@ pub enum OutputSpec {
         /// Pattern for standard error; that of standard output when absent.
         stderr: Option<OsBytes>,
     },
+}
+
+/// What happens to output files that exist when a process opens them (Slurm `--open-mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenMode {
+    /// A file of one process is emptied. Ranks that share a file append to it, and so do jobs of an
+    /// array that share a file, and a job whose file another job is writing.
+    #[default]
+    Usual,
+    /// All processes append.
+    Append,
+    /// A file of one process is emptied, even if jobs of an array share it. Ranks that share a file
+    /// append to it.
+    Truncate,
 }
 
 /// The source of standard input.

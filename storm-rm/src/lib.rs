@@ -19,6 +19,7 @@
 
 mod clients_address;
 mod content_sum;
+mod early_signal;
 mod environment;
 mod exit_status;
 pub mod failure_detection;
@@ -32,10 +33,12 @@ mod job_spec;
 pub mod message;
 mod needs;
 mod node_info;
+mod node_ranks;
 mod os_bytes;
 pub mod poll;
 mod process_class;
 mod rank_map;
+mod remarks;
 pub mod remote_queue;
 mod resources;
 mod step;
@@ -45,13 +48,15 @@ mod step_spec;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};
+pub use early_signal::EarlySignal;
 pub use environment::{Environment, MPI_SPACE_VARIABLE, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
     Channel, ContentHash, Generation, JobIncarnation, JobSlot, PartitionId, Rank, RowSet,
 };
 pub use job_spec::{
-    Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
+    Binding, Destination, FileSpec, InputSpec, JobSpec, OpenMode, OutputSpec, Owner, Program,
+    ResourceLimit,
 };
 pub use needs::{
     ArrayError, ArrayExtent, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs,
@@ -59,6 +64,7 @@ pub use needs::{
 pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
+pub use remarks::Remarks;
 pub use resources::{LEAST_MEMORY_BYTES, Memory, Resources};
 pub use step::{FirstStep, StepId, StepRef};
 pub use step_ask::StepAsk;

@@ -7,6 +7,7 @@ pub use crate::clients_address::ClientsAddress;
 pub use crate::exit_status::ExitStatus;
 pub use crate::held_job::{CutLaunch, HeldJob};
 pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
+pub use crate::node_ranks::NodeRanks;
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
     JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
@@ -58,6 +59,14 @@ pub enum Command {
     },
     /// Sends a signal to every rank; a stopped job is resumed to receive it.
     SignalJob {
+        /// The job.
+        job: JobId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Sends a signal to the process of the batch script alone. The processes that it started get
+    /// none; a stopped job is resumed to receive it.
+    SignalScript {
         /// The job.
         job: JobId,
         /// Signal number.
@@ -211,24 +220,6 @@ pub struct LaunchJob {
     pub hold_output: bool,
 }
 
-/// The consecutive ranks of one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRanks {
-    /// The node.
-    pub node: NodeId,
-    /// Its first rank.
-    pub first: Rank,
-    /// How many ranks it has.
-    pub count: u32,
-}
-
-impl NodeRanks {
-    /// Whether the rank is one of the node's.
-    pub fn has(&self, rank: Rank) -> bool {
-        rank.0.checked_sub(self.first.0).is_some_and(|index| index < self.count)
-    }
-}
-
 /// The strobe of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strobe {
@@ -368,6 +359,16 @@ pub enum Report {
         /// Which run of it.
         incarnation: JobIncarnation,
         /// Why, for the user.
+        reason: String,
+    },
+    /// A process of the job took more memory than the job has on the node. The node kills its part
+    /// of the job.
+    OverMemory {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// The node and the limit, for the user.
         reason: String,
     },
     /// Every rank of the node that reads input has taken `taken_bytes`, or has ended and needs no

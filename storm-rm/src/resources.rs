@@ -19,6 +19,12 @@ pub struct Resources {
     pub exclusive: bool,
     /// The features that its nodes must have: `gpu&fast|big`.
     pub constraint: Option<String>,
+    /// The most nodes, if [`JobSpec::nodes`](crate::JobSpec::nodes) is the least number.
+    pub nodes_max: Option<u32>,
+    /// Nodes that it must have, folded: `n[1-4]`.
+    pub required_nodes: Option<String>,
+    /// Nodes that it must not have, folded.
+    pub excluded_nodes: Option<String>,
 }
 
 impl Default for Resources {
@@ -29,6 +35,9 @@ impl Default for Resources {
             memory: Memory::Unstated,
             exclusive: false,
             constraint: None,
+            nodes_max: None,
+            required_nodes: None,
+            excluded_nodes: None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The program of a step and its surroundings: everything that a node needs to start its processes.
 
 use crate::{
-    Binding, Environment, FileSpec, InputSpec, OsBytes, OutputSpec, Program, ResourceLimit,
+    Binding, Environment, FileSpec, InputSpec, OpenMode, OsBytes, OutputSpec, Program,
+    ResourceLimit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub struct StepSpec {
     pub files: Vec<FileSpec>,
     /// The destination of the output.
     pub output: OutputSpec,
+    /// What happens to output files that exist.
+    #[serde(default)]
+    pub open_mode: OpenMode,
     /// The source of the ranks' standard input.
     pub input: InputSpec,
     /// Where on its node each rank may run.
@@ -43,6 +47,7 @@ impl StepSpec {
             limits: Vec::new(),
             files: Vec::new(),
             output: OutputSpec::Client,
+            open_mode: OpenMode::Usual,
             input: InputSpec::None,
             bind: Binding::None,
         }

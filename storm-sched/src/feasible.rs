@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
-use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom};
+use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom, Room, Shape, Shortfall};
 
 /// The reason why a request can never run on the partition, and what to try instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -38,6 +38,52 @@ pub enum Infeasible {
         /// The features of the partition's nodes.
         there: Vec<String>,
     },
+    /// The job names a node that the partition does not have.
+    #[error("the partition has no node {name}: leave it out of --nodelist")]
+    NoSuchNode {
+        /// The name.
+        name: String,
+    },
+    /// The job requires a node and excludes it.
+    #[error("node {name} is in --nodelist and in --exclude: leave it out of one of them")]
+    RequiredAndExcluded {
+        /// The node.
+        name: String,
+    },
+    /// The job names more nodes than it asks for, or than it has processes.
+    #[error(
+        "--nodelist names {}, and the job has {}: name fewer, or ask for more with {}",
+        plural(*required, "", "node"),
+        plural(*most, "", if *of_nodes { "node" } else { "process" }),
+        if *of_nodes { "-N" } else { "-n" }
+    )]
+    TooManyRequired {
+        /// The number of nodes that it names.
+        required: u32,
+        /// The number of nodes that it asks for, or of its processes.
+        most: u32,
+        /// Whether that is the number of nodes.
+        of_nodes: bool,
+    },
+    /// A node that the job names cannot take its share.
+    #[error(
+        "{have} of the {} that --nodelist names can give {}: name larger nodes, or ask for less of \
+         each",
+        plural(*needed, "", "node"), NodeNeeds { names: false, ..*needs }.for_ranks(*ranks, "")
+    )]
+    SmallRequired {
+        /// The number of nodes that must have so much.
+        needed: u32,
+        /// The number that have.
+        have: u32,
+        /// Processes on such a node.
+        ranks: u32,
+        /// The demands on the nodes.
+        needs: NodeNeeds,
+    },
+    /// All nodes are excluded.
+    #[error("--exclude leaves no node of the partition: exclude fewer")]
+    AllExcluded,
     /// No node is large enough for one process.
     #[error(
         "--cpus-per-task {asked}: the largest node{} has {}",
@@ -274,6 +320,7 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
     if request.is_plain() {
         return Ok(());
     }
+    check_names(machine, request)?;
     check_one_process(machine, request)?;
     let rooms = Rooms::of(machine, request);
     let (asked, room) = (request.procs, rooms.total());
@@ -281,9 +328,36 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
         let (needs, constraint) = conditions(request);
         return Err(Infeasible::TooManyForNodes { asked, room, needs, constraint });
     }
-    match request.nodes {
-        Some(nodes) => check_blocks(machine, request, nodes, &rooms),
-        None => Ok(()),
+    if let Some(nodes) = request.nodes {
+        check_blocks(machine, request, nodes, &rooms)?;
+    }
+    let rooms = machine.nodes().iter().map(NodeRoom::whole);
+    match Shape::of(request).shortfall(rooms).map(|lack| (lack, lack.unit)) {
+        Some((Shortfall { needed, have, .. }, Room::Required { ranks, needs })) => {
+            Err(Infeasible::SmallRequired { needed, have, ranks, needs })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Checks the nodes that a job names.
+fn check_names(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
+    let Some(choice) = &request.choice else { return Ok(()) };
+    let is_here = |name: &&String| machine.nodes().iter().any(|node| node.name() == *name);
+    if let Some(name) = choice.required.iter().find(|name| !is_here(name)) {
+        return Err(Infeasible::NoSuchNode { name: name.clone() });
+    }
+    if let Some(name) = choice.required.intersection(&choice.excluded).next() {
+        return Err(Infeasible::RequiredAndExcluded { name: name.clone() });
+    }
+    let required = request.required_nodes();
+    let (most, of_nodes) = (request.nodes.unwrap_or(request.procs), request.nodes.is_some());
+    if required > most {
+        return Err(Infeasible::TooManyRequired { required, most, of_nodes });
+    }
+    match machine.nodes().iter().all(|node| choice.excluded.contains(node.name())) {
+        true => Err(Infeasible::AllExcluded),
+        false => Ok(()),
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, QosId, ReservationId};
+use crate::{
+    Constraint, JobId, Node, NodeChoice, NodeMemory, Precedence, Priority, QosId, ReservationId,
+};
 
 /// A job's request for PEs. Fields will be added, so callers build it with [`JobRequest::new`] and
 /// the `with_` methods.
@@ -36,6 +38,9 @@ pub struct JobRequest {
     pub exclusive: bool,
     /// The features that its nodes must have (Slurm `--constraint`).
     pub constraint: Option<Arc<Constraint>>,
+    /// The nodes that it names (Slurm `--nodelist`, `--exclude`).
+    #[serde(default)]
+    pub choice: Option<Arc<NodeChoice>>,
     /// The longest run that the user expects (Slurm `-t`). The Machine Manager ends the job when it
     /// is over, and backfilling relies on it.
     pub time_limit: Option<Duration>,
@@ -69,6 +74,7 @@ impl JobRequest {
             mem_per_node: NodeMemory::Unstated,
             exclusive: false,
             constraint: None,
+            choice: None,
             time_limit: None,
             priority: Priority::default(),
             precedence: None,
@@ -155,6 +161,24 @@ impl JobRequest {
         Self { constraint: Some(Arc::new(constraint)), ..self }
     }
 
+    /// The same request on the nodes that `choice` allows.
+    #[must_use]
+    pub fn with_choice(self, choice: NodeChoice) -> Self {
+        let choice = Some(choice).filter(|choice| !choice.is_empty());
+        Self { choice: choice.map(Arc::new), ..self }
+    }
+
+    /// Whether the job must have a node.
+    #[must_use]
+    pub fn requires(&self, node: &Node) -> bool {
+        self.choice.as_ref().is_some_and(|choice| choice.requires(node))
+    }
+
+    /// The number of nodes that the job must have.
+    pub(crate) fn required_nodes(&self) -> u32 {
+        self.choice.as_ref().map_or(0, |choice| choice.required.len() as u32)
+    }
+
     /// The same request in a reservation.
     #[must_use]
     pub fn with_reservation(self, reservation: ReservationId) -> Self {
@@ -182,6 +206,7 @@ impl JobRequest {
             && !self.asks_for_memory()
             && !self.exclusive
             && self.constraint.is_none()
+            && self.choice.is_none()
     }
 
     /// Whether the job's memory counts.
@@ -194,6 +219,7 @@ impl JobRequest {
     #[must_use]
     pub fn may_have(&self, node: &Node) -> bool {
         self.constraint.as_ref().is_none_or(|constraint| constraint.is_met_by(node.features()))
+            && self.choice.as_ref().is_none_or(|choice| choice.allows(node, self.nodes))
     }
 
     /// The memory that the job takes on a node with that many of its processes, in bytes.

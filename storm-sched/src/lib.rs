@@ -47,6 +47,7 @@ mod matrix_row;
 mod memory;
 mod memory_account;
 pub mod metrics;
+mod node_choice;
 mod node_needs;
 pub mod packing;
 mod params;
@@ -84,6 +85,7 @@ pub use matrix::{InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, Ro
 pub use matrix_row::MatrixRow;
 pub use memory::{MemorySize, NodeMemory};
 pub use memory_account::MemoryAccount;
+pub use node_choice::NodeChoice;
 pub use node_needs::NodeNeeds;
 pub use packing::Packing;
 pub use params::{

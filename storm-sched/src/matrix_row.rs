@@ -244,13 +244,22 @@ impl MatrixRow {
         memory: &MemoryAccount,
         request: &JobRequest,
     ) -> Option<Chosen> {
-        let mut dealing = Dealing::of(request);
+        let dealing = Dealing::of(request);
         let (mut columns, mut ranks) = (ColumnSet::new(), Vec::new());
-        for room in self.rooms(machine, memory) {
-            if dealing.is_done() {
-                break;
+        let dealt = match request.required_nodes() {
+            0 => self.deal(dealing, machine, memory, request)?,
+            needed => {
+                let rooms: Vec<NodeRoom<'_>> = self.rooms(machine, memory).collect();
+                let of_each =
+                    |room: &NodeRoom<'_>| (room.procs_of(request), request.requires(room.node));
+                let room_of: Vec<_> = rooms.iter().map(of_each).collect();
+                let here = room_of.iter().filter(|(_, required)| *required).count() as u32;
+                let dealt = Some(()).filter(|()| here == needed);
+                let dealt = dealt.and_then(|()| dealing.deal_all(&room_of))?;
+                rooms.into_iter().zip(dealt).collect()
             }
-            let procs = dealing.deal(room.procs_of(request));
+        };
+        for (room, procs) in dealt {
             let free = room.node.columns().filter(|&column| !self.taken.contains(column as usize));
             let own = free.take((procs * request.pes_per_proc) as usize);
             if request.exclusive && procs > 0 {
@@ -264,7 +273,28 @@ impl MatrixRow {
             }
         }
         let busy = columns.clone();
-        dealing.is_done().then_some(Chosen { columns, busy, ranks: Some(ranks) })
+        Some(Chosen { columns, busy, ranks: Some(ranks) })
+    }
+
+    /// The processes of each node, for a job that requires no nodes by name.
+    fn deal<'a>(
+        &'a self,
+        mut dealing: Dealing,
+        machine: &'a Machine,
+        memory: &'a MemoryAccount,
+        request: &JobRequest,
+    ) -> Option<Vec<(NodeRoom<'a>, u32)>> {
+        let mut dealt = Vec::new();
+        for room in self.rooms(machine, memory) {
+            if dealing.is_done() {
+                break;
+            }
+            let procs = dealing.deal(room.procs_of(request));
+            if procs > 0 {
+                dealt.push((room, procs));
+            }
+        }
+        dealing.is_done().then_some(dealt)
     }
 }
 

@@ -24,6 +24,9 @@ pub struct NodeNeeds {
     pub exclusive: bool,
     /// Whether features are asked for.
     pub features: bool,
+    /// Whether the job allows some nodes only, by name.
+    #[serde(default)]
+    pub names: bool,
 }
 
 impl NodeNeeds {
@@ -35,6 +38,7 @@ impl NodeNeeds {
         mem_per_node: NodeMemory::Unstated,
         exclusive: false,
         features: false,
+        names: false,
     };
 
     /// The demands of a request.
@@ -47,6 +51,7 @@ impl NodeNeeds {
             mem_per_node: request.mem_per_node,
             exclusive: request.exclusive,
             features: request.constraint.is_some(),
+            names: request.choice.is_some(),
         }
     }
 
@@ -93,7 +98,9 @@ impl NodeNeeds {
 
     fn other(self) -> impl Iterator<Item = String> {
         let alone = self.exclusive.then(|| "no other job".to_owned());
-        alone.into_iter().chain(self.features.then(|| "the features asked for".to_owned()))
+        let features = self.features.then(|| "the features asked for".to_owned());
+        let names = self.names.then(|| "a name that the job allows".to_owned());
+        alone.into_iter().chain(features).chain(names)
     }
 }
 

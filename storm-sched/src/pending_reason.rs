@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
 use crate::{
-    JobId, JobRequest, Machine, NodeState, ReservationId, Room, Row, SchedTime, Shortfall,
+    JobId, JobRequest, Machine, NodeNeeds, NodeState, ReservationId, Room, Row, SchedTime,
+    Shortfall,
 };
 
 /// The most nodes that a reason names. The rest are counted.
@@ -161,7 +162,12 @@ impl Shortage {
     /// The shortage of a job that needs nodes which are not up.
     #[must_use]
     pub fn unavailable(machine: &Machine, request: &JobRequest, shortfall: Shortfall) -> Self {
-        let absent = |node: &&crate::Node| node.state() != NodeState::Up && request.may_have(node);
+        // If nodes that it names are missing, others do not count.
+        let named = matches!(shortfall.unit, Room::Required { .. });
+        let absent = |node: &&crate::Node| {
+            let counts = if named { request.requires(node) } else { request.may_have(node) };
+            node.state() != NodeState::Up && counts
+        };
         let nodes = machine.nodes().iter().filter(absent);
         let named = |node: &crate::Node| AbsentNode {
             name: node.name().to_owned(),
@@ -305,6 +311,10 @@ impl fmt::Display for Shortage {
                 match unit {
                     Room::Pes if needed == 1 => f.write_str("no free PE"),
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),
+                    Room::Required { .. } => {
+                        let each = unit.of_each("free ");
+                        write!(f, "{have} of the {needed} nodes that the job names with {each}")
+                    }
                     Room::NodesOf { .. } | Room::NodesWith { .. } if needed == 1 => {
                         write!(f, "no node with {}", unit.of_each("free "))
                     }
@@ -327,6 +337,10 @@ impl fmt::Display for Shortage {
                 match unit {
                     Room::Pes if needed == 1 => f.write_str(": no PE is up"),
                     Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
+                    Room::Required { .. } => {
+                        let nodes = plural(needed, "", "node");
+                        write!(f, ": {have} of the {nodes} that the job names can run it")
+                    }
                     Room::NodesOf { .. } | Room::NodesWith { .. } if needed == 1 => {
                         write!(f, ": no node with {} is up", unit.of_each(""))
                     }
@@ -357,6 +371,10 @@ impl Room {
             Self::Pes => plural(1, free, "PE"),
             Self::NodesOf { ranks } => plural(ranks, free, "PE"),
             Self::NodesWith { ranks, needs } => needs.for_ranks(ranks, free),
+            // The text says already that the job names the nodes.
+            Self::Required { ranks, needs } => {
+                NodeNeeds { names: false, ..needs }.for_ranks(ranks, free)
+            }
             Self::ProcsWith { needs } => needs.for_procs(free),
         }
     }
@@ -372,6 +390,10 @@ fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> 
         Room::Pes => {
             let more = plural(missing, "more free ", "PE");
             write!(f, "waits for {more}: {have} of {up_pes} are free, {needed}")
+        }
+        Room::Required { .. } => {
+            let more = plural(missing, "more ", "node");
+            write!(f, "waits for {more} that it names, with {each}: there are {have}, {needed}")
         }
         Room::NodesOf { .. } | Room::NodesWith { .. } => {
             let more = plural(missing, "more ", "node");

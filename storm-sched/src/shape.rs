@@ -27,6 +27,13 @@ pub enum Room {
         /// Further demands on the nodes.
         needs: NodeNeeds,
     },
+    /// Nodes that the job must have, with room for that many ranks each.
+    Required {
+        /// Ranks on each such node.
+        ranks: u32,
+        /// Further demands on the nodes.
+        needs: NodeNeeds,
+    },
     /// Processes for which nodes that meet the job's demands have room.
     ProcsWith {
         /// The demands on the nodes.
@@ -119,6 +126,34 @@ impl Dealing {
         }
     }
 
+    /// Returns how many processes each of these nodes gets, given how many it takes and whether the
+    /// job must have the node. `None` if the nodes cannot take the job. The required nodes are dealt
+    /// to first: each gets at least a process or the shorter block, and no other node gets what a
+    /// required node needs.
+    pub(crate) fn deal_all(mut self, rooms: &[(u32, bool)]) -> Option<Vec<u32>> {
+        let mut dealt = vec![0; rooms.len()];
+        let mut required = rooms.iter().filter(|(_, required)| *required).count() as u32;
+        for wanted in [true, false] {
+            let of_kind = rooms.iter().zip(&mut dealt).filter(|((_, r), _)| *r == wanted);
+            for ((room, _), dealt) in of_kind {
+                if self.is_done() && !wanted {
+                    break;
+                }
+                required -= u32::from(wanted);
+                // A process is left for each required node that follows.
+                let room = match self {
+                    Self::Fill { procs } => (*room).min(procs.saturating_sub(required)),
+                    Self::Blocks { .. } => *room,
+                };
+                *dealt = self.deal(room);
+                if wanted && *dealt == 0 {
+                    return None;
+                }
+            }
+        }
+        self.is_done().then_some(dealt)
+    }
+
     /// Returns how many processes the next node gets, given that it takes `room` processes.
     pub(crate) fn deal(&mut self, room: u32) -> u32 {
         match self {
@@ -174,17 +209,18 @@ impl<'a> Shape<'a> {
             }
             Self::OnNodes(request) => {
                 let needs = NodeNeeds::of(request);
-                let procs = rooms.map(|room| room.procs_of(request));
-                match Dealing::of(request) {
-                    Dealing::Fill { procs: needed } => {
-                        let have = procs.fold(0, u32::saturating_add);
-                        let unit = Room::ProcsWith { needs };
-                        (have < needed).then_some(Shortfall { unit, needed, have })
-                    }
-                    Dealing::Blocks { shorter, longer, ranks } => {
-                        shortfall_of_blocks(procs, needs, [shorter, longer, ranks])
-                    }
+                let dealing = Dealing::of(request);
+                if request.required_nodes() > 0 {
+                    let rooms: Vec<_> = rooms
+                        .map(|room| (room.procs_of(request), request.requires(room.node)))
+                        .collect();
+                    return shortfall_of_required(request.required_nodes(), &rooms, dealing, needs)
+                        .or_else(|| {
+                            shortfall_of(rooms.iter().map(|(procs, _)| *procs), dealing, needs)
+                        });
                 }
+                let procs = rooms.map(|room| room.procs_of(request));
+                shortfall_of(procs, dealing, needs)
             }
         }
     }
@@ -194,6 +230,49 @@ impl<'a> Shape<'a> {
     pub fn shortfall_of_pes(needed: u32, have: u32) -> Option<Shortfall> {
         (have < needed).then_some(Shortfall { unit: Room::Pes, needed, have })
     }
+}
+
+/// The shortfall of nodes that take `procs` processes each, if the job requires no nodes by name.
+fn shortfall_of(
+    procs: impl Iterator<Item = u32>,
+    dealing: Dealing,
+    needs: NodeNeeds,
+) -> Option<Shortfall> {
+    match dealing {
+        Dealing::Fill { procs: needed } => {
+            let have = procs.fold(0, u32::saturating_add);
+            let unit = Room::ProcsWith { needs };
+            (have < needed).then_some(Shortfall { unit, needed, have })
+        }
+        Dealing::Blocks { shorter, longer, ranks } => {
+            shortfall_of_blocks(procs, needs, [shorter, longer, ranks])
+        }
+    }
+}
+
+/// The shortfall of the nodes that a job must have. `rooms` are the processes that nodes take, and
+/// whether the job must have the node.
+fn shortfall_of_required(
+    required: u32,
+    rooms: &[(u32, bool)],
+    dealing: Dealing,
+    needs: NodeNeeds,
+) -> Option<Shortfall> {
+    let with_room = |ranks: u32| {
+        rooms.iter().filter(|(room, required)| *required && *room >= ranks).count() as u32
+    };
+    let (ranks, shorter) = match dealing {
+        Dealing::Fill { .. } => (1, required),
+        Dealing::Blocks { shorter, ranks, .. } => (ranks, shorter),
+    };
+    let have = with_room(ranks);
+    if have < required {
+        return Some(Shortfall { unit: Room::Required { ranks, needs }, needed: required, have });
+    }
+    // More of them than there are shorter blocks must take a longer one.
+    let needed = required.saturating_sub(shorter);
+    let (ranks, have) = (ranks + 1, with_room(ranks + 1));
+    (have < needed).then_some(Shortfall { unit: Room::Required { ranks, needs }, needed, have })
 }
 
 fn shortfall_of_blocks(

@@ -123,6 +123,10 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => return,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use storm_nm::modelled::{ModelledHost, ModelledSink};
 use storm_nm::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
-    SwitchedJobs,
+    SwitchedJobs, Whom,
 };
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
@@ -140,8 +140,8 @@ impl Host for FlawedHost {
         self.inner.classes(job)
     }
 
-    fn signal(&self, job: JobKey, signal: i32) {
-        self.inner.signal(job, signal);
+    fn signal(&self, job: JobKey, signal: i32, whom: Whom) {
+        self.inner.signal(job, signal, whom);
     }
 
     fn destroy(&self, job: JobKey) {

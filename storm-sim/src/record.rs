@@ -256,6 +256,10 @@ impl State {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => {}

@@ -38,6 +38,7 @@ mod error;
 mod from_client;
 mod halves;
 mod hello;
+mod job_change;
 mod lines;
 mod outgoing;
 mod part;
@@ -56,6 +57,7 @@ pub use client::{
 pub use error::{ApiError, ErrorCode};
 pub use from_client::{ClientEnd, ClientId, FromClient};
 pub use hello::{API_VERSION, Hello};
+pub use job_change::JobChange;
 pub use lines::{LineError, LineReader};
 pub use outgoing::TrySendError;
 pub use part::Part;

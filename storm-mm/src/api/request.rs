@@ -1,6 +1,8 @@
 //! The requests that a client may make.
 
-use super::{ApiError, ErrorCode, JobState, Part, ReservationRequest, Service, base64_bytes};
+use super::{
+    ApiError, ErrorCode, JobChange, JobState, Part, ReservationRequest, Service, base64_bytes,
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -86,6 +88,28 @@ pub enum ManagerRequest {
         /// The jobs.
         jobs: Vec<JobId>,
     },
+    /// Have running jobs wait again.
+    Requeue {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+    /// Stop the processes of running jobs. For administrators.
+    Suspend {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+    /// Let the processes of suspended jobs continue. For administrators.
+    ResumeJobs {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+    /// Change jobs that have not ended.
+    Update {
+        /// The jobs.
+        jobs: Vec<JobId>,
+        /// The changes.
+        change: JobChange,
+    },
     /// The nodes.
     Nodes,
     /// Have nodes take no further jobs. For administrators.
@@ -163,6 +187,10 @@ impl ManagerRequest {
         "cancel",
         "hold",
         "release",
+        "requeue",
+        "suspend",
+        "resume-jobs",
+        "update",
         "nodes",
         "drain",
         "resume",
@@ -187,6 +215,10 @@ impl ManagerRequest {
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Priority { jobs }
         | ManagerRequest::Release { jobs }
+        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Suspend { jobs }
+        | ManagerRequest::ResumeJobs { jobs }
+        | ManagerRequest::Update { jobs, .. }
         | ManagerRequest::Wait { jobs } = &mut self
         {
             let mut named = BTreeSet::new();
@@ -208,6 +240,10 @@ impl ManagerRequest {
             ManagerRequest::Hold { jobs }
             | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs }
+            | ManagerRequest::Requeue { jobs }
+            | ManagerRequest::Suspend { jobs }
+            | ManagerRequest::ResumeJobs { jobs }
+            | ManagerRequest::Update { jobs, .. }
             | ManagerRequest::Wait { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }

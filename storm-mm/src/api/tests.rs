@@ -35,6 +35,13 @@ fn requests() -> Vec<ManagerRequest> {
         },
         ManagerRequest::Hold { jobs: vec![job] },
         ManagerRequest::Release { jobs: vec![job, JobId(8)] },
+        ManagerRequest::Requeue { jobs: vec![job] },
+        ManagerRequest::Suspend { jobs: vec![job] },
+        ManagerRequest::ResumeJobs { jobs: vec![job] },
+        ManagerRequest::Update {
+            jobs: vec![job],
+            change: JobChange { nice: Some(3), ..JobChange::default() },
+        },
         ManagerRequest::SetPartition {
             partition: "main".to_owned(),
             sched: Some("gang".to_owned()),

@@ -95,6 +95,18 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Release { jobs } => {
             Ok(altered(&jobs, shared.drive(|core, now| core.release_all(now, peer, &jobs))))
         }
+        ManagerRequest::Requeue { jobs } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.requeue_all(now, peer, &jobs))))
+        }
+        ManagerRequest::Suspend { jobs } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.stop_all(now, peer, &jobs))))
+        }
+        ManagerRequest::ResumeJobs { jobs } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.continue_all(now, peer, &jobs))))
+        }
+        ManagerRequest::Update { jobs, change } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.update_all(now, peer, &jobs, &change))))
+        }
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }

@@ -68,6 +68,16 @@ pub enum EndCause {
         /// The node and the reason.
         reason: String,
     },
+    /// A process of the job took more memory than the job has on its node.
+    OverMemory {
+        /// The node and the limit.
+        reason: String,
+    },
+    /// A user requested that the job waits again.
+    RequeuedBy {
+        /// The user.
+        uid: u32,
+    },
     /// The condition that the job depends on can never be met, and the job requested to be ended
     /// then.
     DependencyNeverSatisfied {
@@ -114,6 +124,7 @@ impl EndCause {
         match self {
             EndCause::Cancelled { .. }
             | EndCause::Shutdown
+            | EndCause::RequeuedBy { .. }
             | EndCause::ScriptEnded
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
@@ -121,6 +132,7 @@ impl EndCause {
             | EndCause::LaunchCut { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
+            EndCause::OverMemory { .. } => JobState::OutOfMemory,
             EndCause::RankKilled { .. }
             | EndCause::RankLeft { .. }
             | EndCause::Aborted { .. }
@@ -136,8 +148,11 @@ impl EndCause {
     /// counts.
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
+        const KILLED: u8 = 128 + 9;
         match self {
+            EndCause::OverMemory { .. } => Some(KILLED),
             EndCause::Cancelled { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::Shutdown
             | EndCause::ScriptEnded
@@ -165,6 +180,7 @@ impl EndCause {
     pub fn asks_first(&self) -> bool {
         match self {
             EndCause::Cancelled { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::TimeLimit
             | EndCause::Shutdown
             | EndCause::ScriptEnded
@@ -178,6 +194,7 @@ impl EndCause {
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::NodeRemoved { .. }
             | EndCause::LaunchCut { .. } => false,
@@ -199,6 +216,8 @@ impl EndCause {
             | EndCause::ScriptEnded
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
+            | EndCause::RequeuedBy { .. }
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::LaunchCut { .. }
             | EndCause::Preempted { .. }
@@ -210,6 +229,7 @@ impl EndCause {
     pub fn sequel(&self) -> Sequel {
         match self {
             EndCause::NodeLost { .. } | EndCause::NodeRemoved { .. } => Sequel::RunAgain,
+            EndCause::RequeuedBy { .. } => Sequel::Requested,
             EndCause::Preempted { requeue, .. } => Sequel::GiveWay { requeue: *requeue },
             EndCause::LaunchCut { cut, launches, .. } => {
                 Sequel::LaunchAgain { cut: *cut, launches: *launches }
@@ -226,6 +246,7 @@ impl EndCause {
             | EndCause::ScriptEnded
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
+            | EndCause::OverMemory { .. }
             | EndCause::DependencyNeverSatisfied { .. } => Sequel::Over,
         }
     }
@@ -250,6 +271,7 @@ impl std::fmt::Display for EndCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             EndCause::Cancelled { uid } => write!(f, "{CANCELLED_BY}{uid}"),
+            EndCause::RequeuedBy { uid } => write!(f, "requeued by user {uid}"),
             EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
             EndCause::NodeRemoved { node } => {
                 write!(f, "node {node} is not in the configuration any more")
@@ -281,6 +303,7 @@ impl std::fmt::Display for EndCause {
             EndCause::LaunchFailed { reason, .. }
             | EndCause::StagingFailed { reason }
             | EndCause::Unplaceable { reason }
+            | EndCause::OverMemory { reason }
             | EndCause::Unserviceable { reason } => f.write_str(reason),
             EndCause::TimeLimit => f.write_str("its time limit was reached"),
             EndCause::ManagerRestarted => {
@@ -308,6 +331,9 @@ pub enum Sequel {
         /// Whether the job is queued again, if it may run twice.
         requeue: bool,
     },
+    /// A user requested that the job waits again, even if it did not request to run twice: the user
+    /// decides now.
+    Requested,
     /// The launch was cut off, and is done again.
     LaunchAgain {
         /// The work of the Node Manager that was cut off.
@@ -321,7 +347,10 @@ impl Sequel {
     /// Whether the job can be queued again.
     pub fn can_run_again(self) -> bool {
         match self {
-            Sequel::RunAgain | Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
+            Sequel::RunAgain
+            | Sequel::GiveWay { .. }
+            | Sequel::Requested
+            | Sequel::LaunchAgain { .. } => true,
             Sequel::Over => false,
         }
     }
@@ -331,6 +360,7 @@ impl Sequel {
     pub fn runs_again(self, may_repeat: bool, started: bool) -> bool {
         match self {
             Sequel::Over => false,
+            Sequel::Requested => true,
             Sequel::RunAgain => may_repeat,
             Sequel::GiveWay { requeue } => may_repeat && requeue,
             Sequel::LaunchAgain { cut, launches } => match is_not_begun(cut, started) {
@@ -347,6 +377,7 @@ impl Sequel {
         match self {
             Sequel::Over | Sequel::RunAgain => false,
             Sequel::GiveWay { requeue } => requeue,
+            Sequel::Requested => true,
             Sequel::LaunchAgain { cut, .. } => cut != Cut::Slices && !may_repeat,
         }
     }
@@ -355,7 +386,7 @@ impl Sequel {
     pub fn comes_first(self) -> bool {
         match self {
             Sequel::GiveWay { .. } | Sequel::LaunchAgain { .. } => true,
-            Sequel::Over | Sequel::RunAgain => false,
+            Sequel::Over | Sequel::RunAgain | Sequel::Requested => false,
         }
     }
 
@@ -363,7 +394,7 @@ impl Sequel {
     /// that may run twice is launched again while a node may still run the job.
     pub fn has_ended_everywhere(self, may_repeat: bool) -> bool {
         match self {
-            Sequel::GiveWay { .. } => true,
+            Sequel::GiveWay { .. } | Sequel::Requested => true,
             Sequel::LaunchAgain { cut, .. } => !may_repeat || cut == Cut::Staging,
             Sequel::Over | Sequel::RunAgain => false,
         }
@@ -376,7 +407,7 @@ impl Sequel {
             Sequel::LaunchAgain { cut, launches } => {
                 Some(if is_not_begun(cut, started) { launches } else { 0 })
             }
-            Sequel::Over | Sequel::RunAgain | Sequel::GiveWay { .. } => None,
+            Sequel::Over | Sequel::RunAgain | Sequel::GiveWay { .. } | Sequel::Requested => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::end_cause::EndCause;
 use super::step_event::StepEvent;
+use super::terms::Terms;
 use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,11 @@ pub enum JobEventKind {
         /// How long its row was active, up to now.
         time: Duration,
     },
+    /// The job is sent the signal that it requested ahead of its time limit.
+    SignalledEarly {
+        /// Signal number.
+        signal: i32,
+    },
     /// The job's row has another number, because its partition has another policy.
     Moved {
         /// The job's row.
@@ -116,6 +122,29 @@ pub enum JobEventKind {
     Resumed {
         /// How long it has run.
         time: Duration,
+    },
+    /// An administrator has stopped the job's processes. The job keeps its elements.
+    StoppedBy {
+        /// The administrator.
+        uid: u32,
+        /// How long it has run, up to now.
+        time: Duration,
+    },
+    /// An administrator lets the processes continue.
+    ContinuedBy {
+        /// The administrator.
+        uid: u32,
+        /// How long it has run.
+        time: Duration,
+    },
+    /// A user has changed the terms of the job.
+    Changed {
+        /// The user.
+        uid: u32,
+        /// All terms, changed or not.
+        terms: Box<Terms>,
+        /// The changes, in words.
+        what: String,
     },
     /// The job's processes are being ended.
     Ending {

@@ -7,6 +7,7 @@ mod event;
 mod record;
 mod step_event;
 mod step_record;
+mod terms;
 
 pub use cut::{Cut, MAX_LAUNCHES};
 pub use end_cause::{EndCause, Sequel};
@@ -14,3 +15,4 @@ pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};
 pub use step_event::{EndedStep, StepEvent, StepUse};
 pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};
+pub use terms::Terms;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
+use storm_rm::{ArraySpec, ArrayTask, FirstStep, JobId, JobIncarnation, JobSpec, Row};
 use storm_sched::ReservationId;
 
 /// Where a job is in its life.
@@ -85,11 +85,15 @@ pub struct JobRecord {
     pub elements: Option<Vec<(NodeId, u32, u32)>>,
     /// The job for which its processes are suspended.
     pub suspended_for: Option<JobId>,
+    /// The administrator who has stopped its processes.
+    pub stopped_by: Option<u32>,
     /// Whether it waits again, ahead of the jobs that have not begun: another job got its
     /// processing elements, or its launch was cut off.
     pub comes_first: bool,
     /// How many launches in a row were cut off by the end of a Node Manager.
     pub cut_launches: u32,
+    /// Whether the present run was sent the signal ahead of its time limit.
+    pub signalled_early: bool,
     /// When the job ended.
     pub ended: Option<Timestamp>,
     /// The parts of its launch's time.
@@ -153,6 +157,10 @@ impl JobRecord {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. } => return Vec::new(),
         };
@@ -206,8 +214,10 @@ impl JobRecord {
             ran_at: None,
             elements: None,
             suspended_for: None,
+            stopped_by: None,
             comes_first: false,
             cut_launches: 0,
+            signalled_early: false,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
@@ -237,7 +247,7 @@ impl JobRecord {
                 self.cut_launches = 0;
                 self.started = Some(event.at);
                 self.begun.get_or_insert(event.at);
-                self.ran_at = self.suspended_for.is_none().then_some(event.at);
+                self.ran_at = (!self.is_stopped()).then_some(event.at);
                 self.breakdown = Some(*breakdown);
                 self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
             }
@@ -246,7 +256,7 @@ impl JobRecord {
                 self.note(event, "ending", cause.to_string());
             }
             JobEventKind::Ended { outcome, exits, ran } => {
-                (self.ran, self.suspended_for) = (*ran, None);
+                (self.ran, self.suspended_for, self.stopped_by) = (*ran, None, None);
                 self.exits.clone_from(exits);
                 self.end(event, outcome);
             }
@@ -254,6 +264,10 @@ impl JobRecord {
             JobEventKind::Ran { time } => {
                 self.ran = *time;
                 self.ran_at = Some(event.at);
+            }
+            JobEventKind::SignalledEarly { signal } => {
+                self.signalled_early = true;
+                self.note(event, "signalled", self.told_early_signal(*signal));
             }
             JobEventKind::InReservation { id, name } => {
                 self.reservation = Some((*id, name.clone()));
@@ -276,9 +290,22 @@ impl JobRecord {
             }
             JobEventKind::Resumed { time } => {
                 self.suspended_for = None;
-                // Before the job's start its time does not count.
-                (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
+                self.goes_on(event, *time);
                 self.note(event, "resumed", format!("on {}", self.node_list));
+            }
+            JobEventKind::StoppedBy { uid, time } => {
+                self.stopped_by = Some(*uid);
+                (self.ran, self.ran_at) = (*time, None);
+                self.note(event, "suspended", format!("by user {uid}"));
+            }
+            JobEventKind::ContinuedBy { uid, time } => {
+                self.stopped_by = None;
+                self.goes_on(event, *time);
+                self.note(event, "resumed", format!("by user {uid}"));
+            }
+            JobEventKind::Changed { uid, terms, what } => {
+                terms.put(self);
+                self.note(event, "changed", format!("by user {uid}: {what}"));
             }
             JobEventKind::Held { hold } => self.held(event, *hold),
             JobEventKind::Released { uid } => {
@@ -295,6 +322,29 @@ impl JobRecord {
 
     fn step(&mut self, event: &JobEvent, number: u32, of_step: &StepEvent) {
         self.steps.get_or_insert_default().apply(event.at, number, of_step);
+    }
+
+    /// Whether its processes are stopped, for another job or by an administrator.
+    pub fn is_stopped(&self) -> bool {
+        self.suspended_for.is_some() || self.stopped_by.is_some()
+    }
+
+    /// A cause for which its processes were stopped is over. Its time counts from now on, unless
+    /// the job has not started or there is another cause.
+    fn goes_on(&mut self, event: &JobEvent, ran: Duration) {
+        let counts = self.started.is_some() && !self.is_stopped();
+        (self.ran, self.ran_at) = (ran, counts.then_some(event.at));
+    }
+
+    fn told_early_signal(&self, signal: i32) -> String {
+        let asked = self.spec.early_signal;
+        let whom = match (self.spec.first, asked.is_some_and(|asked| asked.script_only)) {
+            (FirstStep::Script, true) => "its script",
+            (FirstStep::Script, false) => "its steps, not the script",
+            (FirstStep::Program, false) => "its processes",
+            (FirstStep::Program, true) => "nothing, since it has no script",
+        };
+        format!("signal {signal} ahead of the time limit, to {whom}")
     }
 
     fn end(&mut self, event: &JobEvent, outcome: &Outcome) {
@@ -315,6 +365,7 @@ impl JobRecord {
         self.former_nodes = NodeSet::new();
         self.comes_first = false;
         self.elements = None;
+        self.signalled_early = false;
         self.steps = None;
         self.parts_over.clear();
     }
@@ -322,7 +373,7 @@ impl JobRecord {
     /// A run is over, and the job waits for the next run.
     fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
         self.phase = Phase::Pending;
-        self.suspended_for = None;
+        (self.suspended_for, self.stopped_by) = (None, None);
         let sequel = cause.sequel();
         if let Some(launches) = sequel.launches_cut(self.started.is_some()) {
             self.cut_launches = launches;
@@ -390,7 +441,7 @@ impl JobRecord {
     pub fn state(&self) -> JobState {
         match &self.phase {
             Phase::Pending | Phase::Starting => JobState::Pending,
-            Phase::Running if self.suspended_for.is_some() => JobState::Suspended,
+            Phase::Running if self.is_stopped() => JobState::Suspended,
             // The run counts as not begun.
             Phase::Ending(EndCause::LaunchCut { .. }) if self.started.is_none() => {
                 JobState::Pending

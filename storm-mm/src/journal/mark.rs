@@ -44,6 +44,10 @@ pub(super) enum OfJob {
     Hold,
     /// Whether it is suspended for another job.
     Stop,
+    /// Whether an administrator has stopped it.
+    AdminStop,
+    /// Its terms.
+    Terms,
     /// What a step is.
     StepBegan(u32),
     /// That a step's ranks execute.
@@ -110,10 +114,15 @@ impl JobMark {
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => replaces(OfJob::Hold),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => replaces(OfJob::Stop),
+            JobEventKind::StoppedBy { .. } | JobEventKind::ContinuedBy { .. } => {
+                replaces(OfJob::AdminStop)
+            }
+            JobEventKind::Changed { .. } => replaces(OfJob::Terms),
             JobEventKind::Step { number, event } => match event {
                 StepEvent::Began { run, .. } => {
                     JobMark { run: Some(*run), ..replaces(OfJob::StepBegan(*number)) }

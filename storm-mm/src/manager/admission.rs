@@ -1,13 +1,16 @@
 //! Submission: whether a job is admitted, and into which partition.
 
 use super::Core;
-use super::partitions::Partition;
+use super::ending::check_signal;
 use crate::api::{ApiError, ErrorCode, Peer, Service};
 use crate::job::JobEventKind;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, JobRequest, NodeMemory};
+use storm_rm::{
+    FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
+};
+use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
 
 /// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
@@ -42,6 +45,8 @@ impl Core {
         check_texts(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
+        check_early_signal(&spec)?;
+        self.resolve_nodes(&mut spec)?;
         let tasks =
             spec.needs.array.as_ref().map(|array| self.config.array_size(array)).transpose()?;
         let service = self.served(peer, service, tasks.unwrap_or(1))?;
@@ -49,6 +54,7 @@ impl Core {
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
         let partition = self.choose_partition(&spec)?;
+        self.choose_nodes(partition, &mut spec);
         let job = self.jobs.next_id();
         let request = request_of(job, &spec);
         let chosen = &self.partitions[partition];
@@ -121,40 +127,16 @@ impl Core {
         self.enter(now, job);
     }
 
-    fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
-        let offered = || {
-            let list = self.partitions.iter();
-            let list =
-                list.map(|p| format!("{} ({} on {})", p.name(), p.policy().name(), p.node_list()));
-            list.collect::<Vec<_>>().join(", ")
-        };
-        let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
-        let matches = |partition: &&Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy().name() == policy(sched))
-                && spec.partition.as_deref().is_none_or(|name| partition.name() == name)
-        };
-        let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
-        let chosen =
-            candidates.iter().find(|partition| partition.is_default()).or(candidates.first());
-        if let Some(id) = chosen.and_then(|partition| self.partitions.id_of(partition.name())) {
-            return Ok(id);
+    /// Replaces the lists of nodes that a job names by folded lists of nodes that exist.
+    fn resolve_nodes(&self, spec: &mut JobSpec) -> Result<(), ApiError> {
+        let asked = &mut spec.resources;
+        for list in [&mut asked.required_nodes, &mut asked.excluded_nodes] {
+            if let Some(text) = list {
+                let nodes = self.nodes.of_list(text)?.into_iter().collect();
+                *text = self.names_of_nodes(&nodes);
+            }
         }
-        let unknown =
-            spec.partition.as_deref().filter(|name| self.partitions.id_of(name).is_none());
-        let error = match (unknown, spec.sched.as_deref()) {
-            (Some(name), _) => {
-                ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
-            }
-            (None, Some(sched)) => {
-                let place = match &spec.partition {
-                    Some(name) => format!("partition {name:?} does not run"),
-                    None => "no partition runs".to_owned(),
-                };
-                ApiError::new(ErrorCode::NoSuchPolicy, format!("{place} the policy {sched:?}"))
-            }
-            (None, None) => ApiError::new(ErrorCode::NoSuchPartition, "there is no partition"),
-        };
-        Err(error.hint(format!("there are: {}", offered())))
+        Ok(())
     }
 }
 
@@ -169,8 +151,15 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
 
 /// Listings repeat these texts for every job, so they must be short: a client may request a listing
 /// and not read the reply.
-fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
-    let texts = [("name", Some(&spec.name)), ("constraint", spec.resources.constraint.as_ref())];
+pub(super) fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
+    let texts = [
+        ("name", Some(&spec.name)),
+        ("constraint", spec.resources.constraint.as_ref()),
+        ("list of nodes", spec.resources.required_nodes.as_ref()),
+        ("list of excluded nodes", spec.resources.excluded_nodes.as_ref()),
+        ("comment", spec.remarks.comment.as_ref()),
+        ("wckey", spec.remarks.wckey.as_ref()),
+    ];
     let long = |(_, text): &(&str, Option<&String>)| text.is_some_and(|t| t.len() > MAX_TEXT_BYTES);
     match texts.into_iter().find(long) {
         Some((what, _)) => Err(ApiError::new(
@@ -190,8 +179,19 @@ fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
     })
 }
 
+/// Refuses signals that the command line refuses too.
+fn check_early_signal(spec: &JobSpec) -> Result<(), ApiError> {
+    let Some(asked) = spec.early_signal else { return Ok(()) };
+    check_signal(asked.signal)?;
+    match asked.script_only && spec.first == FirstStep::Program {
+        true => Err(ApiError::new(ErrorCode::BadRequest, "the job has no script to signal")
+            .hint("leave B: out of --signal, or submit a script by `storm batch`")),
+        false => Ok(()),
+    }
+}
+
 /// Refuses amounts that the command line refuses too, since other clients may send them.
-fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
+pub(super) fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
     let nothing = |what: &str, hint: &str| {
         Err(ApiError::new(ErrorCode::BadRequest, format!("{what} is 0")).hint(hint))
     };
@@ -226,7 +226,17 @@ pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
         Memory::PerCpu(bytes) => request.mem_per_pe_bytes = bytes,
         Memory::WholeNode => request.mem_per_node = NodeMemory::Whole,
     }
+    request = request.with_choice(NodeChoice {
+        required: names_in(asked.required_nodes.as_deref()),
+        excluded: names_in(asked.excluded_nodes.as_deref()),
+    });
     // Admission has refused a text that is no constraint.
     let constraint = asked.constraint.as_deref().and_then(|text| text.parse::<Constraint>().ok());
     constraint.map_or(request.clone(), |constraint| request.with_constraint(constraint))
+}
+
+/// The names of a list that admission has folded.
+fn names_in(list: Option<&str>) -> BTreeSet<String> {
+    let parsed = list.and_then(|list| list.parse::<nodeset::NodeSet>().ok());
+    parsed.iter().flat_map(nodeset::NodeSet::iter).map(|name| name.to_string()).collect()
 }

@@ -95,11 +95,7 @@ impl Core {
     }
 
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
-        if !(1..=MAX_SIGNAL).contains(&signal) {
-            let message = format!("{signal} is not a signal number");
-            return Err(ApiError::new(ErrorCode::BadRequest, message)
-                .hint(format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1")));
-        }
+        check_signal(signal)?;
         match self.live.get(job) {
             Some(live) if live.is_on_nodes() => {
                 let command = Command::SignalJob { job, signal };
@@ -351,6 +347,16 @@ impl Core {
         self.tell_awaited(now, job);
         self.settle(now);
     }
+}
+
+/// Refuses a number that is not a signal.
+pub(super) fn check_signal(signal: i32) -> Result<(), ApiError> {
+    if (1..=MAX_SIGNAL).contains(&signal) {
+        return Ok(());
+    }
+    let message = format!("{signal} is not a signal number");
+    let hint = format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1");
+    Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint))
 }
 
 /// The outcome of a job, from the cause of its end and the exits of its ranks.

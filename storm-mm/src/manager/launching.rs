@@ -5,7 +5,9 @@ use super::absent_clients::CLIENT_GRACE;
 use super::jobs::without_dependency;
 use super::live::{self, LivePlace};
 use super::partitions::Partition;
-use super::{ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer};
+use super::{
+    ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer, early_signals,
+};
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::borrow::Cow;
@@ -201,6 +203,7 @@ impl Core {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
             let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
+            let next = early_signals::due(record).map_or(next, |due| due.min(next));
             let (at, incarnation) = (live.earliest(now, next).max(from), live.incarnation());
             self.effects.durable.push(Durable::Timer {
                 at,
@@ -222,6 +225,8 @@ impl Core {
         if time >= limit {
             return self.end_job(now, job, EndCause::TimeLimit);
         }
+        self.signal_early(now, job, time);
+        let (Some(live), Some(record)) = (self.live.get(job), self.jobs.get(&job)) else { return };
         let runs_all = self.partitions[live.partition()].runs_all();
         let runs = record.phase == Phase::Running && !runs_all;
         if runs && time >= record.ran + limit / LIMIT_PARTS {

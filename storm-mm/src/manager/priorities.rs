@@ -321,6 +321,10 @@ impl Core {
             | JobEventKind::Suspended { .. }
             | JobEventKind::Resumed { .. }
             | JobEventKind::Ending { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::UnderPolicy { .. } => return,
         };
         self.charge(event.at, job, ran);

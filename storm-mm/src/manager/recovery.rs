@@ -205,6 +205,7 @@ impl Core {
             nodes: (record.nodes(), record.step_nodes()),
             parts_over: record.parts_over.clone(),
             ran: self.ran_before(now, record, partition),
+            stopped: record.stopped_by.is_some(),
             active: at_work.runs(rows),
             rooms: self.rooms(record),
             steps,

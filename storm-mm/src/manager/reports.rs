@@ -215,6 +215,9 @@ impl Core {
             Report::JobFailed { job, incarnation, reason } => {
                 self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
             }
+            Report::OverMemory { job, incarnation, reason } => {
+                self.fail(now, job, incarnation, EndCause::OverMemory { reason });
+            }
             Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
             Report::RankLeft { job, incarnation, rank } => {
                 if self.live.rank_left((job, incarnation), rank) {

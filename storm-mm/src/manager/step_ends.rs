@@ -55,6 +55,9 @@ impl Core {
             Report::JobFailed { reason, .. } => {
                 self.end_step(now, step, EndCause::Unserviceable { reason });
             }
+            Report::OverMemory { reason, .. } => {
+                self.end_step(now, step, EndCause::OverMemory { reason });
+            }
             Report::LeaseOver { .. } => {
                 // The node has ended its part of the whole job.
                 let first = self.live.get(job).map(|live| live.incarnation())?;
@@ -313,6 +316,7 @@ fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
         | Report::RankFailed { job, incarnation, .. }
         | Report::Terminated { job, incarnation, .. }
         | Report::JobFailed { job, incarnation, .. }
+        | Report::OverMemory { job, incarnation, .. }
         | Report::RankLeft { job, incarnation, .. }
         | Report::LeaseOver { job, incarnation }
         | Report::LaunchCut { job, incarnation, .. }

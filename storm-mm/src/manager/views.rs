@@ -144,6 +144,10 @@ impl Core {
     fn reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         match &record.phase {
             Phase::Pending => self.pending_reason(now, record, waiting),
+            Phase::Running if record.stopped_by.is_some() => {
+                let by = self.stopped_reason(record.stopped_by.unwrap_or_default());
+                format!("it is {by}, and goes on by `storm resume-job {}`", record.name())
+            }
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
                 self.suspended_reason(now, record)
             }
@@ -240,9 +244,8 @@ impl Core {
         };
         let reason = match &record.phase {
             Phase::Ended(outcome) => outcome.reason.clone(),
-            Phase::Running if record.suspended_for.is_none() => None,
-            Phase::Running => Some(self.suspended_reason(now, record)),
-            Phase::Pending | Phase::Starting | Phase::Ending(_) => {
+            Phase::Running if !record.is_stopped() => None,
+            Phase::Running | Phase::Pending | Phase::Starting | Phase::Ending(_) => {
                 Some(self.reason(now, record, waiting))
             }
         };
@@ -266,6 +269,7 @@ impl Core {
             ended: record.ended,
             elapsed_s: elapsed.as_secs(),
             ran_s: ran.min(elapsed).as_secs(),
+            remarks: record.spec.remarks.clone(),
             time_limit_s: record.spec.time_limit.map(whole_seconds),
             reason,
             reason_code: self.reason_code(now, record, waiting).map(str::to_owned),

@@ -31,6 +31,7 @@ pub(crate) fn view(id: u64) -> JobView {
         ran_s: 0,
         elapsed_s: 0,
         time_limit_s: None,
+        remarks: Default::default(),
         reason: None,
         reason_code: None,
         ending: false,

@@ -1,6 +1,6 @@
 //! The actions that the node manager's core orders.
 
-use crate::{JobKey, JobTask};
+use crate::{JobKey, JobTask, Whom};
 use bytes::Bytes;
 use std::rc::Rc;
 use storm_rm::message::{ReceiveFile, Report, Slices, Strobe};
@@ -51,6 +51,8 @@ pub enum Action {
         job: JobKey,
         /// Signal number.
         signal: i32,
+        /// The processes that it is for.
+        whom: Whom,
     },
     /// Report `SignalGraceOver` after the configured time.
     GrantSignalGrace {

@@ -44,10 +44,26 @@ impl NodeCore {
     /// Ends a job that cannot continue here. The Machine Manager receives the reason and ends the
     /// job everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
-        let CoreConfig { name, hostname, .. } = &self.config;
-        let reason = bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"));
+        let reason = self.with_place(&reason);
         let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
         self.end_here(key, report, actions);
+    }
+
+    /// Ends a job of which the kernel killed a process for its memory.
+    pub(super) fn over_memory(&mut self, key: JobKey, limit: &str, actions: &mut Vec<Action>) {
+        let reason = format!(
+            "the kernel killed a process of it, as it took more than the {limit} of memory that it \
+             asked for on a node"
+        );
+        let reason = self.with_place(&reason);
+        let JobKey { job, incarnation } = key;
+        self.end_here(key, Report::OverMemory { job, incarnation, reason }, actions);
+    }
+
+    /// Why a job cannot continue, with the node.
+    fn with_place(&self, reason: &str) -> String {
+        let CoreConfig { name, hostname, .. } = &self.config;
+        bounded(format!("{name} ({hostname}) cannot go on with it: {reason}"))
     }
 
     /// Ends a job that a former node manager did not leave whole. The Machine Manager decides

@@ -8,7 +8,7 @@ use super::pmi::{news_of_gone, pmi_actions};
 use super::rows::runs_in;
 use super::{Action, Event};
 use crate::reason::{amount, bounded};
-use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
+use crate::{HostEvent, JobKey, JobTask, LaunchRefused, Whom};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::NodeId;
@@ -16,7 +16,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{Coscheduling, JobId, Owner, PartitionId, Rank, RowSet};
+use storm_rm::{Coscheduling, FirstStep, JobId, Owner, PartitionId, Rank, RowSet};
 
 /// The core's data on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +134,10 @@ impl NodeCore {
                     self.coschedule(key, coscheduling, actions);
                 }
             }
-            Command::SignalJob { job, signal } => self.signal(job, signal, actions),
+            Command::SignalJob { job, signal } => self.signal(job, (signal, Whom::All), actions),
+            Command::SignalScript { job, signal } => {
+                self.signal(job, (signal, Whom::Script), actions);
+            }
             Command::DestroyJob { job } => {
                 if let Some(key) = self.current(job) {
                     self.doom(key, actions);
@@ -286,12 +289,7 @@ impl NodeCore {
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
             HostEvent::OverMemory { job, limit_bytes } => {
-                let limit = amount(limit_bytes);
-                let reason = format!(
-                    "the kernel killed a process of it, as it took more than the {limit} of \
-                     memory that it asked for on a node"
-                );
-                self.unserviceable(job, reason, actions);
+                self.over_memory(job, &amount(limit_bytes), actions);
             }
             HostEvent::Pmi { job, rank, line } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
@@ -419,13 +417,16 @@ impl NodeCore {
         }
     }
 
-    fn signal(&mut self, job: JobId, signal: i32, actions: &mut Vec<Action>) {
+    fn signal(&mut self, job: JobId, (signal, whom): (i32, Whom), actions: &mut Vec<Action>) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
         if !state.is_live() {
             return;
         }
-        actions.push(Action::Signal { job: key, signal });
+        if whom == Whom::Script && state.task.spec().first != FirstStep::Script {
+            return;
+        }
+        actions.push(Action::Signal { job: key, signal, whom });
         if state.stopped && signal != SIGKILL {
             state.graces += 1;
             actions.push(Action::GrantSignalGrace { job: key });

@@ -41,6 +41,7 @@ impl NodeCore {
             | Command::Slices(_)
             | Command::SetRows { .. }
             | Command::SignalJob { .. }
+            | Command::SignalScript { .. }
             | Command::Resume { .. } => true,
             // Under flexible coscheduling, the host must know whether the job is in its slot.
             Command::Coschedule { .. } => true,

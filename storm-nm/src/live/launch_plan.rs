@@ -15,7 +15,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, FirstStep, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
+    Binding, Destination, FileSpec, FirstStep, JobSpec, OpenMode, OsBytes, OutputSpec, Owner,
+    Program, Rank,
 };
 
 /// "No such file or directory".
@@ -194,8 +195,7 @@ pub(super) fn rank_spec(
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
-/// The output of a rank into a file. Ranks that share a file, or the jobs of an array, append to
-/// it. Any other file is emptied first.
+/// The output of a rank into a file: `open_mode` states whether the file is emptied first.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
     let path = output_path(task, rank, names, pattern);
     if task.shares_file(pattern) {
@@ -203,8 +203,12 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
     }
     let of_ranks =
         task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
-    let shared = of_ranks || (task.launch.task.is_some() && names_one_file(pattern));
-    Output::File { path, append: shared }
+    let append = match task.spec().step.open_mode {
+        OpenMode::Usual => of_ranks || (task.launch.task.is_some() && names_one_file(pattern)),
+        OpenMode::Append => true,
+        OpenMode::Truncate => of_ranks,
+    };
+    Output::File { path, append }
 }
 
 /// The path of a rank's file under a pattern.

@@ -272,7 +272,7 @@ impl KeeperProcess {
             }
             Command::Discard { pad } if self.pad_keepers.remove(&pad).is_some() => {}
             Command::Discard { pad } => self.discard(pad),
-            Command::Kill { pad, pls, signal } => self.kill(pad, &pls, signal),
+            Command::Kill { pad, pls, signal, groups } => self.kill(pad, &pls, signal, groups),
             Command::Place { id, spec } => self.place(id, &spec),
             Command::WriteFiles { spec } => self.write_files(&spec, came),
             Command::Lease { pads, until } => self.hold_leases(&pads, until),
@@ -418,13 +418,13 @@ impl KeeperProcess {
         }
     }
 
-    fn kill(&self, id: PadId, pls: &[PlIndex], signal: i32) {
+    fn kill(&self, id: PadId, pls: &[PlIndex], signal: i32, groups: bool) {
         let Some(pad) = self.pads.get(&id) else { return };
         for pid in pls.iter().filter_map(|&pl| pad.process(pl)) {
             // The process is an unreaped child that leads its group, so the number cannot name
-            // another group. An empty group is no failure.
+            // another process or group. An empty group is no failure.
             // SAFETY: kill takes two integers.
-            unsafe { libc::kill(-pid.0, signal) };
+            unsafe { libc::kill(if groups { -pid.0 } else { pid.0 }, signal) };
         }
     }
 

@@ -380,10 +380,22 @@ impl KeeperHandle {
     /// # Errors
     /// The keeper is gone, or this process has no descriptor left.
     pub fn kill(&self, pad: PadId, signal: i32) -> io::Result<()> {
+        self.send_signal(pad, signal, true)
+    }
+
+    /// Sends `signal` to every running rank, and not to the processes that ranks started.
+    ///
+    /// # Errors
+    /// As for [`kill`](Self::kill).
+    pub fn kill_leaders(&self, pad: PadId, signal: i32) -> io::Result<()> {
+        self.send_signal(pad, signal, false)
+    }
+
+    fn send_signal(&self, pad: PadId, signal: i32, groups: bool) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get(&pad) else { return Err(no_pad()) };
         let pls = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
-        pads.line(pad).send(Command::Kill { pad, pls, signal }, &[])
+        pads.line(pad).send(Command::Kill { pad, pls, signal, groups }, &[])
     }
 
     /// Copies a file as a user. [`crate::Event::Placed`] reports the result.

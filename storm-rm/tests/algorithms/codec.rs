@@ -13,9 +13,9 @@ use storm_rm::message::{
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
-    Destination, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId, JobIncarnation,
-    JobSlot, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
-    ResourceLimit, Resources, Row, RowSet, StepSpec,
+    Destination, EarlySignal, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId,
+    JobIncarnation, JobSlot, JobSpec, Memory, Needs, OpenMode, OsBytes, OutputSpec, Owner,
+    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -100,10 +100,34 @@ fn resources() -> impl Strategy<Value = Resources> {
         any::<u64>().prop_map(Memory::PerNode),
         any::<u64>().prop_map(Memory::PerCpu),
     ];
-    let others = any::<(u32, Option<u32>, bool, Option<String>)>();
-    (others, memory).prop_map(|((cpus_per_task, tasks_per_node, exclusive, constraint), memory)| {
-        Resources { cpus_per_task, tasks_per_node, memory, exclusive, constraint }
-    })
+    let others = any::<(u32, Option<u32>, bool, Option<u32>)>();
+    let texts = any::<[Option<String>; 3]>();
+    (others, texts, memory).prop_map(
+        |((cpus_per_task, tasks_per_node, exclusive, nodes_max), texts, memory)| {
+            let [constraint, required_nodes, excluded_nodes] = texts;
+            Resources {
+                cpus_per_task,
+                tasks_per_node,
+                nodes_max,
+                memory,
+                exclusive,
+                constraint,
+                required_nodes,
+                excluded_nodes,
+            }
+        },
+    )
+}
+
+fn remarks() -> impl Strategy<Value = Remarks> {
+    any::<(Option<String>, Option<String>)>()
+        .prop_map(|(comment, wckey)| Remarks { comment, wckey })
+}
+
+fn early_signal() -> impl Strategy<Value = Option<EarlySignal>> {
+    let signal = any::<(i32, Duration, bool)>()
+        .prop_map(|(signal, before, script_only)| EarlySignal { signal, before, script_only });
+    proptest::option::of(signal)
 }
 
 fn spec() -> impl Strategy<Value = JobSpec> {
@@ -116,17 +140,30 @@ fn spec() -> impl Strategy<Value = JobSpec> {
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
         (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
-        (needs(), resources()),
+        (needs(), resources(), remarks(), early_signal()),
     )
         .prop_map(
             |((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
                 let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
                 let first = if procs % 2 == 0 { FirstStep::Program } else { FirstStep::Script };
                 let (output, input, bind) = io;
-                let (needs, resources) = wants;
+                let (needs, resources, remarks, early_signal) = wants;
+                let modes = [OpenMode::Usual, OpenMode::Append, OpenMode::Truncate];
+                let open_mode = modes[umask as usize % modes.len()];
                 let env = env.into();
-                let step =
-                    StepSpec { program, argv, env, cwd, umask, limits, files, output, input, bind };
+                let step = StepSpec {
+                    program,
+                    argv,
+                    env,
+                    cwd,
+                    umask,
+                    limits,
+                    files,
+                    output,
+                    open_mode,
+                    input,
+                    bind,
+                };
                 JobSpec {
                     name,
                     owner,
@@ -137,9 +174,11 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                     partition,
                     sched,
                     time_limit,
+                    early_signal,
                     step,
                     requeue,
                     needs,
+                    remarks,
                 }
             },
         )
@@ -240,6 +279,7 @@ fn command() -> impl Strategy<Value = Command> {
             coscheduling: coscheduling(number)
         }),
         (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalJob { job, signal }),
+        (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalScript { job, signal }),
         job().prop_map(|job| Command::DestroyJob { job }),
         job().prop_map(|job| Command::ReleaseJob { job }),
         (job(), bytes(), any::<bool>()).prop_map(|(job, data, eof)| Command::Input {
@@ -345,6 +385,11 @@ fn report() -> impl Strategy<Value = Report> {
         }),
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })
+        }),
+        (job(), run(), ".*").prop_map(|(job, incarnation, reason)| Report::OverMemory {
+            job,
+            incarnation,
+            reason
         }),
         (job(), run(), ".*").prop_map(|(job, incarnation, reason)| Report::JobFailed {
             job,

@@ -2,7 +2,8 @@
 //!
 //! The oracle knows the definition of a placement and no algorithm. A placement has the right
 //! number of PEs, all of them free, and whole processes on each node. It has the requested number
-//! of nodes, with blocks that differ by at most one process. Every node meets the job's demands.
+//! of nodes, with blocks that differ by at most one process. Every node meets the job's demands. All
+//! required nodes have a process, and no excluded node has one.
 
 use crate::suite::{Running, World};
 use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
@@ -76,6 +77,13 @@ fn is_placement(
     let mut blocks: Vec<u32> = Vec::new();
     for (node, held) in machine.nodes().iter().zip(held_bytes) {
         let pes = node.columns().filter(has).count() as u32;
+        let choice = request.choice.as_deref();
+        let is_in = |names: &std::collections::BTreeSet<String>| names.contains(node.name());
+        if choice
+            .is_some_and(|choice| is_in(if pes == 0 { &choice.required } else { &choice.excluded }))
+        {
+            return false;
+        }
         if pes == 0 {
             continue;
         }
@@ -84,7 +92,7 @@ fn is_placement(
         let memory = held.saturating_add(request.memory_on_bytes(node, procs));
         let suits = pes.is_multiple_of(of_each)
             && needed.iter().all(|pe| free[*pe as usize])
-            && request.may_have(node)
+            && request.constraint.as_ref().is_none_or(|c| c.is_met_by(node.features()))
             && request.procs_per_node.is_none_or(|most| procs <= most)
             && (!request.asks_for_memory() || node.memory_bytes().is_none_or(|all| memory <= all));
         if !suits {

@@ -5,7 +5,8 @@
 //! kind of demand. On machines of odd seeds, jobs ask only for processes and nodes.
 //!
 //! With [`Workload::reserving`], nodes are also reserved and released, and some jobs belong to
-//! reservations. With [`Workload::preempting`], jobs have qualities of service, and preempted jobs
+//! reservations. With [`Workload::naming`], some jobs also require and exclude nodes by name. With
+//! [`Workload::preempting`], jobs have qualities of service, and preempted jobs
 //! wait again or continue.
 //!
 //! The whole run follows from the seed and the policy's answers. The run ends with a drain: nodes
@@ -19,8 +20,9 @@ use std::time::Duration;
 use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
 use crate::{
-    Constraint, Event, JobId, JobRequest, Machine, NodeIndex, NodeMemory, NodeSpec, NodeState,
-    Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId, SchedTime,
+    Constraint, Event, JobId, JobRequest, Machine, NodeChoice, NodeIndex, NodeMemory, NodeSpec,
+    NodeState, Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId,
+    SchedTime,
 };
 
 /// The largest nodes of a generated machine.
@@ -42,6 +44,8 @@ pub struct Workload {
     preempts: bool,
     /// Whether nodes are away for a while.
     leaves: bool,
+    /// Whether jobs name nodes.
+    names: bool,
     /// The number of reservations so far; `None` if no nodes are reserved.
     reserved: Option<u64>,
     now: SchedTime,
@@ -72,6 +76,7 @@ impl Workload {
             resources,
             preempts: false,
             leaves: false,
+            names: false,
             reserved: None,
             random,
             now: SchedTime::ZERO,
@@ -104,6 +109,12 @@ impl Workload {
     #[must_use]
     pub fn reserving_and_preempting(seed: u64) -> Self {
         Self { preempts: true, ..Self::reserving(seed) }
+    }
+
+    /// The workload of a seed, with jobs that require or exclude nodes by name, and reservations.
+    #[must_use]
+    pub fn naming(seed: u64) -> Self {
+        Self { names: true, ..Self::reserving(seed) }
     }
 
     /// The machine to run on, every node up.
@@ -210,11 +221,30 @@ impl Workload {
                 world.reserved(self.now).map(|window| window.id).collect();
             request.reservation = self.pick(&known);
         }
+        if self.names && self.random.below(2) == 0 {
+            let choice = self.choice(world, request.procs);
+            request = request.with_choice(choice);
+        }
         if self.random.below(3) > 0 {
             return request;
         }
         let nodes = 1 + self.random.below(world.machine.nodes().len() as u64 + 1);
-        request.with_nodes(nodes.min(procs) as u32)
+        let required = u64::from(request.required_nodes());
+        request.with_nodes(nodes.max(required).min(procs) as u32)
+    }
+
+    /// Some nodes to require and some others to exclude.
+    fn choice(&mut self, world: &World, procs: u32) -> NodeChoice {
+        let mut choice = NodeChoice::default();
+        for node in world.machine.nodes() {
+            let name = node.name().to_owned();
+            match self.random.below(6) {
+                0 if (choice.required.len() as u32) < procs => choice.required.insert(name),
+                1 => choice.excluded.insert(name),
+                _ => false,
+            };
+        }
+        choice
     }
 
     /// The same request with some of the possible demands: about as many PEs, in processes of

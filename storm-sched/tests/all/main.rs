@@ -12,6 +12,7 @@ mod gang_queue;
 mod golden_gang;
 mod golden_space_sharing;
 mod matrix;
+mod node_choice;
 mod out_of_tree;
 mod overdue;
 mod passes;

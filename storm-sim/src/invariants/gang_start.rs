@@ -130,6 +130,10 @@ impl GangStart {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::SignalledEarly { .. }
+            | JobEventKind::StoppedBy { .. }
+            | JobEventKind::ContinuedBy { .. }
+            | JobEventKind::Changed { .. }
             | JobEventKind::Step { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::InReservation { .. } => Ok(()),

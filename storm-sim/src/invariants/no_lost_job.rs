@@ -34,6 +34,7 @@ impl NoLostJob {
             (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
             // If the job will run again, its run time is noted at its end too.
             (Some(stage @ (Stage::Runs | Stage::Ends)), JobEventKind::Ran { .. })
+            | (Some(stage @ Stage::Runs), JobEventKind::SignalledEarly { .. })
             | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
                 JobEventKind::Moved { .. }
@@ -43,7 +44,11 @@ impl NoLostJob {
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },
             )
-            | (Some(stage), JobEventKind::UnderPolicy { .. }) => stage,
+            | (Some(stage), JobEventKind::UnderPolicy { .. } | JobEventKind::Changed { .. })
+            | (
+                Some(stage @ (Stage::Holds | Stage::Runs)),
+                JobEventKind::StoppedBy { .. } | JobEventKind::ContinuedBy { .. },
+            ) => stage,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
             }

@@ -18,8 +18,6 @@ const DEVICES: &str = "devices are not counted: --constraint asks for nodes that
                        --exclusive has no other job there";
 const SHAPE: &str = "nodes are asked for by elements and memory, not by sockets and cores: \
                      --constraint asks for a kind of node";
-const BY_NAME: &str = "nodes are not chosen by name: --constraint asks for features, \
-                       --reservation for nodes that are reserved";
 const SYSTEM: &str = "all elements of a node are for jobs: the administrator says how many there \
                       are";
 const MAIL: &str = "no mail is sent: `storm wait JOB; mail ...`";
@@ -50,6 +48,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, 'q', "qos", TEXT, ActsAs("--qos")),
     row(JOBS, 'Q', "quiet", NO, Acts),
     row(JOBS, 't', "time", TIME, ActsAs("-t")),
+    row(JOBS, 'w', "nodelist", TEXT, ActsAs("-w")),
+    row(JOBS, 'x', "exclude", TEXT, ActsAs("-x")),
+    row(JOBS, 'F', "nodefile", TEXT, ActsAs("-F")),
+    row(JOBS, NONE, "signal", TEXT, ActsAs("--signal")),
+    row(JOBS, NONE, "comment", TEXT, ActsAs("--comment")),
+    row(JOBS, NONE, "wckey", TEXT, ActsAs("--wckey")),
+    row(STARTED, NONE, "open-mode", TEXT, ActsAs("--open-mode")),
     row(
         JOBS,
         NONE,
@@ -179,9 +184,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
         ),
     ),
     // Refused: the job would be another.
-    row(JOBS, 'w', "nodelist", TEXT, Refused(BY_NAME)),
-    row(JOBS, 'x', "exclude", TEXT, Refused(BY_NAME)),
-    row(JOBS, 'F', "nodefile", TEXT, Refused(BY_NAME)),
     row(
         JOBS,
         'L',
@@ -214,17 +216,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "gpu-freq", TEXT, Refused(SPEED)),
     row(JOBS, NONE, "cpu-freq", TEXT, Refused(SPEED)),
     row(JOBS, NONE, "tres-per-task", TEXT, Refused(DEVICES)),
-    row(
-        JOBS,
-        NONE,
-        "signal",
-        TEXT,
-        Refused(
-            "no signal comes before the time limit: `storm cancel JOB --signal USR1` sends one",
-        ),
-    ),
-    row(JOBS, NONE, "comment", TEXT, Refused("a job has no comment: --job-name says what it is")),
-    row(JOBS, NONE, "wckey", TEXT, Refused("a job has no wckey: --account says who pays for it")),
     row(JOBS, NONE, "mail-user", TEXT, Refused(MAIL)),
     row(
         JOBS,
@@ -268,13 +259,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "x11", MAY, Refused("no display is passed on: `ssh -X` to the node does that")),
     row(JOBS, NONE, "network", TEXT, Refused("networks are not given to jobs")),
     row(JOBS, NONE, "segment", TEXT, Refused("nodes have no segments")),
-    row(
-        STARTED,
-        NONE,
-        "open-mode",
-        TEXT,
-        Refused("%j in the name of a file of output gives each job its own"),
-    ),
     row(
         BATCH,
         NONE,

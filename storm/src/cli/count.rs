@@ -8,6 +8,27 @@ pub(super) fn parse_count(text: &str) -> Result<u32, String> {
     within::<1, { u32::MAX }>(text)
 }
 
+/// A number of nodes, or a range of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeCount {
+    /// The least.
+    pub(crate) least: u32,
+    /// The most, if there is a choice.
+    pub(crate) most: Option<u32>,
+}
+
+/// Reads a number of nodes as Slurm writes it: `2`, or `2-4`.
+pub(super) fn parse_nodes(text: &str) -> Result<NodeCount, String> {
+    let Some((least, most)) = text.split_once('-').filter(|(least, _)| !least.is_empty()) else {
+        return Ok(NodeCount { least: parse_count(text)?, most: None });
+    };
+    let (least, most) = (parse_count(least)?, parse_count(most)?);
+    match least <= most {
+        true => Ok(NodeCount { least, most: Some(most).filter(|most| *most > least) }),
+        false => Err(format!("{least}-{most} is no range of nodes, as 2-4")),
+    }
+}
+
 /// Reads the number of processes of `-n`.
 pub(super) fn parse_procs(text: &str) -> Result<u32, String> {
     match text {

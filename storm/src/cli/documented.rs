@@ -12,12 +12,9 @@ const GUIDE: &str = include_str!("../../../docs/user-guide.md");
 /// Slurm options that the guide names to say that STORM lacks them.
 const OF_SLURM: &[&str] = &[
     "contiguous",
-    "exclude",
     "gres",
     "hint",
     "mail-type",
-    "nodelist",
-    "open-mode",
     "parsable",
     "pty",
     "switches",

@@ -1,7 +1,9 @@
 //! Options of `submit` and `run`.
 
-use super::count::{parse_count, parse_procs};
+use super::count::{NodeCount, parse_count, parse_nodes, parse_procs};
 use super::job_name::visible_name;
+use super::node_list::{NodeList, parse_node_file, parse_node_list};
+use super::signal_argument::parse_early_signal;
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
@@ -12,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
+use storm_rm::EarlySignal;
 use storm_sched::Constraint;
 
 const AFTER_HELP: &str = "\
@@ -63,10 +66,10 @@ pub(crate) struct JobOptions {
     #[arg(short = 'n', long = "ntasks", value_name = "N", allow_negative_numbers = true,
           value_parser = parse_procs)]
     pub(crate) procs: Option<u32>,
-    /// Number of nodes to spread them over
+    /// Number of nodes to spread them over, or a range as 2-4: the smallest that can run the job
     #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,
-          value_parser = parse_count)]
-    pub(crate) on_nodes: Option<u32>,
+          value_parser = parse_nodes)]
+    pub(crate) on_nodes: Option<NodeCount>,
     /// Processes on each node: exactly N with -N and no -n, else at most N
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
@@ -88,21 +91,43 @@ pub(crate) struct JobOptions {
     #[arg(long, short = 'C', value_name = "FEATURES",
           value_parser = clap::value_parser!(Constraint))]
     pub(crate) constraint: Option<Constraint>,
+    /// Run on these nodes, and others if they are not enough: n3, n[1-8,12], or a file with a
+    /// slash in its name
+    #[arg(long, short = 'w', value_name = "NODES", value_parser = parse_node_list)]
+    pub(crate) nodelist: Option<NodeList>,
+    /// The same, with the nodes in this file
+    #[arg(long, short = 'F', value_name = "FILE", conflicts_with = "nodelist",
+          value_parser = parse_node_file)]
+    pub(crate) nodefile: Option<NodeList>,
+    /// Run on none of these nodes
+    #[arg(long, short = 'x', value_name = "NODES", value_parser = parse_node_list)]
+    pub(crate) exclude: Option<NodeList>,
     #[arg(long, value_name = "NAME",
           help = super::with_policies("Scheduling policy: selects a partition that runs it"))]
     pub(crate) sched: Option<String>,
-    /// Partition
+    /// Partition, or several with commas: the first that can start the job now, else the one with
+    /// the fewest waiting jobs
     #[arg(long, short, value_name = "P")]
     pub(crate) partition: Option<String>,
     /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS
     #[arg(long, short, value_name = "T", value_parser = crate::duration::parse_time_limit)]
     pub(crate) time: Option<Duration>,
+    /// Signal the processes before the time limit, 60 s or T seconds: USR1, USR2@90. With B: the
+    /// script of `storm batch` gets it alone, else its steps do, not the script
+    #[arg(long, value_name = "[B:]SIGNAL[@T]", value_parser = parse_early_signal)]
+    pub(crate) signal: Option<EarlySignal>,
     /// Wait for this reservation, and run on its nodes
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
     #[arg(long, short = 'J', alias = "job-name", value_name = "NAME", value_parser = visible_name)]
     pub(crate) name: Option<String>,
+    /// Comment that `storm show` and `storm hist --json` have
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+    /// Key under which you count the job; kept as the comment is
+    #[arg(long, value_name = "KEY")]
+    pub(crate) wckey: Option<String>,
     /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
     /// quality of service says requeue
     #[arg(long, overrides_with = "no_requeue")]
@@ -132,6 +157,14 @@ pub(crate) struct JobOptions {
     /// Write standard error to other files than standard output
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]
     pub(crate) error: Option<OsString>,
+    /// Append to output files that exist, or empty them [default: empty those of one process]
+    #[arg(
+        long,
+        value_name = "append|truncate",
+        hide_possible_values = true,
+        help_heading = "Input and output"
+    )]
+    pub(crate) open_mode: Option<OpenModeArgument>,
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]
     pub(crate) input: Option<InputArgument>,
@@ -223,6 +256,17 @@ pub(crate) enum InputArgument {
     RankZero,
     /// All of them; each reads the whole input.
     All,
+}
+
+/// What happens to output files that exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpenModeArgument {
+    /// All processes append.
+    #[value(alias = "a")]
+    Append,
+    /// The files are emptied.
+    #[value(alias = "t")]
+    Truncate,
 }
 
 /// Where a process may run.

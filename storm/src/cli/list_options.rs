@@ -1,9 +1,9 @@
 //! Options of the verbs that list jobs and nodes, and that end jobs.
 
 use super::count::parse_count;
+use super::signal_argument::parse_signal;
 use super::{ClusterOptions, JobName};
 use clap::Args;
-use nix::sys::signal::Signal;
 use storm_mm::api::JobState;
 
 /// Selects jobs by their properties; if jobs are named, among those.
@@ -139,21 +139,6 @@ pub(crate) struct ResumeOptions {
     pub(crate) nodes: Vec<String>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
-}
-
-/// The number of a signal, by name or number.
-pub(crate) fn parse_signal(text: &str) -> Result<i32, String> {
-    if let Ok(number) = text.parse::<i32>() {
-        return match Signal::try_from(number) {
-            Ok(_) => Ok(number),
-            Err(_) => Err("no signal has this number".to_owned()),
-        };
-    }
-    let upper = text.to_ascii_uppercase();
-    let name = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
-    name.parse::<Signal>()
-        .map(|signal| signal as i32)
-        .map_err(|_| "a signal is expected, as TERM, SIGUSR1 or 15".to_owned())
 }
 
 fn ended_state(text: &str) -> Result<JobState, String> {

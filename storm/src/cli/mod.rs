@@ -5,6 +5,7 @@
 
 mod backend_options;
 mod batch_options;
+mod change_options;
 mod cluster_options;
 mod completion_options;
 mod count;
@@ -18,6 +19,7 @@ mod list_options;
 mod model_options;
 mod nap_options;
 mod needs_options;
+mod node_list;
 mod one_verb;
 mod partition_options;
 mod pmix_options;
@@ -25,6 +27,7 @@ mod replay_options;
 mod reproduce_options;
 mod reservation_options;
 mod service_options;
+mod signal_argument;
 mod sim_options;
 mod slurm_options;
 mod slurm_verb_options;
@@ -33,16 +36,21 @@ mod workload_options;
 
 pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
 pub(crate) use batch_options::BatchOptions;
+pub(crate) use change_options::{
+    NewDependency, NewLimit, RequeueOptions, SuspendOptions, UpdateOptions,
+};
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use completion_options::CompletionOptions;
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress, RelayAt, RelayOptions};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_name::JobName;
-pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
+pub(crate) use job_options::{
+    BcastArgument, BindArgument, InputArgument, JobOptions, OpenModeArgument,
+};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
     CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
-    ResumeOptions, WhichJobs, parse_signal,
+    ResumeOptions, WhichJobs,
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
@@ -58,6 +66,7 @@ pub(crate) use reservation_options::{
     ReservationCommand, ReservationOptions, ReserveOptions, Start,
 };
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
+pub(crate) use signal_argument::parse_signal;
 pub(crate) use sim_options::SimOptions;
 pub(crate) use slurm_options::{instead_of, with_tip};
 pub(crate) use slurm_verb_options::{LinksOptions, SlurmCommand, SlurmOptions};
@@ -139,6 +148,14 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Let held jobs go
     Release(HoldOptions),
+    /// Have running jobs wait again, and run from their beginning
+    Requeue(RequeueOptions),
+    /// Stop the processes of running jobs; for administrators
+    Suspend(SuspendOptions),
+    /// Let suspended jobs continue; for administrators
+    ResumeJob(SuspendOptions),
+    /// Change jobs that wait or run
+    Update(UpdateOptions),
     /// Show how urgent the jobs that wait are, and why
     Priority(PriorityOptions),
     /// Show the shares of accounts and users, and what they have used

@@ -8,8 +8,9 @@ use super::{
     BatchOptions, CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions,
     HoldOptions, JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions,
     NmOptions, NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions,
-    RelayOptions, ReplayOptions, ReproduceOptions, ReservationOptions, ResumeOptions,
-    SharesOptions, SimOptions, SlurmOptions, UpOptions, WaitOptions, WorkloadOptions,
+    RelayOptions, ReplayOptions, ReproduceOptions, RequeueOptions, ReservationOptions,
+    ResumeOptions, SharesOptions, SimOptions, SlurmOptions, SuspendOptions, UpOptions,
+    UpdateOptions, WaitOptions, WorkloadOptions,
 };
 use clap::{Args, Command, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -69,7 +70,7 @@ fn definition(verb: &str) -> Option<Command> {
 }
 
 /// All verbs that have arguments.
-const VERBS: [(&str, Arguments); 32] = [
+const VERBS: [(&str, Arguments); 36] = [
     ("submit", JobOptions::augment_args),
     ("run", JobOptions::augment_args),
     ("batch", BatchOptions::augment_args),
@@ -80,6 +81,10 @@ const VERBS: [(&str, Arguments); 32] = [
     ("cancel", CancelOptions::augment_args),
     ("hold", HoldOptions::augment_args),
     ("release", HoldOptions::augment_args),
+    ("requeue", RequeueOptions::augment_args),
+    ("suspend", SuspendOptions::augment_args),
+    ("resume-job", SuspendOptions::augment_args),
+    ("update", UpdateOptions::augment_args),
     ("priority", PriorityOptions::augment_args),
     ("shares", SharesOptions::augment_args),
     ("nodes", NodesOptions::augment_args),

@@ -8,16 +8,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// For `submit` and `run`: the names of an option, and what to do instead.
 const OF_JOBS: &[(&[&str], &str)] = &[
     (
-        &["--nodelist", "-w"],
-        "nodes are not asked for by name: `--constraint` asks for their features, `--reservation` \
-         for those that are reserved",
-    ),
-    (
-        &["--exclude", "-x"],
-        "nodes are not left out by name: `--constraint` asks for features; an administrator can \
-         `storm drain` a node",
-    ),
-    (
         &["--gres", "--gpus", "-G", "--gpus-per-node", "--gpus-per-task"],
         "devices are not counted: `--constraint` asks for nodes that have some, `--exclusive` has \
          no other job there",
@@ -26,19 +16,13 @@ const OF_JOBS: &[(&[&str], &str)] = &[
         &["--pty"],
         "a job gets no terminal: `storm run` brings its output here and takes input there",
     ),
-    (
-        &["--signal"],
-        "no signal comes before the time limit: `storm cancel JOB --signal USR1` sends one",
-    ),
     (&["-i"], "`storm run ... < FILE`, and `--input` says which processes read it"),
-    (&["--open-mode"], "%j in the name of a file of output gives each job its own"),
     (&["--mail-type", "--mail-user"], "no mail is sent: `storm wait JOB; mail ...`"),
     (&["--parsable"], "`--quiet` prints the number alone, `--json` has it as `id`"),
     (
         &["--test-only"],
         "nothing is tried out: `storm explain JOB` says when a waiting job should start",
     ),
-    (&["--comment"], "a job has no comment: `--name` says what it is"),
     (
         &["--licenses", "-L"],
         "licenses are not counted: `--dependency singleton` has your jobs of one name run one at a \
@@ -118,7 +102,10 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["scancel", "qdel", "bkill", "kill"], "`storm cancel`"),
     (&["sinfo", "pbsnodes", "bhosts"], "`storm nodes`, and `storm partition` for partitions"),
     (&["sacct", "history"], "`storm hist`, and `storm show JOB` for one job"),
-    (&["scontrol", "sstat", "status"], "`storm show JOB`, `storm nodes`, `storm partition`"),
+    (
+        &["scontrol", "sstat", "status"],
+        "`storm show JOB`, `storm nodes`, `storm partition`, `storm update JOB`",
+    ),
     (&["sprio"], "`storm priority`"),
     (&["sshare"], "`storm shares`"),
 ];

@@ -123,7 +123,7 @@ async fn embedded(
     let manager = Manager::at(cluster.socket());
     let outcome = submit_and_follow(&manager, submission, options, silent, false).await;
     cluster.end().await;
-    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
+    let procs = options.procs.or(options.on_nodes.map(|nodes| nodes.least)).unwrap_or(1);
     Ok(report(options, &outcome?, Some(procs), output))
 }
 

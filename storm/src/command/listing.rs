@@ -1,20 +1,20 @@
 //! The verbs with a single question: `queue`, `hist`, `show`, `explain`, `nodes`, `drain`,
-//! `resume`; and `cancel`, `hold`, `release`.
+//! `resume`; and `cancel`.
 
 use super::misunderstood::misunderstood;
-use super::naming::{resolve, resolve_each, resolve_one};
+use super::naming::{resolve, resolve_one};
 use super::{choices, connect, note, print};
 use crate::cli::{
-    CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
-    NodesOptions, QueueOptions, ResumeOptions, WhichJobs,
+    CancelOptions, DrainOptions, HistOptions, JobArgument, JobName, NodesOptions, QueueOptions,
+    ResumeOptions, WhichJobs,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::{ArrayStates, Changed, Output};
 use nix::unistd::User;
 use storm_mm::api::{
-    ApiError, CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView,
-    MAX_NAMED, ManagerRequest, Reply,
+    CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView, MAX_NAMED,
+    ManagerRequest, Reply,
 };
 use storm_rm::{ArrayTask, JobId};
 
@@ -210,7 +210,8 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     let states = options.which.state.clone();
     let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
     if options.which.is_any() {
-        return change(&options.cluster, &options.jobs, request, done, output).await;
+        return super::changing::change(&options.cluster, &options.jobs, request, done, output)
+            .await;
     }
     let manager = choices(&options.cluster)?.required()?.open()?;
     let WhichJobs { user, me, state, partition } = options.which;
@@ -246,7 +247,7 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     report_changes(&changed, done, output)
 }
 
-fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
+pub(super) fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
     match reply {
         Reply::Cancelled { jobs } | Reply::Altered { jobs } => Ok(jobs),
         other => Err(misunderstood(&other)),
@@ -254,52 +255,15 @@ fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
 }
 
 /// Prints the results for the jobs, and returns the exit status.
-fn report_changes(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
+pub(super) fn report_changes(
+    changed: &[Changed],
+    done: &str,
+    output: &dyn Output,
+) -> Result<u8, Failure> {
     print(&output.changed(changed, done))?;
     super::note(&output.unchanged(changed));
     let failed = changed.iter().any(|one| one.error.is_some());
     Ok(if failed { EXIT_FAILED } else { 0 })
-}
-
-pub(super) async fn hold(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let request = |jobs| ManagerRequest::Hold { jobs };
-    change(&options.cluster, &options.jobs, request, "Held", output).await
-}
-
-pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let request = |jobs| ManagerRequest::Release { jobs };
-    change(&options.cluster, &options.jobs, request, "Released", output).await
-}
-
-/// Changes jobs, and gives a result or an error for each. A name without a job does not stop the
-/// others.
-async fn change(
-    cluster: &ClusterOptions,
-    jobs: &[JobName],
-    request: impl FnOnce(Vec<JobId>) -> ManagerRequest,
-    done: &str,
-    output: &dyn Output,
-) -> Result<u8, Failure> {
-    let mut client = connect(cluster).await?;
-    let numbers = resolve_each(&mut client, jobs).await?;
-    let known: Vec<JobId> = numbers.iter().filter_map(|n| n.as_ref().ok().copied()).collect();
-    let outcomes = match known.is_empty() {
-        true => Vec::new(),
-        false => outcomes(client.call(request(known)).await?)?,
-    };
-    let mut outcomes = outcomes.into_iter();
-    let changed = |(name, number): (&JobName, Result<JobId, ApiError>)| {
-        let name = name.to_string();
-        match number {
-            Ok(job) => {
-                let error = outcomes.next().and_then(|outcome| outcome.error);
-                Changed { id: Some(job), name, error }
-            }
-            Err(error) => Changed { id: None, name, error: Some(error) },
-        }
-    };
-    let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();
-    report_changes(&changed, done, output)
 }
 
 /// A filter for the user as whom the manager knows this command: numbers and names. On another host

@@ -1,6 +1,7 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
 pub(crate) mod batch;
+mod changing;
 mod cluster;
 mod completion;
 mod fabric;
@@ -125,8 +126,12 @@ fn client_command(
             Command::Drain(options) => listing::drain(options, output).await,
             Command::Resume(options) => listing::resume(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
-            Command::Hold(options) => listing::hold(options, output).await,
-            Command::Release(options) => listing::release(options, output).await,
+            Command::Hold(options) => changing::hold(options, output).await,
+            Command::Release(options) => changing::release(options, output).await,
+            Command::Requeue(options) => changing::requeue(options, output).await,
+            Command::Suspend(options) => changing::suspend(options, output).await,
+            Command::ResumeJob(options) => changing::resume_job(options, output).await,
+            Command::Update(options) => changing::update(options, output).await,
             Command::Priority(options) => service::priority(options, output).await,
             Command::Shares(options) => service::shares(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,

@@ -79,14 +79,6 @@ fn is_taken(option: &[String]) -> bool {
     {
         return check_pattern(&known_at_submission(pattern.as_ref(), "", "").into()).is_ok();
     }
-    // In a script, several partitions are a choice, and the first to start the job takes it. storm
-    // has no such choice.
-    if let [name, partitions] = option
-        && name == "-p"
-        && partitions.contains(',')
-    {
-        return false;
-    }
     // An option that needs another is checked with it. If the script lacks the other option, the
     // user gets an error later.
     let with: &[&str] = match option.first().map(String::as_str) {

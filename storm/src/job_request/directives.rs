@@ -193,9 +193,9 @@ mod tests {
             Foreign { dialect, lines: vec![line.to_owned()] }.advice("submit", &options)
         };
         assert_eq!(
-            told(Dialect::Slurm, "-t 5 --comment=x"),
+            told(Dialect::Slurm, "-t 5 --gres=x"),
             "storm ignores the #SBATCH lines of the script; on the command line they are: \
-             storm submit -t 5 './a job' x; storm lacks: --comment=x"
+             storm submit -t 5 './a job' x; storm lacks: --gres=x"
         );
         assert!(told(Dialect::Slurm, "--nodes 2").contains("-N 2 './a job' x; each process runs"));
         assert_eq!(told(Dialect::Slurm, ""), "storm ignores the #SBATCH lines of the script");

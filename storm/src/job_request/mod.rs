@@ -30,7 +30,7 @@ pub(crate) use program::find_program;
 pub(crate) use script::ScriptText;
 pub(crate) use script_lines::{ScriptLines, replace, words_of, words_of_variables};
 
-use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
+use crate::cli::{BindArgument, InputArgument, JobOptions, OpenModeArgument, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
 use output_name::known_at_submission;
 use payload::{Payload, payload};
@@ -41,8 +41,8 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
-    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner,
-    Resources, StepSpec,
+    Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OpenMode, OsBytes,
+    OutputSpec, Owner, Remarks, Resources, StepSpec,
 };
 
 /// The program's name for a script on standard input.
@@ -67,9 +67,13 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);
-    let of_nodes = options.on_nodes.map(|nodes| nodes.saturating_mul(per_node));
+    let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
+    // Without -n, a job that names nodes is on just these.
+    let named = required.map(|list| list.count).filter(|_| options.procs.is_none());
+    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named);
+    let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
     let procs = options.procs.or(of_nodes).unwrap_or(1);
-    if let Some(nodes) = options.on_nodes.filter(|nodes| *nodes > procs) {
+    if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
         let ending = if procs == 1 { "" } else { "es" };
         let message = format!("{procs} process{ending} cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
@@ -84,6 +88,11 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         limits: surroundings::limits(),
         files: further,
         output: output(options, &name, attach)?,
+        open_mode: match options.open_mode {
+            None => OpenMode::Usual,
+            Some(OpenModeArgument::Append) => OpenMode::Append,
+            Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
+        },
         input: input(options, attach)?,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
@@ -99,11 +108,12 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             true => FirstStep::Script,
             false => FirstStep::Program,
         },
-        nodes: options.on_nodes,
+        nodes: on_nodes,
         resources: resources(options),
         partition: options.partition.clone(),
         sched: options.sched.clone(),
         time_limit: options.time,
+        early_signal: options.signal,
         step,
         requeue: options.requeue,
         needs: Needs {
@@ -114,6 +124,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             kill_on_invalid_dep: options.needs.kill_on_invalid_dep == Some(YesNo::Yes),
             array: options.needs.array.clone(),
         },
+        remarks: Remarks { comment: options.comment.clone(), wckey: options.wckey.clone() },
     };
     let reservation = options.reservation.clone();
     let service = Service {
@@ -136,6 +147,13 @@ fn resources(options: &JobOptions) -> Resources {
         },
         exclusive: options.exclusive,
         constraint: options.constraint.as_ref().map(ToString::to_string),
+        nodes_max: options.on_nodes.and_then(|nodes| nodes.most),
+        required_nodes: options
+            .nodelist
+            .as_ref()
+            .or(options.nodefile.as_ref())
+            .map(|list| list.folded.clone()),
+        excluded_nodes: options.exclude.as_ref().map(|list| list.folded.clone()),
     }
 }
 

@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn options_that_storm_lacks_are_named_as_written() {
         let asked = asked([
-            "--gres=gpu:2 --nice -w n1 -n 4",
-            "--nodes=2-4",
-            "--output=%b.out -N 2-4",
+            "--gres=gpu:2 --nice -G 1 -n 4",
+            "--nodes=4-2",
+            "--output=%b.out -N 4-2",
             "--mail-type=END",
             "-n",
             "--exclusive=user",
         ]);
         assert_eq!(asked.options(), ["--nice", "100", "-n", "4"]);
-        let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%b.out, -N 2-4, --mail-type=END, \
+        let left = "--gres=gpu:2, -G 1, --nodes=4-2, --output=%b.out, -N 4-2, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);
     }

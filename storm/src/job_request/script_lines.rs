@@ -190,7 +190,7 @@ fn check(option: &[String]) -> Result<(), Failure> {
     let Command::Batch(batch) = cli.command else {
         return Err(usage("these are no options".into()));
     };
-    let JobOptions { program, output, error, partition, .. } = &batch.job;
+    let JobOptions { program, output, error, .. } = &batch.job;
     if program.as_slice() != ["script"] {
         let word = program.first().map(|word| word.to_string_lossy().into_owned());
         return Err(unknown(&word.unwrap_or_default()));
@@ -198,10 +198,6 @@ fn check(option: &[String]) -> Result<(), Failure> {
     if let Some(word) = batch.job.of_command_line() {
         let message = format!("{word} counts on the command line only");
         return Err(usage(message).hint("remove it from the line; -N asks for nodes"));
-    }
-    if partition.as_ref().is_some_and(|names| names.contains(',')) {
-        return Err(usage("a job has one partition, not a choice of several".into())
-            .hint("name one of them; `storm partition` lists them"));
     }
     for pattern in [output, error].into_iter().flatten() {
         check_pattern(&known_at_submission(pattern, "", "").into()).map_err(|error| {
@@ -269,13 +265,13 @@ mod tests {
              script"
         );
         assert!(gres.hint.is_some_and(|hint| hint.contains("--constraint")));
-        assert!(refused("#SBATCH -wn1").hint.is_some_and(|hint| hint.contains("by name")));
+        assert!(refused("#SBATCH -G1").hint.is_some_and(|hint| hint.contains("--constraint")));
+        assert!(refused("#SBATCH -w n[1-").message.contains("no list of nodes"));
         assert!(refused("#SBATCH --time=soon").message.contains("soon"));
-        assert!(refused("#SBATCH -p a,b").message.contains("one partition"));
         assert!(refused("#SBATCH -o %b.out").message.contains("%b"));
         assert!(refused("#SBATCH --wrap ls").message.contains("command line"));
         assert!(refused("#SBATCH frogs").message.contains("is no option"));
-        assert!(refused("#SBATCH -N 2-4").message.contains("2-4"));
+        assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));
         assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));
         assert!(refused("#STORM --wrap x").message.contains("line 3"));
         assert!(refused("#STORM ls").message.contains("no option"));

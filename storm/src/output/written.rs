@@ -2,7 +2,9 @@
 
 use super::zone::Zone;
 use jiff::Timestamp;
+use nix::sys::signal::Signal;
 use storm_mm::api::NodeView;
+use storm_rm::EarlySignal;
 use storm_rm::message::ExitStatus;
 use storm_sched::MemorySize;
 
@@ -18,6 +20,13 @@ pub(super) fn seconds(total_s: u64) -> String {
         (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
         (_, _) => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
     }
+}
+
+/// A signal ahead of a time limit, as `--signal` takes it.
+pub(super) fn early_signal(EarlySignal { signal, before, script_only }: EarlySignal) -> String {
+    let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |s| s.to_string());
+    let whom = if script_only { "B:" } else { "" };
+    format!("{whom}{}@{}", name.trim_start_matches("SIG"), before.as_secs())
 }
 
 /// A time to the second, in the user's zone.

@@ -188,6 +188,7 @@ fn state_of(view: &JobView) -> StateCode {
         JobState::Timeout => StateCode::Timeout,
         JobState::NodeFail => StateCode::NodeFail,
         JobState::Preempted => StateCode::Preempted,
+        JobState::OutOfMemory => StateCode::OutOfMemory,
     }
 }
 
@@ -215,7 +216,7 @@ pub(super) fn api_states(state: StateCode) -> &'static [JobState] {
         StateCode::Timeout => &[JobState::Timeout],
         StateCode::NodeFail => &[JobState::NodeFail],
         StateCode::Preempted => &[JobState::Preempted],
-        StateCode::OutOfMemory => &[],
+        StateCode::OutOfMemory => &[JobState::OutOfMemory],
     }
 }
 

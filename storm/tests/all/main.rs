@@ -6,6 +6,7 @@ mod scratch;
 
 mod accounting;
 mod architecture;
+mod asks;
 mod away;
 mod batch;
 mod bcs;

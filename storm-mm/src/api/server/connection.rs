@@ -291,6 +291,10 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Cancel { .. }
         | ManagerRequest::Hold { .. }
         | ManagerRequest::Release { .. }
+        | ManagerRequest::Requeue { .. }
+        | ManagerRequest::Suspend { .. }
+        | ManagerRequest::ResumeJobs { .. }
+        | ManagerRequest::Update { .. }
         | ManagerRequest::SetPartition { .. }
         | ManagerRequest::ResetPartition { .. }
         | ManagerRequest::Nodes
@@ -319,7 +323,11 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         | ManagerRequest::Shutdown => false,
         ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
-        | ManagerRequest::Release { jobs } => jobs.len() > FEW,
+        | ManagerRequest::Release { jobs }
+        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Suspend { jobs }
+        | ManagerRequest::ResumeJobs { jobs }
+        | ManagerRequest::Update { jobs, .. } => jobs.len() > FEW,
         ManagerRequest::Wait { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::History(_)

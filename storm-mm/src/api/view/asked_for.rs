@@ -25,6 +25,8 @@ pub fn asked_for(procs: u32, nodes: Option<u32>, asked: &Resources) -> String {
     let others = [
         asked.tasks_per_node.map(|most| format!("at most {most} on a node")),
         constraint.map(|constraint| format!("nodes with {constraint}")),
+        asked.required_nodes.as_ref().map(|nodes| format!("{nodes} among them")),
+        asked.excluded_nodes.as_ref().map(|nodes| format!("not on {nodes}")),
         memory,
         asked.exclusive.then(|| "no other job on its nodes".to_owned()),
     ];
@@ -45,11 +47,14 @@ mod tests {
             memory: Memory::PerNode(16 << 30),
             exclusive: true,
             constraint: Some("gpu&fast".to_owned()),
+            nodes_max: None,
+            required_nodes: Some("n[1,7]".to_owned()),
+            excluded_nodes: Some("n3".to_owned()),
         };
         assert_eq!(
             asked_for(4, Some(2), &asked),
             "4 processes of 2 PEs each on 2 nodes, at most 2 on a node, nodes with gpu&fast, \
-             16 GiB a node, no other job on its nodes"
+             n[1,7] among them, not on n3, 16 GiB a node, no other job on its nodes"
         );
     }
 }

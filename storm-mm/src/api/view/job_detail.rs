@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
 use storm_rm::{
-    FirstStep, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures,
-    Program, Rank,
+    EarlySignal, FirstStep, InputSpec, JobSpec, Needs, OpenMode, OsBytes, OutputSpec, ProcessClass,
+    ProcessFigures, Program, Rank,
 };
 
 /// The answer to `storm show`.
@@ -80,6 +80,12 @@ pub struct SpecSummary {
     pub without_set_id: Vec<OsBytes>,
     /// Where the output is written.
     pub output: OutputSpec,
+    /// What happens to output files that exist.
+    #[serde(default)]
+    pub open_mode: OpenMode,
+    /// The signal that it gets ahead of its time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_signal: Option<EarlySignal>,
     /// The ranks' input.
     pub input: InputSpec,
     /// Whether it returns to the queue when a node dies.
@@ -114,6 +120,8 @@ impl From<&JobSpec> for SpecSummary {
             files: spec.step.files.iter().map(|file| file.name.clone()).collect(),
             without_set_id: without_set_id(spec).cloned().collect(),
             output: spec.step.output.clone(),
+            open_mode: spec.step.open_mode,
+            early_signal: spec.early_signal,
             input: spec.step.input,
             requeue: spec.requeue,
             needs: spec.needs.clone(),

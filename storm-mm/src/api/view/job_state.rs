@@ -26,11 +26,13 @@ pub enum JobState {
     NodeFail,
     /// Ended because a job of another quality of service got its processing elements.
     Preempted,
+    /// Ended because a process took more memory than the job has on its node.
+    OutOfMemory,
 }
 
 impl JobState {
     /// Every state, in the order of a job's life.
-    pub const ALL: [JobState; 9] = [
+    pub const ALL: [JobState; 10] = [
         JobState::Pending,
         JobState::Running,
         JobState::Suspended,
@@ -40,6 +42,7 @@ impl JobState {
         JobState::Timeout,
         JobState::NodeFail,
         JobState::Preempted,
+        JobState::OutOfMemory,
     ];
 
     /// The word that users and scripts see.
@@ -54,6 +57,7 @@ impl JobState {
             JobState::Timeout => "TIMEOUT",
             JobState::NodeFail => "NODE_FAIL",
             JobState::Preempted => "PREEMPTED",
+            JobState::OutOfMemory => "OUT_OF_MEMORY",
         }
     }
 
@@ -66,7 +70,8 @@ impl JobState {
             | JobState::Cancelled
             | JobState::Timeout
             | JobState::NodeFail
-            | JobState::Preempted => true,
+            | JobState::Preempted
+            | JobState::OutOfMemory => true,
         }
     }
 }
@@ -80,7 +85,7 @@ impl fmt::Display for JobState {
 /// Not the name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a job state: PENDING, RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL and PREEMPTED are"
+    "{0:?} is not a job state: PENDING, RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL, PREEMPTED and OUT_OF_MEMORY are"
 )]
 pub struct NotAState(pub String);
 

@@ -3,7 +3,7 @@
 use super::{JobAttributes, JobState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::{ArrayTask, JobId, Resources, Row};
+use storm_rm::{ArrayTask, JobId, Remarks, Resources, Row};
 
 /// One line of `storm queue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct JobView {
     pub ran_s: u64,
     /// Its time limit in seconds.
     pub time_limit_s: Option<u64>,
+    /// The user's remarks: a comment, and the key under which the user counts the job.
+    #[serde(default, skip_serializing_if = "Remarks::is_empty")]
+    pub remarks: Remarks,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
     /// Why it waits, in Slurm's word: `Resources`. Absent if it does not wait.

@@ -100,7 +100,16 @@ impl JobTable {
     pub(super) fn apply(&mut self, job: JobId, event: &JobEvent) {
         let Some(record) = self.records.get_mut(&job) else { return self.submitted(job, event) };
         let begun_before = record.begun.is_some();
-        record.apply(event);
+        match &event.kind {
+            JobEventKind::Changed { .. } => {
+                self.needs.name_leaves(record);
+                self.held_bytes.remove(&record.spec);
+                record.apply(event);
+                self.held_bytes.add(&record.spec);
+                self.needs.name_comes(record);
+            }
+            _ => record.apply(event),
+        }
         let known = self.suspended.iter().position(|other| *other == job);
         match (record.suspended_for, known) {
             (Some(_), None) => self.suspended.push(job),

@@ -4,10 +4,13 @@
 //! The table decides nothing. The table finds the jobs that a decision concerns without a walk over
 //! all jobs.
 
+mod names;
+
 use super::unmet::Unmet;
 use crate::api::{ForgottenJobs, JobState};
 use crate::job::{JobRecord, Outcome, Phase};
 use jiff::Timestamp;
+use names::named;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -379,19 +382,6 @@ impl NeedsTable {
         self.news.ends.push_back(End { unit, completed: Some(completed), next_of_name });
     }
 
-    /// The unit of a record has ended. Returns the first unit of its name, if another unit is now
-    /// the first.
-    fn name_freed(&mut self, record: &JobRecord) -> Option<JobId> {
-        let units = self.names.get_mut(&named(record))?;
-        let was_first = units.first() == Some(&record.unit());
-        units.remove(&record.unit());
-        let next = units.first().copied();
-        if next.is_none() {
-            self.names.remove(&named(record));
-        }
-        next.filter(|_| was_first)
-    }
-
     fn forget_conditions(&mut self, record: &JobRecord) {
         if self.watches.awaited.remove(&record.id).is_none() {
             return;
@@ -471,12 +461,6 @@ impl NeedsTable {
         self.arrays.get(&array).is_some_and(|array| array.completed)
     }
 
-    /// Whether no earlier unit of the same name and user is left.
-    pub(in crate::manager) fn is_first_of_its_name(&self, record: &JobRecord) -> bool {
-        let first = self.names.get(&named(record)).and_then(|units| units.first());
-        first.is_none_or(|first| *first >= record.unit())
-    }
-
     /// The numbers of the jobs of an array.
     pub(in crate::manager) fn tasks_of(&self, array: JobId) -> Vec<JobId> {
         let size = self.arrays.get(&array).map_or(0, |array| u64::from(array.size));
@@ -487,8 +471,4 @@ impl NeedsTable {
 /// The conditions that a job depends on.
 pub(in crate::manager) fn conditions(record: &JobRecord) -> impl Iterator<Item = Condition> + '_ {
     record.spec.needs.dependency.iter().flat_map(|needed| &needed.conditions).copied()
-}
-
-fn named(record: &JobRecord) -> Named {
-    (record.spec.owner.uid, record.spec.name.clone())
 }

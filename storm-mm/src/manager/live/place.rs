@@ -51,6 +51,8 @@ struct InMatrix {
     placement: Option<Placement>,
     /// Whether the policy was notified that the elements are free.
     released: bool,
+    /// Whether an administrator has stopped the processes, whatever the policy orders.
+    stopped: bool,
 }
 
 /// A job that this manager places.
@@ -85,6 +87,8 @@ pub(in crate::manager) struct Restored {
     /// How the ranks of lost nodes ended whose parts were over before.
     pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     pub(in crate::manager) ran: Duration,
+    /// Whether an administrator has stopped it.
+    pub(in crate::manager) stopped: bool,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
     /// What its place has for further steps, and those steps.
@@ -112,7 +116,13 @@ impl LivePlace {
         let (place, first) = nodes;
         LivePlace {
             partition,
-            matrix: InMatrix { row, rows, placement: Some(placement), released: false },
+            matrix: InMatrix {
+                row,
+                rows,
+                placement: Some(placement),
+                released: false,
+                stopped: false,
+            },
             nodes: PlaceNodes::placed(place),
             time: RunTime::default(),
             first: LiveStep::placed(now, (incarnation, slot), first),
@@ -133,7 +143,8 @@ impl LivePlace {
         let shares = restored.steps.iter().flat_map(|step| &step.ranks);
         let gone = over.difference(&shares.map(|share| share.node).collect());
         let mut time = RunTime::stopped_after(restored.ran);
-        time.set_active(now, restored.active);
+        let stopped = restored.stopped;
+        time.set_active(now, restored.active && !stopped);
         let mut ledger = PlaceLedger::new(restored.rooms);
         let further = restored.steps.into_iter().map(|step| {
             ledger.restore(step.ask, &step.size, &step.ranks);
@@ -144,7 +155,7 @@ impl LivePlace {
         let further = further.collect();
         LivePlace {
             partition,
-            matrix: InMatrix { row, rows, placement, released: false },
+            matrix: InMatrix { row, rows, placement, released: false, stopped },
             nodes: PlaceNodes::restored(place, gone),
             time,
             first: LiveStep::restored(now, (incarnation, slot), first, restored.parts_over),
@@ -179,7 +190,7 @@ impl LivePlace {
     }
 
     pub(in crate::manager) fn rows(&self) -> RowSet {
-        self.matrix.rows
+        if self.matrix.stopped { RowSet::NONE } else { self.matrix.rows }
     }
 
     /// The job's elements, while its policy has the job.
@@ -370,7 +381,7 @@ impl LivePlace {
 
     /// From now on the job's run time is counted if the job runs in this row and was launched.
     pub(super) fn count_time(&mut self, now: Instant, active: Row) {
-        let runs = self.is_on_nodes() && self.matrix.rows.contains(active);
+        let runs = self.is_on_nodes() && self.rows().contains(active);
         self.time.set_active(now, runs);
     }
 
@@ -386,10 +397,16 @@ impl LivePlace {
         self.run_time(now)
     }
 
+    pub(super) fn set_stopped(&mut self, now: Instant, stopped: bool, active: Row) -> Duration {
+        self.matrix.stopped = stopped;
+        self.count_time(now, active);
+        self.run_time(now)
+    }
+
     pub(super) fn leave_matrix(&mut self, now: Instant) {
         let matrix = &mut self.matrix;
         (matrix.released, matrix.placement, matrix.rows) = (true, None, RowSet::ALL);
-        self.time.set_active(now, true);
+        self.time.set_active(now, !self.matrix.stopped);
     }
 
     /// The job's elements are free. Returns whether they were free before.

@@ -105,6 +105,17 @@ impl LiveJobs {
         Some(self.jobs.get_mut(&job)?.go_on(now, rows, active))
     }
 
+    /// An administrator stops a job's processes, or lets them continue where the policy has them.
+    /// Returns its run time.
+    pub(in crate::manager) fn set_stopped(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        (stopped, active): (bool, Row),
+    ) -> Option<Duration> {
+        Some(self.jobs.get_mut(&job)?.set_stopped(now, stopped, active))
+    }
+
     /// A job's elements are free. Returns its partition, unless they were free before.
     pub(in crate::manager) fn release(&mut self, job: JobId) -> Option<PartitionId> {
         let place = self.jobs.get_mut(&job)?;

@@ -2,8 +2,11 @@
 //! after each step. Tables list the effects of events in each phase.
 
 mod absences;
+mod changing;
+mod choosing;
 mod cut_launches;
 mod early_edges;
+mod early_signals;
 mod estimates;
 mod following;
 mod further_steps;

@@ -46,6 +46,11 @@ enum Step {
         pick: usize,
         admin: bool,
     },
+    /// A job is requeued, stopped, continued or changed.
+    Change {
+        pick: usize,
+        what: u8,
+    },
     SetSched(&'static str),
     SetQuantum(u64),
     NodeDown(u32),
@@ -122,6 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
+        3 => (pick.clone(), 0..6_u8).prop_map(|(pick, what)| Step::Change { pick, what }),
         1 => prop::sample::select(vec!["fcfs", "gang", "local", "bcs", "fcs"]).prop_map(Step::SetSched),
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
@@ -202,6 +208,7 @@ impl World {
             Step::SubmitNeedy { .. }
             | Step::Hold { .. }
             | Step::Release { .. }
+            | Step::Change { .. }
             | Step::SetSched(_)
             | Step::SetQuantum(_) => self.take_need(step),
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
@@ -326,6 +333,11 @@ impl World {
             Step::Release { pick, admin } => {
                 if let Some(job) = self.unit(*pick) {
                     let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
+                }
+            }
+            Step::Change { pick, what } => {
+                if let Some(job) = self.unit(*pick) {
+                    self.change(job, *what);
                 }
             }
             Step::SetSched(sched) => {

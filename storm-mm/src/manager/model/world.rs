@@ -19,8 +19,8 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, NodeInfo, NodeReturn, RankExit, Report, Slices,
 };
 use storm_rm::{
-    ContentHash, Destination, FileSpec, JobId, JobIncarnation, JobSpec, Owner, PartitionId,
-    Program, Rank, RowSet, StepSpec,
+    ContentHash, Destination, FileSpec, JobId, JobIncarnation, JobSpec, PartitionId, Program, Rank,
+    RowSet, StepSpec,
 };
 use storm_sched::{MplLimit, PolicyParams};
 
@@ -74,6 +74,8 @@ pub(super) struct World {
     pub(super) faults: Vec<String>,
     /// Strobes that nodes were sent.
     pub(super) strobes: Vec<Slices>,
+    /// Signals that nodes were sent.
+    pub(super) signals: Vec<(NodeId, Command)>,
     /// The notices that clients received.
     pub(super) notices: Vec<(JobId, Notice)>,
 }
@@ -120,20 +122,8 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         destination: Destination::JobDirectory,
     };
     let program = if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) };
-    JobSpec {
-        name: "job".to_owned(),
-        owner: Owner { uid: 0, gid: 0 },
-        procs,
-        first: storm_rm::FirstStep::Program,
-        nodes: None,
-        resources: storm_rm::Resources::default(),
-        partition: None,
-        sched: None,
-        time_limit: None,
-        step: StepSpec::plain("p", program),
-        requeue,
-        needs: Default::default(),
-    }
+    let step = StepSpec::plain("p", program.clone());
+    JobSpec { procs, requeue, step, ..JobSpec::plain("job", program) }
 }
 
 impl World {
@@ -167,6 +157,7 @@ impl World {
             edit: |_| (),
             faults: Vec::new(),
             strobes: Vec::new(),
+            signals: Vec::new(),
             notices: Vec::new(),
         };
         world.perform_all();
@@ -276,6 +267,9 @@ impl World {
             Command::SetRows { job, rows } => {
                 let parts = self.parts.keys().filter(|(n, j, _)| (n, j) == (&node, job));
                 self.rows.extend(parts.map(|part| (*part, *rows)));
+            }
+            Command::SignalJob { .. } | Command::SignalScript { .. } => {
+                self.signals.push((node, command.clone()));
             }
             Command::DestroyJob { job } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, run), _)| {
@@ -508,6 +502,9 @@ impl World {
         for job in self.unfinished() {
             if self.core.jobs[&job].hold.is_some() {
                 let _ = self.act(|core, now| core.release_hold(now, ADMIN, job));
+            }
+            if self.core.jobs[&job].stopped_by.is_some() {
+                self.act(|core, now| core.continue_all(now, ADMIN, &[job]));
             }
             let obstacle = self.core.obstacle(self.now, job);
             if matches!(obstacle, Some(Obstacle::NeverSatisfied(_))) {

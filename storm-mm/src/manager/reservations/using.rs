@@ -36,14 +36,13 @@ impl Core {
             );
         }
         match &spec.partition {
-            Some(other) if *other != record.partition => {
+            Some(other) if !other.split(',').any(|name| name == record.partition) => {
                 let own = &record.partition;
                 let message = format!("reservation {name:?} has no nodes of partition {other:?}");
                 return Err(ApiError::new(ErrorCode::Infeasible, message)
                     .why(format!("its nodes are in partition {own:?}")));
             }
-            Some(_) => {}
-            None => spec.partition = Some(record.partition.clone()),
+            Some(_) | None => spec.partition = Some(record.partition.clone()),
         }
         Ok((record.id, record.name.clone()))
     }

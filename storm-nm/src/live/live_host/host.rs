@@ -9,6 +9,7 @@ use crate::live::ledger::Fate;
 use crate::live::{CacheSink, job_directory, node_facts, slices_left};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
+    Whom,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -289,9 +290,13 @@ impl Host for LiveHost {
         self.flexible.classes(job)
     }
 
-    fn signal(&self, job: JobKey, signal: i32) {
+    fn signal(&self, job: JobKey, signal: i32, whom: Whom) {
         let Some(live) = self.job(job).filter(|live| !live.over.get()) else { return };
-        if let Err(error) = self.keeper.kill(live.pad, signal) {
+        let sent = match whom {
+            Whom::All => self.keeper.kill(live.pad, signal),
+            Whom::Script => self.keeper.kill_leaders(live.pad, signal),
+        };
+        if let Err(error) = sent {
             tracing::error!(%job, signal, %error, "a signal was not sent");
         }
     }

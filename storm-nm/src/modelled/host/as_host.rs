@@ -6,6 +6,7 @@ use crate::modelled::process::{Freezer, Process};
 use crate::modelled::{Activity, HostAct, ModelledSink, RankContext};
 use crate::{
     Content, Host, HostEvent, Inherited, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone,
+    Whom,
 };
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -226,7 +227,8 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.job(job).and_then(report).unwrap_or_default()
     }
 
-    fn signal(&self, job: JobKey, signal: i32) {
+    // A modelled process has no children.
+    fn signal(&self, job: JobKey, signal: i32, _whom: Whom) {
         self.observe(HostAct::Signal { job, signal });
         self.signal_all(job, signal);
     }

@@ -22,6 +22,10 @@ enum Unsound {
     ProcsPerNode { job: JobId, most: u32, got: u32 },
     #[error("job {job} got node {node}, which does not meet its constraint")]
     Features { job: JobId, node: NodeIndex },
+    #[error("job {job} got node {name}, which it excludes")]
+    Excluded { job: JobId, name: String },
+    #[error("job {job} did not get node {name}, which it requires")]
+    NotRequired { job: JobId, name: String },
     #[error("job {job} got node {node}, where job {other} of its row has PEs")]
     NotAlone { job: JobId, node: NodeIndex, other: JobId },
     #[error("jobs hold {held} of the {all} bytes of node {node} once job {job} has started")]
@@ -83,6 +87,7 @@ fn check_start(
     if Placement::with_pes_per_proc(machine, pes, asked).as_ref() != Some(placement) {
         return Err(Unsound::NoBlocks { job });
     }
+    check_names(step, request, placement)?;
     check_nodes(step, request, placement)?;
     let Some(asked) = request.nodes else { return Ok(()) };
     if placement.node_count() != asked {
@@ -94,6 +99,25 @@ fn check_start(
         return Err(Unsound::Uneven { job, least, most });
     }
     Ok(())
+}
+
+/// Checks that a started job has all nodes that it requires, and none that it excludes.
+fn check_names(
+    step: &Step<'_>,
+    request: &JobRequest,
+    placement: &Placement,
+) -> Result<(), Unsound> {
+    let Some(choice) = &request.choice else { return Ok(()) };
+    let built = |node| step.after.machine.node(node).map(|node| node.name().to_owned());
+    let names: Vec<String> = placement.nodes().filter_map(built).collect();
+    let job = request.id;
+    if let Some(name) = names.iter().find(|name| choice.excluded.contains(*name)) {
+        return Err(Unsound::Excluded { job, name: name.clone() });
+    }
+    match choice.required.iter().find(|name| !names.contains(name)) {
+        Some(name) => Err(Unsound::NotRequired { job, name: name.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Checks that each node of a started job meets its demands, given the jobs that already run there.

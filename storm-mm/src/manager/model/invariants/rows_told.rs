@@ -20,7 +20,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         }
     }
     for (job, live) in core.live.iter() {
-        let stopped = core.jobs[&job].suspended_for.is_some();
+        let stopped = core.jobs[&job].is_stopped();
         if stopped != (live.rows() == RowSet::NONE) {
             return Err(format!("job {job} is suspended: {stopped}, its rows: {:?}", live.rows()));
         }
@@ -33,7 +33,9 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         let stopped = policy.running().into_iter().filter(|job| !in_rows.contains(job));
         let believed: BTreeSet<JobId> = stopped.collect();
         let here = core.live.iter().filter(|(_, live)| !live.is_released());
-        let live = here.filter(|(_, live)| live.rows() == RowSet::NONE).map(|(job, _)| job);
+        // A policy does not know of jobs that an administrator has stopped.
+        let of_policy = |job: &JobId| core.jobs[job].suspended_for.is_some();
+        let live = here.map(|(job, _)| job).filter(of_policy);
         let awaiting = core.live.awaiting().filter(|awaiting| awaiting.suspended_for().is_some());
         let are: BTreeSet<JobId> = live.chain(awaiting.map(|awaiting| awaiting.job())).collect();
         if are != believed {

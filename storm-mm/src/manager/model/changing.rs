@@ -1,0 +1,178 @@
+//! Jobs that are requeued, stopped and continued, and whose terms change.
+
+use super::invariants::check_all;
+use super::world::{ADMIN, NODES, PES, USER, World, spec};
+use crate::api::{ApiError, ErrorCode, JobChange, JobState};
+use crate::job::Phase;
+use crate::manager::JobTimer;
+use std::time::Duration;
+use storm_primitives::NodeId;
+use storm_rm::message::{Command, ExitStatus, Report};
+use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs, RowSet};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl World {
+    /// One of the changes that users may make, which may be refused.
+    pub(super) fn change(&mut self, job: JobId, what: u8) {
+        let jobs = [job];
+        let on = Dependency { any: false, conditions: vec![Condition::Singleton] };
+        let change = match what {
+            0 => return drop(self.act(|core, now| core.requeue_all(now, USER, &jobs))),
+            1 => return drop(self.act(|core, now| core.stop_all(now, ADMIN, &jobs))),
+            2 => return drop(self.act(|core, now| core.continue_all(now, ADMIN, &jobs))),
+            3 => JobChange { name: Some("other".to_owned()), ..JobChange::default() },
+            4 => JobChange { dependency: Some(on), ..JobChange::default() },
+            _ => JobChange { time_limit: Some(Duration::from_millis(40)), ..JobChange::default() },
+        };
+        self.act(|core, now| core.update_all(now, USER, &jobs, &change));
+    }
+
+    fn update(&mut self, job: JobId, change: &JobChange) -> Result<(), ApiError> {
+        self.act(|core, now| core.update_all(now, USER, &[job], change)).remove(0)
+    }
+}
+
+/// A job that has all elements and runs.
+fn running(sched: &str, requeue: bool) -> (World, JobId) {
+    let mut world = World::joined(sched, 4);
+    let plain = spec(NODES * PES, false, requeue);
+    let job = world.submit(JobSpec { time_limit: Some(LIMIT), ..plain });
+    world.started(0);
+    (world, job)
+}
+
+#[test]
+fn a_requeued_job_ends_everywhere_and_runs_again_from_its_beginning() {
+    for requeue in [false, true] {
+        let (mut world, job) = running("fcfs", requeue);
+        world.act(|core, now| core.requeue_all(now, USER, &[job])).remove(0).unwrap();
+        check_all(&world);
+        assert_eq!(world.signals.len(), NODES as usize, "it is asked to end");
+        assert_eq!(world.record(job).state(), JobState::Running);
+        for part in world.parts.keys().copied().collect::<Vec<_>>() {
+            world.part_over(part, ExitStatus::Signal(15));
+        }
+        check_all(&world);
+        assert_eq!((world.record(job).runs, world.record(job).state()), (2, JobState::Pending));
+        world.started(0);
+        // The user may still cancel it while it is being requeued.
+        world.act(|core, now| core.requeue_all(now, USER, &[job])).remove(0).unwrap();
+        assert!(world.cancel(job));
+        world.finish();
+        assert_eq!(world.record(job).state(), JobState::Cancelled);
+    }
+}
+
+#[test]
+fn a_node_lost_while_a_job_is_requeued_ends_a_job_that_must_not_run_twice() {
+    for (requeue, state) in [(false, JobState::NodeFail), (true, JobState::Completed)] {
+        let (mut world, job) = running("fcfs", requeue);
+        world.act(|core, now| core.requeue_all(now, USER, &[job])).remove(0).unwrap();
+        world.node_down(NodeId(2));
+        // The node does not come back before the run is over elsewhere.
+        for part in world.parts.keys().copied().collect::<Vec<_>>() {
+            world.part_over(part, ExitStatus::Signal(15));
+        }
+        check_all(&world);
+        world.finish();
+        assert_eq!(world.record(job).state(), state);
+    }
+}
+
+#[test]
+fn a_stopped_job_keeps_its_elements_and_its_time_stands_still() {
+    for sched in ["fcfs", "gang", "backfill"] {
+        let (mut world, job) = running(sched, false);
+        let refused = world.act(|core, now| core.stop_all(now, USER, &[job])).remove(0);
+        assert_eq!(refused.unwrap_err().code, ErrorCode::NotPermitted);
+        world.act(|core, now| core.stop_all(now, ADMIN, &[job])).remove(0).unwrap();
+        check_all(&world);
+        assert!(world.rows.values().all(|rows| *rows == RowSet::NONE));
+        assert_eq!(world.record(job).state(), JobState::Suspended);
+        let ran = world.core.live.get(job).unwrap().run_time(world.now);
+        world.now = world.now + LIMIT;
+        // The next manager leaves it stopped.
+        world.restart(|_| false, |_| false);
+        check_all(&world);
+        world.now = world.now + LIMIT;
+        let timer = *world.timers_of_jobs(JobTimer::TimeLimit).last().unwrap();
+        world.fire(timer);
+        assert_eq!(world.core.live.get(job).unwrap().run_time(world.now), ran);
+        assert_eq!(world.record(job).state(), JobState::Suspended);
+        let told = world.core.explain(world.now, job).unwrap().reason;
+        assert!(told.contains("storm resume-job"), "{told}");
+        world.act(|core, now| core.continue_all(now, ADMIN, &[job])).remove(0).unwrap();
+        check_all(&world);
+        assert_eq!(world.record(job).state(), JobState::Running);
+        world.finish();
+        assert_eq!(world.record(job).state(), JobState::Completed);
+    }
+}
+
+#[test]
+fn an_owner_shortens_a_limit_and_an_administrator_lengthens_it() {
+    let (mut world, job) = running("fcfs", false);
+    let of = |limit| JobChange { time_limit: Some(limit), ..JobChange::default() };
+    let longer = world.update(job, &of(LIMIT * 2)).unwrap_err();
+    assert_eq!(longer.code, ErrorCode::NotPermitted);
+    world.update(job, &of(LIMIT / 2)).unwrap();
+    let begun = world.now;
+    let timer = *world.timers_of_jobs(JobTimer::TimeLimit).last().unwrap();
+    assert!(world.timers[timer].0 <= begun + LIMIT / 2);
+    let log = &world.record(job).log;
+    assert!(log.iter().any(|entry| entry.text.contains("time limit 600 s -> 300 s")), "{log:?}");
+    let unlimited = JobChange { no_time_limit: true, ..JobChange::default() };
+    world.act(|core, now| core.update_all(now, ADMIN, &[job], &unlimited)).remove(0).unwrap();
+    assert_eq!(world.record(job).spec.time_limit, None);
+    world.restart(|_| false, |_| false);
+    assert_eq!(world.record(job).spec.time_limit, None, "the journal has the change");
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+    assert_eq!(world.update(job, &unlimited).unwrap_err().code, ErrorCode::JobEnded);
+}
+
+#[test]
+fn a_waiting_job_gets_another_name_and_other_jobs_to_wait_for() {
+    let (mut world, first) = running("fcfs", false);
+    let waits = world.submit(spec(1, false, false));
+    let on = |condition| Dependency { any: false, conditions: vec![condition] };
+    let itself =
+        JobChange { dependency: Some(on(Condition::AfterOk(waits))), ..JobChange::default() };
+    assert_eq!(world.update(waits, &itself).unwrap_err().code, ErrorCode::BadRequest);
+    let singleton =
+        JobChange { dependency: Some(on(Condition::Singleton)), ..JobChange::default() };
+    world.update(waits, &singleton).unwrap();
+    check_all(&world);
+    let told = world.core.explain(world.now, waits).unwrap().reason;
+    assert!(told.contains("singleton (Dependency)"), "{told}");
+    // Under another name it is the first.
+    let renamed = JobChange { name: Some("other".to_owned()), ..JobChange::default() };
+    world.update(waits, &renamed).unwrap();
+    check_all(&world);
+    let told = world.core.explain(world.now, waits).unwrap().reason;
+    assert!(!told.contains("Dependency"), "{told}");
+    // A job that waits for the first of the name is told when that one gets another.
+    let needs = Needs { dependency: Some(on(Condition::Singleton)), ..Needs::default() };
+    let second = world.submit(JobSpec { needs, ..spec(1, false, false) });
+    world.update(first, &renamed).unwrap();
+    check_all(&world);
+    let told = world.core.explain(world.now, second).unwrap().reason;
+    assert!(!told.contains("Dependency"), "{told}");
+    world.finish();
+}
+
+#[test]
+fn a_job_that_takes_too_much_memory_ends_out_of_memory() {
+    let (mut world, job) = running("fcfs", true);
+    let incarnation = world.record(job).incarnation;
+    let reason = "n1 killed it".to_owned();
+    world.report(NodeId(1), Report::OverMemory { job, incarnation, reason });
+    check_all(&world);
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::OutOfMemory);
+    let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it has ended") };
+    assert_eq!(outcome.exit_code, 137);
+    let unsigned = Command::SignalJob { job, signal: 15 };
+    assert!(!world.signals.iter().any(|(_, command)| *command == unsigned));
+}

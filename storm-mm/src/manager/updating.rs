@@ -1,0 +1,203 @@
+//! Changes of jobs that were submitted (Slurm `scontrol update JobId=`).
+//!
+//! As in Slurm, the owner of a job may shorten its time limit and lower its priority, and only an
+//! administrator may do the contrary. A partition and a dependency change while the job waits. The
+//! policy receives a changed request; it is not told of a running job's new limit, which only
+//! decides when the manager ends the job.
+
+use super::Core;
+use super::admission::request_of;
+use super::jobs::no_such_job;
+use crate::api::{ApiError, ErrorCode, JobChange, Peer};
+use crate::job::{JobEventKind, JobRecord, Phase, Terms};
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::{Dependency, JobId, JobSpec};
+
+impl Core {
+    /// Changes jobs, or the jobs of arrays. Returns the outcomes in the order of the jobs.
+    pub fn update_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+        change: &JobChange,
+    ) -> Vec<Result<(), ApiError>> {
+        self.together(now, |core| {
+            let each = |job: &JobId| {
+                let of = core.jobs.of(*job);
+                core.each_of(now, peer, *job, of, |core, job| core.update(now, peer, job, change))
+            };
+            jobs.iter().map(each).collect()
+        })
+    }
+
+    fn update(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        change: &JobChange,
+    ) -> Result<(), ApiError> {
+        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        if let Phase::Ended(outcome) = &record.phase {
+            let message = format!("job {} has ended: {}", record.name(), outcome.state);
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        }
+        let before = Terms::of(record);
+        let terms = changed(&before, change);
+        self.check_rights(peer, record, &before, &terms)?;
+        let terms = self.checked(record, &before, terms)?;
+        let what = told(&before, &terms);
+        if what.is_empty() {
+            return Ok(());
+        }
+        let (uid, waits) = (peer.uid, record.phase == Phase::Pending);
+        let moved = Box::new(terms);
+        if waits {
+            self.leave(now, job);
+        }
+        self.append(now, job, JobEventKind::Changed { uid, terms: moved, what });
+        match waits {
+            true => {
+                self.watch_dependencies(now, job);
+                self.reconsider(now, job);
+            }
+            false => self.arm_time_limit(now, job),
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Fails if the user may not change the terms so.
+    fn check_rights(
+        &self,
+        peer: Peer,
+        record: &JobRecord,
+        before: &Terms,
+        after: &Terms,
+    ) -> Result<(), ApiError> {
+        let refused = |message: &str| Err(ApiError::new(ErrorCode::NotPermitted, message));
+        let admin = self.is_admin(peer);
+        let longest = |limit: Option<Duration>| limit.unwrap_or(Duration::MAX);
+        if longest(after.time_limit) > longest(before.time_limit) && !admin {
+            return refused("only an administrator may lengthen a time limit");
+        }
+        if after.nice < before.nice && !admin {
+            return refused("only an administrator may raise a priority again");
+        }
+        let waiting = [
+            ("partition", before.partition != after.partition),
+            ("dependency", before.dependency != after.dependency),
+        ];
+        let late = waiting.iter().find(|(_, changes)| *changes && record.phase != Phase::Pending);
+        if let Some((what, _)) = late {
+            let message = format!("job {} has started: its {what} is past", record.name());
+            return Err(ApiError::new(ErrorCode::BadRequest, message));
+        }
+        Ok(())
+    }
+
+    /// The terms if a job can have them: its partition can run it, and the jobs that it depends on
+    /// exist.
+    fn checked(
+        &self,
+        record: &JobRecord,
+        before: &Terms,
+        mut terms: Terms,
+    ) -> Result<Terms, ApiError> {
+        let bad = |message: String| ApiError::new(ErrorCode::BadRequest, message);
+        let mut spec = JobSpec::clone(&record.spec);
+        spec.name.clone_from(&terms.name);
+        spec.remarks.comment.clone_from(&terms.comment);
+        (spec.time_limit, spec.partition) = (terms.time_limit, Some(terms.partition.clone()));
+        super::admission::check_texts(&spec)?;
+        super::admission::check_amounts(&spec)?;
+        if terms.name != before.name && record.task.is_some() {
+            let message = format!("job {} belongs to an array, which has one name", record.name());
+            return Err(bad(message));
+        }
+        if terms.partition != before.partition {
+            if let Some((_, name)) = &record.reservation {
+                return Err(bad(format!(
+                    "job {} waits for reservation {name}, which has its partition",
+                    record.name()
+                )));
+            }
+            let id = self.partitions.id_of(&terms.partition);
+            let id = id.ok_or_else(|| self.partitions.none_named(&terms.partition))?;
+            let request = request_of(record.id, &spec);
+            let machine = self.partitions[id].policy().machine();
+            storm_sched::feasible(machine, &request).map_err(|why| {
+                let message = format!("partition {:?} can never run this job", terms.partition);
+                ApiError::new(ErrorCode::Infeasible, message).why(why.to_string())
+            })?;
+        }
+        if terms.dependency != before.dependency {
+            let of_itself = |needed: &Dependency| {
+                needed.conditions.iter().any(|one| {
+                    one.job().is_some_and(|job| job == record.id || job == record.unit())
+                })
+            };
+            if terms.dependency.as_ref().is_some_and(of_itself) {
+                return Err(bad(format!("job {} would wait for itself", record.name())));
+            }
+            spec.needs.dependency = terms.dependency.take();
+            self.check_dependency(&mut spec.needs)?;
+            terms.dependency = spec.needs.dependency.take();
+        }
+        self.jobs.check_held_bytes(&spec)?;
+        Ok(terms)
+    }
+}
+
+/// The terms after a change.
+fn changed(before: &Terms, change: &JobChange) -> Terms {
+    let JobChange { time_limit, partition, nice, name, comment, dependency, .. } = change.clone();
+    let comment = match comment {
+        Some(comment) => Some(comment).filter(|comment| !comment.is_empty()),
+        None => before.comment.clone(),
+    };
+    Terms {
+        name: name.unwrap_or_else(|| before.name.clone()),
+        partition: partition.unwrap_or_else(|| before.partition.clone()),
+        time_limit: time_limit.or(before.time_limit).filter(|_| !change.no_time_limit),
+        nice: nice.unwrap_or(before.nice),
+        comment,
+        dependency: dependency
+            .or_else(|| before.dependency.clone())
+            .filter(|_| !change.no_dependency),
+    }
+}
+
+/// The changes in words; empty if nothing changes.
+fn told(before: &Terms, after: &Terms) -> String {
+    let seconds = |limit: Option<Duration>| match limit {
+        Some(limit) => format!("{} s", limit.as_secs_f64()),
+        None => "none".to_owned(),
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let needed = |needed: &Option<Dependency>| {
+        needed.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+    };
+    let items = [
+        ("name", before.name.clone(), after.name.clone()),
+        ("partition", before.partition.clone(), after.partition.clone()),
+        ("time limit", seconds(before.time_limit), seconds(after.time_limit)),
+        ("nice", before.nice.to_string(), after.nice.to_string()),
+        ("comment", text(&before.comment), text(&after.comment)),
+        ("dependency", needed(&before.dependency), needed(&after.dependency)),
+    ];
+    let differ = items.iter().filter(|(_, before, after)| before != after);
+    let told = differ.map(|(what, before, after)| format!("{what} {before} -> {after}"));
+    bounded(told.collect::<Vec<_>>().join(", "))
+}
+
+/// Entries of a log are short: a dependency may have thousands of jobs.
+fn bounded(text: String) -> String {
+    const MOST: usize = 400;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}
