@@ -247,7 +247,7 @@ impl Ends {
     }
 }
 
-/// What to wait for before the link is closed.
+/// Events to wait for before the link is closed.
 #[derive(Clone)]
 struct Departing {
     by: Arc<Departure>,

@@ -16,7 +16,7 @@ use storm_rm::{
     Rank, Share, StepAsk, StepSize,
 };
 
-/// What happens next; its numbers choose among the present jobs and nodes.
+/// The next event; its numbers choose among the present jobs and nodes.
 #[derive(Clone, Debug)]
 enum Happening {
     Submit {
