@@ -207,11 +207,14 @@ impl LiveJobs {
         Taken::Job(placed, slot, spare)
     }
 
-    /// The last waiting job, if suspended jobs hold all places: none of them can end by itself.
+    /// The last waiting job, if suspended jobs hold the places that a waiting job lacks: none of them
+    /// can end by itself. The last one gives way even if it lacks nothing, because it waits behind
+    /// the one that does.
     pub(super) fn to_give_way(&self) -> Option<JobId> {
         let stopped = self.jobs.values().all(|live| live.rows() == RowSet::NONE);
-        let last = self.awaiting.back().filter(|_| stopped);
-        last.filter(|placed| !self.slots.can_give(placed.slots())).map(Awaiting::job)
+        let lacks = |placed: &Awaiting| !self.slots.can_give(placed.slots());
+        let blocked = stopped && self.awaiting.iter().any(lacks);
+        self.awaiting.back().filter(|_| blocked).map(Awaiting::job)
     }
 
     /// A job is over. Returns whether it was outside the matrix.

@@ -195,10 +195,7 @@ impl World {
                 let plain = spec(*procs, *shipped, *requeue);
                 let spec = JobSpec { nodes: *nodes, time_limit, first, ..plain };
                 // An infeasible job is refused, which changes nothing.
-                // A script does not preempt here: it could wait for its second flag slot for ever if
-                // the jobs that it suspends have all others (decision 0150, "What is built").
-                let qos = (!script).then(|| urgencies().qos.get(*qos).map(|qos| qos.name.clone()));
-                let qos = qos.flatten();
+                let qos = urgencies().qos.get(*qos).map(|qos| qos.name.clone());
                 let service = Service { qos, ..Service::default() };
                 let user = super::world::USER;
                 let _ = self.act(|core, now| core.submit_to(now, user, spec, service, None));
