@@ -103,7 +103,7 @@ impl Sealed {
     /// it with the rest. A second call does nothing.
     ///
     /// # Errors
-    /// As for [`seal`](Self::seal).
+    /// The errors of [`seal`](Self::seal).
     pub fn seal_end(&self) -> io::Result<()> {
         if !self.ended.replace(true) {
             self.append(&mut self.out.borrow_mut().records, &[])?;

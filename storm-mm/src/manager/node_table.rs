@@ -17,8 +17,7 @@ pub(super) struct NodeTable {
     /// Names of nodes that are not configured any more.
     former: BTreeMap<NodeId, String>,
     up: NodeSet,
-    /// Nodes that are not up and are expected back: until when. Plans count them as nodes that are
-    /// up.
+    /// The ends of absences of nodes that are expected back. Plans count these nodes as up.
     expected: BTreeMap<NodeId, Instant>,
 }
 

@@ -1,7 +1,7 @@
 //! Changes of jobs that were submitted (Slurm `scontrol update JobId=`).
 //!
-//! As in Slurm, the owner of a job may shorten its time limit and lower its priority, and only an
-//! administrator may do the contrary. A partition and a dependency change while the job waits. The
+//! The owner of a job may shorten its time limit and lower its priority. Only an administrator may
+//! do the contrary, as in Slurm. A partition and a dependency change while the job waits. The
 //! policy receives a changed request; it is not told of a running job's new limit, which only
 //! decides when the manager ends the job.
 

@@ -105,7 +105,7 @@ fn the_core_hears_whether_a_client_meant_to_leave() {
             if end == ClientEnd::Meant {
                 stream.shutdown().await.expect("open");
             } else {
-                // As the kernel does for a process that ended.
+                // The kernel closes the streams of a process that ended in the same way.
                 drop(stream);
             }
             assert_eq!(remote.served.left().await, (call.client, end));

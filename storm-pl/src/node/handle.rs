@@ -386,7 +386,7 @@ impl KeeperHandle {
     /// Sends `signal` to every running rank, and not to the processes that ranks started.
     ///
     /// # Errors
-    /// As for [`kill`](Self::kill).
+    /// The errors of [`kill`](Self::kill).
     pub fn kill_leaders(&self, pad: PadId, signal: i32) -> io::Result<()> {
         self.send_signal(pad, signal, false)
     }

@@ -135,8 +135,10 @@ fn with_slow_node() -> (World, JobId) {
     (world, job)
 }
 
+/// A node leaves, and may stay away.
 fn leaves(world: &mut World, node: NodeId) {
     world.joined.remove(&node);
+    world.loses(node);
     world.act(|core, now| core.node_left(now, node));
 }
 

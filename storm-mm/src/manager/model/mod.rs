@@ -8,6 +8,7 @@ mod cut_launches;
 mod early_edges;
 mod early_signals;
 mod estimates;
+mod finishing;
 mod following;
 mod further_steps;
 mod handed_over;

@@ -215,27 +215,10 @@ impl World {
             Happening::NodeUp(node) => self.node_up(NodeId(*node)),
             Happening::NodeReturns { node, forgets } => self.node_returns(NodeId(*node), *forgets),
             Happening::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
-            Happening::Staged { pick, fails } if !self.stages.is_empty() => {
-                let reason = "no room".to_owned();
-                let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
-                self.staged(pick % self.stages.len(), outcome);
-            }
-            Happening::Started(pick) if !self.starts.is_empty() => {
-                self.started(pick % self.starts.len());
-            }
-            Happening::Terminated(pick) if !self.terminations.is_empty() => {
-                let watch = self.terminations.remove(pick % self.terminations.len());
-                if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
-                    self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
-                }
-            }
-            Happening::Unstarted(pick) if !self.overdue.is_empty() => {
-                self.unstarted(pick % self.overdue.len());
-            }
             Happening::Staged { .. }
             | Happening::Started(_)
             | Happening::Unstarted(_)
-            | Happening::Terminated(_) => {}
+            | Happening::Terminated(_) => self.take_progress(happening),
             Happening::PartOver { pick, code } => self.with_part(*pick, |world, part| {
                 world.part_over(part, ExitStatus::Code(*code));
             }),
@@ -256,6 +239,30 @@ impl World {
             Happening::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
+        }
+    }
+
+    /// The driver reports how far a launch or an end is, if there is one.
+    fn take_progress(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Staged { pick, fails } if !self.stages.is_empty() => {
+                let reason = "no room".to_owned();
+                let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
+                self.staged(pick % self.stages.len(), outcome);
+            }
+            Happening::Started(pick) if !self.starts.is_empty() => {
+                self.started(pick % self.starts.len());
+            }
+            Happening::Terminated(pick) if !self.terminations.is_empty() => {
+                let watch = self.terminations.remove(pick % self.terminations.len());
+                if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
+                    self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
+                }
+            }
+            Happening::Unstarted(pick) if !self.overdue.is_empty() => {
+                self.unstarted(pick % self.overdue.len());
+            }
+            _ => {}
         }
     }
 
