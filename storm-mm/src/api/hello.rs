@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the protocol. The number rises when an old client or server would misunderstand the
 /// new protocol; added fields and requests leave it alone.
-pub const API_VERSION: u32 = 1;
+pub const API_VERSION: u32 = 2;
 
 /// A side's first line: its software and its version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@
 //!
 //! Each side sends one JSON object per line, at most [`MAX_REQUEST_LINE_BYTES`] from the client and
 //! [`MAX_REPLY_LINE_BYTES`] from the server. The first line of each side is a [`Hello`]:
-//! `{"storm_api":1,"version":"0.1.0"}`; neither waits for the other's.
+//! `{"storm_api":2,"version":"0.1.0"}`; neither waits for the other's.
 //!
 //! After its hello the client sends requests, each with a number of its choice:
 //! `{"id":1,"request":"jobs"}`. Every reply carries the number of the request that it answers:

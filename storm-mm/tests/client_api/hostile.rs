@@ -49,11 +49,11 @@ fn a_manager_of_another_version_is_recognised() {
         let listener = UnixListener::bind(&path).expect("a socket");
         let manager = async {
             let (mut stream, _) = listener.accept().await.expect("a client");
-            stream.write_all(b"{\"storm_api\":2,\"version\":\"2.0\"}\n").await.expect("it reads");
+            stream.write_all(b"{\"storm_api\":3,\"version\":\"2.0\"}\n").await.expect("it reads");
             stream
         };
         let (result, _stream) = tokio::join!(Client::connect(&path), manager);
-        assert!(matches!(result, Err(ClientError::Version(2))), "{result:?}");
+        assert!(matches!(result, Err(ClientError::Version(3))), "{result:?}");
     });
 }
 

@@ -87,7 +87,7 @@ fn the_manager_is_told_who_asks_as_the_key_says() {
 /// A request of a session on which the test sends anything.
 async fn ask(stream: &mut SealedStream) {
     stream
-        .write_all(b"{\"storm_api\":1}\n{\"id\":1,\"request\":\"nodes\"}\n")
+        .write_all(b"{\"storm_api\":2}\n{\"id\":1,\"request\":\"nodes\"}\n")
         .await
         .expect("it reads");
     stream.flush().await.expect("it reads");
@@ -118,7 +118,7 @@ fn a_client_that_asked_for_nothing_leaves_unheard() {
     on_runtime(async {
         let remote = Remote::start(ServerLimits::default(), 8).await;
         let mut silent = remote.raw("alice").await;
-        silent.write_all(b"{\"storm_api\":1}\n").await.expect("it reads");
+        silent.write_all(b"{\"storm_api\":2}\n").await.expect("it reads");
         silent.shutdown().await.expect("open");
         let mut rest = Vec::new();
         silent.read_to_end(&mut rest).await.expect("the manager means its end as well");
@@ -189,7 +189,7 @@ fn a_line_without_end_is_cut_off_on_a_session_too() {
         let remote = Remote::start(ServerLimits::default(), 8).await;
         let (mut read, mut write) = tokio::io::split(remote.raw("alice").await);
         let send = async {
-            write.write_all(b"{\"storm_api\":1}\n").await.expect("it reads");
+            write.write_all(b"{\"storm_api\":2}\n").await.expect("it reads");
             let block = vec![b'x'; MAX_REQUEST_LINE_BYTES / 4 + 1];
             for _ in 0..4 {
                 // The server may close the connection as soon as it refuses the client.

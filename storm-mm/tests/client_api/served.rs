@@ -117,10 +117,10 @@ impl Raw {
     }
 
     pub(crate) async fn hello(&mut self) {
-        self.send("{\"storm_api\":1}\n").await;
+        self.send("{\"storm_api\":2}\n").await;
         let line = self.lines.line().await.expect("readable").expect("a hello");
         let hello: Hello = serde_json::from_slice(&line).expect("a hello");
-        assert_eq!(hello.storm_api, 1);
+        assert_eq!(hello.storm_api, 2);
     }
 
     /// The next reply; `None` at the end.

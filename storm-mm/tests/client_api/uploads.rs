@@ -84,13 +84,13 @@ fn a_short_request_goes_with_the_hello_of_the_client() {
                 let line = lines.line().await.expect("readable").expect("it is sent");
                 assert!(line.starts_with(beginning.as_bytes()));
             }
-            write.write_all(b"{\"storm_api\":2}\n").await.expect("it reads");
+            write.write_all(b"{\"storm_api\":3}\n").await.expect("it reads");
             (lines, write)
         };
         let job = submission(job(&[]), &[]);
         let (submitted, _open) =
             tokio::join!(Client::connect_and_submit(&path, job, |_| {}), manager);
-        assert!(matches!(submitted, Err(ClientError::Version(2))), "{submitted:?}");
+        assert!(matches!(submitted, Err(ClientError::Version(3))), "{submitted:?}");
     });
 }
 

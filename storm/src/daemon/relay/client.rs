@@ -219,7 +219,7 @@ mod tests {
             let said = String::from_utf8(rest(&mut client).await).expect("text");
             assert_eq!(runtime.now() - began, Duration::from_secs(5));
             assert!(
-                said.starts_with("{\"storm_api\":1") && said.contains("manager-away"),
+                said.starts_with("{\"storm_api\":2") && said.contains("manager-away"),
                 "{said}"
             );
         });
