@@ -214,7 +214,7 @@ fn of_job() -> Vec<JobEventKind> {
         JobEventKind::Resumed { time },
         JobEventKind::StoppedBy { uid, time },
         JobEventKind::ContinuedBy { uid, time },
-        JobEventKind::Changed { uid, terms, what: "w".to_owned() },
+        JobEventKind::Changed { uid, terms, what: "w".to_owned(), waits_anew: true },
         JobEventKind::Requeued { cause: EndCause::TimeLimit },
         JobEventKind::Ended { outcome: outcome(), exits: exits(), ran: TIME },
         JobEventKind::UnderPolicy { sched: "gang".to_owned() },

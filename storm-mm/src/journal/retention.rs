@@ -56,6 +56,8 @@ pub(super) struct Retention {
     of_cluster: BTreeMap<OfCluster, u64>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
+    /// For each job that has not ended, the entries about jobs that it depends on.
+    notes: BTreeMap<JobId, Vec<u64>>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     /// The entries with the environments of unfinished jobs and arrays, and their lengths in bytes.
@@ -78,6 +80,7 @@ impl Retention {
             due_jobs: 0,
             of_cluster: BTreeMap::new(),
             latest: BTreeMap::new(),
+            notes: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             environments: BTreeMap::new(),
@@ -119,6 +122,16 @@ impl Retention {
                 self.replaced.push(unit.entries.remove(at));
             }
         }
+        if mark.is_note {
+            self.notes.entry(mark.job).or_default().push(sequence);
+        }
+        if mark.voids_notes
+            && let Some(void) = self.notes.remove(&mark.job)
+        {
+            // There may be thousands, which would each move the entries behind.
+            unit.entries.retain(|entry| void.binary_search(entry).is_err());
+            self.replaced.extend(void);
+        }
         self.last_run = self.last_run.max(mark.run.map(|run| (run, id)));
         if mark.ends {
             self.note_end(mark.job, id);
@@ -133,6 +146,7 @@ impl Retention {
             let key = *key;
             self.latest.remove(&key);
         }
+        self.notes.remove(&job);
         let Some(unit) = self.units.get_mut(&id) else { return };
         unit.ended += 1;
         if unit.ended == unit.jobs()

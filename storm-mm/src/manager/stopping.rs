@@ -12,6 +12,9 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::JobId;
 
+/// The most runs of a job after which its user may have it wait again.
+const MOST_RUNS: u32 = 100;
+
 impl Core {
     /// Stops the processes of jobs. Returns the outcomes in the order of the jobs.
     pub fn stop_all(
@@ -130,6 +133,13 @@ impl Core {
             }
             Phase::Ending(cause) if !matches!(cause, EndCause::RequeuedBy { .. }) => {
                 Err(refused(format!("job {name} is being ended: {cause}")))
+            }
+            Phase::Starting | Phase::Running | Phase::Ending(_)
+                if record.runs >= MOST_RUNS && !self.is_admin(peer) =>
+            {
+                Err(refused(format!("job {name} has begun {MOST_RUNS} times"))
+                    .why("each run stays in the manager's journal until the job ends")
+                    .hint("cancel it and submit it again"))
             }
             Phase::Starting | Phase::Running | Phase::Ending(_) => {
                 self.end_job(now, job, EndCause::RequeuedBy { uid: peer.uid });
