@@ -103,12 +103,20 @@ impl Core {
     /// The job continues elsewhere, and waits for the node.
     pub(super) fn await_return(&mut self, job: JobId, node: NodeId, left: Left) {
         self.live.await_return(job, node, left);
+        tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
+        self.arm_return(job);
+        self.tell_away(job, self.recovery_reason(job));
+    }
+
+    /// Sets the timer of a job for its next node that will have been waited for long enough. A job
+    /// has one such timer.
+    pub(super) fn arm_return(&mut self, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
-        tracing::info!(%job, node = %self.node_name(node), "waits for its next Node Manager");
-        let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
-        self.effects.durable.push(Durable::Timer { at: left.until, timer });
-        self.tell_away(job, self.recovery_reason(job));
+        if let Some(at) = live.next_late() {
+            let timer = Timer::Job { job, incarnation, kind: JobTimer::Recovery };
+            self.effects.durable.push(Durable::Timer { at, timer });
+        }
     }
 
     /// Notifies the clients that follow a job why output of its ranks does not arrive.

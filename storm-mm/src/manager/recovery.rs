@@ -2,10 +2,10 @@
 //! machine keep their places in the matrix until their nodes have [returned](super::returning) and
 //! reported the jobs that they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
+use super::Core;
 use super::absent_clients::AbsentClients;
 use super::live::{Restored, RestoredStep};
 use super::restored_elements::RestoredElements;
-use super::{Core, Durable, JobTimer, Timer};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase, StepEvent};
 use crate::journal::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +146,6 @@ impl Core {
         let partition = home.unwrap_or_else(|| self.partitions.counted(record));
         let row = place.as_ref().map_or(row, |(row, _)| *row);
         let placement = place.map(|(_, placement)| placement);
-        let incarnation = record.incarnation;
         let steps = restored_steps(record, slots);
         let place = (partition, row, slot);
         let restored = self.to_restore(now, record, place, (placement.clone(), steps));
@@ -156,11 +155,7 @@ impl Core {
             self.append(now, job, JobEventKind::Moved { row });
             self.go_on(now, job);
         }
-        let at = now + self.config.recovery_timeout;
-        self.effects.durable.push(Durable::Timer {
-            at,
-            timer: Timer::Job { job, incarnation, kind: JobTimer::Recovery },
-        });
+        self.arm_return(job);
         let Some(placement) = placement else {
             self.leave_matrix(now, job);
             return Ok((partition, None));
@@ -203,6 +198,7 @@ impl Core {
             rows,
             placement,
             nodes: (record.nodes(), record.step_nodes()),
+            expected: now + self.config.recovery_timeout,
             parts_over: record.parts_over.clone(),
             ran: self.ran_before(now, record, partition),
             stopped: record.stopped_by.is_some(),

@@ -200,7 +200,7 @@ impl Core {
         }
         let missing = live.late_nodes(now);
         if missing.is_empty() {
-            return;
+            return self.arm_return(job);
         }
         self.live.give_up(job, &missing, now + self.config.requeue_fence);
         self.tell_given_up(job, &missing);
@@ -209,6 +209,7 @@ impl Core {
             true => EndCause::NodeLost { node: self.nodes.fold(&missing) },
             false => EndCause::NodeRemoved { node: self.nodes.fold(&removed) },
         };
+        self.arm_return(job);
         self.end_job(now, job, cause);
         self.go_on_if_all_heard(now, job);
     }

@@ -84,6 +84,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) placement: Option<Placement>,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
+    /// Until when its nodes are waited for.
+    pub(in crate::manager) expected: Instant,
     /// How the ranks of lost nodes ended whose parts were over before.
     pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
     pub(in crate::manager) ran: Duration,
@@ -156,7 +158,7 @@ impl LivePlace {
         LivePlace {
             partition,
             matrix: InMatrix { row, rows, placement, released: false, stopped },
-            nodes: PlaceNodes::restored(place, gone),
+            nodes: PlaceNodes::restored(place, gone, restored.expected),
             time,
             first: LiveStep::restored(now, (incarnation, slot), first, restored.parts_over),
             is_script: restored.first == FirstStep::Script,
@@ -253,6 +255,11 @@ impl LivePlace {
     /// The nodes that have been waited for long enough.
     pub(in crate::manager) fn late_nodes(&self, now: Instant) -> NodeSet {
         self.nodes.late(now)
+    }
+
+    /// When the next node has been waited for long enough.
+    pub(in crate::manager) fn next_late(&self) -> Option<Instant> {
+        self.nodes.next_late()
     }
 
     /// For a job that a former manager placed: the nodes that returned with their parts.

@@ -27,6 +27,8 @@ pub(super) struct PlaceNodes {
     /// Nodes that have not returned: a former manager placed the job on them, or their Node
     /// Managers have ended.
     unheard: NodeSet,
+    /// Until when those are waited for on which a former manager placed the job.
+    expected: Option<Instant>,
     /// For the nodes whose Node Managers ended under this manager: until when they may return, and
     /// when their keepers have otherwise ended the ranks.
     away: BTreeMap<NodeId, Left>,
@@ -40,10 +42,11 @@ impl PlaceNodes {
         PlaceNodes { nodes, ..PlaceNodes::default() }
     }
 
-    /// The nodes of a place that a former manager made. It had lost the nodes `gone`.
-    pub(super) fn restored(nodes: NodeSet, gone: NodeSet) -> PlaceNodes {
-        let unheard = nodes.difference(&gone);
-        PlaceNodes { nodes, gone, unheard, ..PlaceNodes::default() }
+    /// The nodes of a place that a former manager made. It had lost the nodes `gone`; the others
+    /// are waited for until `expected`.
+    pub(super) fn restored(nodes: NodeSet, gone: NodeSet, expected: Instant) -> PlaceNodes {
+        let (unheard, expected) = (nodes.difference(&gone), Some(expected));
+        PlaceNodes { nodes, gone, unheard, expected, ..PlaceNodes::default() }
     }
 
     pub(super) fn nodes(&self) -> &NodeSet {
@@ -100,11 +103,20 @@ impl PlaceNodes {
         self.away.keys().copied().collect()
     }
 
-    /// The nodes that have been waited for long enough. Nodes that left under this manager have
-    /// their own, later times.
+    /// Until when a node that has not returned is waited for.
+    fn until(&self, node: NodeId) -> Option<Instant> {
+        self.away.get(&node).map(|left| left.until).or(self.expected)
+    }
+
+    /// The nodes that have been waited for long enough.
     pub(super) fn late(&self, now: Instant) -> NodeSet {
-        let late = |node: &NodeId| self.away.get(node).is_none_or(|left| left.until <= now);
+        let late = |node: &NodeId| self.until(*node).is_none_or(|until| until <= now);
         self.unheard.iter().filter(late).collect()
+    }
+
+    /// When the next node has been waited for long enough.
+    pub(super) fn next_late(&self) -> Option<Instant> {
+        self.unheard.iter().filter_map(|node| self.until(node)).min()
     }
 
     /// The nodes `missing` are not waited for any longer. Their ranks have ended at the latest when

@@ -4,16 +4,18 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, World, spec};
 use crate::job::Phase;
-use crate::manager::{ClusterTimer, Timer};
+use crate::manager::{ClusterTimer, JobTimer, Timer};
 use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::JobId;
 use storm_rm::JobSpec;
+use storm_rm::message::NodeReturn;
 
 const POLICIES: [&str; 3] = ["backfill", "easy-sjbf", "conservative"];
 const FIRST: JobId = JobId(1);
 const HEAD: JobId = JobId(2);
 const LATE: JobId = JobId(3);
+const SLOW: NodeId = NodeId(1);
 
 fn limited(procs: u32, limit_s: u64) -> JobSpec {
     JobSpec { time_limit: Some(Duration::from_secs(limit_s)), ..spec(procs, false, false) }
@@ -113,4 +115,54 @@ fn a_node_that_stays_away_or_is_drained_or_is_lost_keeps_no_place() {
     let (mut world, node) = with_head("backfill");
     world.node_down(node);
     assert_eq!(world.record(LATE).phase, Phase::Starting, "its host is silent");
+}
+
+fn fire_recovery(world: &mut World) {
+    // A driver has only the latest timer of a job.
+    let last = *world.timers_of_jobs(JobTimer::Recovery).last().expect("it is set");
+    world.fire(last);
+    check_all(world);
+}
+
+/// A job that runs on all nodes. The first node has long to return.
+fn with_slow_node() -> (World, JobId) {
+    let mut world = World::joined("fcfs", 4);
+    world.keep_jobs();
+    world.returns = Some(NodeReturn { within_ms: 60_000, leased_within_ms: 60_000 });
+    world.node_up(SLOW);
+    let job = world.submit(spec(NODES * PES, false, false));
+    world.started(0);
+    (world, job)
+}
+
+fn leaves(world: &mut World, node: NodeId) {
+    world.joined.remove(&node);
+    world.act(|core, now| core.node_left(now, node));
+}
+
+/// Regression: a node that came back took the timer of the others with it.
+#[test]
+fn a_job_gives_up_a_node_though_another_came_back_meanwhile() {
+    let (mut world, job) = with_slow_node();
+    leaves(&mut world, SLOW);
+    leaves(&mut world, NodeId(2));
+    world.comes_back(NodeId(2));
+    fire_recovery(&mut world);
+    assert_eq!(world.record(job).phase, Phase::Running, "it is too early");
+    fire_recovery(&mut world);
+    assert!(matches!(world.record(job).phase, Phase::Ending(_)));
+}
+
+/// Regression: a node that left after a restart of the manager had the others waited for as long.
+#[test]
+fn a_new_manager_waits_for_a_node_as_long_as_ever_though_another_leaves() {
+    let (mut world, job) = with_slow_node();
+    world.joined.clear();
+    world.restart(|_| false, |_| false);
+    let expected = world.now + world.core.config.recovery_timeout;
+    world.comes_back(SLOW);
+    leaves(&mut world, SLOW);
+    fire_recovery(&mut world);
+    assert!(world.now <= expected);
+    assert!(matches!(world.record(job).phase, Phase::Ending(_)));
 }
