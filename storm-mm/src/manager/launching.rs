@@ -203,7 +203,8 @@ impl Core {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
             let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
-            let next = early_signals::due(record).map_or(next, |due| due.min(next));
+            let due = early_signals::due(record).filter(|_| !live.is_recovering());
+            let next = due.map_or(next, |due| due.min(next));
             let (at, incarnation) = (live.earliest(now, next).max(from), live.incarnation());
             self.effects.durable.push(Durable::Timer {
                 at,
