@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::api::JobState;
     use crate::cluster::{ClusterEvent, ClusterEventKind};
-    use crate::job::{JobEvent, JobEventKind, Outcome};
+    use crate::job::{JobEvent, JobEventKind, Outcome, Terms};
     use crate::journal::Entry;
     use storm_rm::Row;
 
@@ -271,6 +271,31 @@ mod tests {
         let incarnation = JobIncarnation(run);
         let node_list = String::new();
         entry(job, JobEventKind::Placed { incarnation, ranks, row, node_list })
+    }
+
+    /// Regression: every dependency that a job once had stayed in the journal.
+    #[test]
+    fn notes_of_a_former_dependency_go() {
+        let changed = |waits_anew| {
+            let terms = Terms {
+                name: String::new(),
+                partition: String::new(),
+                time_limit: None,
+                nice: 0,
+                comment: None,
+                dependency: None,
+            };
+            let (terms, what) = (Box::new(terms), String::new());
+            entry(1, JobEventKind::Changed { uid: 0, terms, what, waits_anew })
+        };
+        let note = |on| entry(1, JobEventKind::DependencyEnded { on: JobId(on), completed: true });
+        let mut retention = Retention::new(2);
+        let entries = [placed(1, 1), note(2), note(3), changed(true), note(4), changed(false)];
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        let mut unneeded = retention.take_unneeded();
+        unneeded.sort_unstable();
+        assert_eq!(unneeded, [1, 2, 3]);
+        assert_eq!(retention.units[&JobId(1)].entries, [0, 4, 5]);
     }
 
     #[test]
