@@ -8,7 +8,7 @@ use crate::manager::{
     AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
 };
 use storm_primitives::NodeId;
-use storm_rm::message::ExitStatus;
+use storm_rm::message::{ExitStatus, Report};
 use storm_rm::{
     FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Resources, Share, StepAsk, StepId,
     StepRef, StepSize,
@@ -459,4 +459,20 @@ fn steps_that_overlap_or_want_whole_nodes_share_as_they_ask() {
     assert_eq!(world.ask_step(job, 4, exact), is(job, 2), "the place's memory is not counted");
     check_all(&world);
     world.finish();
+}
+
+/// Regression: the keeper's report was dropped, and neither the step nor the place ever ended.
+#[test]
+fn a_node_that_stood_still_with_a_step_alone_ends_the_job() {
+    let (mut world, job) = running();
+    assert_eq!(world.ask_step(job, 1, size(NODES * PES)), is(job, 0));
+    world.begin_all();
+    let (run, node) = (world.run_of(job, 0), NodeId(NODES));
+    assert!(!world.core.live.get(job).unwrap().has_part_on(node));
+    world.parts.retain(|part, _| part.0 != node);
+    world.report(node, Report::LeaseOver { job, incarnation: run });
+    check_all(&world);
+    assert!(matches!(world.record(job).phase, Phase::Ending(EndCause::NodeLost { .. })));
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::NodeFail);
 }
