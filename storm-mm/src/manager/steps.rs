@@ -243,6 +243,16 @@ impl Core {
         }
     }
 
+    /// The place of a job may run again: launches its steps that have waited for that, unless the
+    /// place waits for an edge.
+    pub(super) fn launch_steps_of(&mut self, now: Instant, job: JobId) {
+        let Some(live) = self.live.get(job) else { return };
+        let (partition, rows) = (live.partition(), live.rows());
+        if self.partitions[partition].may_launch(rows) && !self.jobs.is_closed() {
+            self.launch_staged_steps(now, partition, |_, other| other == job);
+        }
+    }
+
     /// Launches a step whose files are on its nodes.
     fn launch_step(&mut self, now: Instant, (job, number): (JobId, u32)) {
         let Some(step) = self.live.step(job, number) else { return };

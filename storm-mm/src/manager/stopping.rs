@@ -115,6 +115,9 @@ impl Core {
         self.arm_time_limit(now, job);
         let state = self.jobs[&job].state();
         self.notify_state(job, state, reason);
+        if !stop {
+            self.launch_steps_of(now, job);
+        }
     }
 
     /// Why a job does not run that an administrator has stopped.

@@ -476,3 +476,24 @@ fn a_node_that_stood_still_with_a_step_alone_ends_the_job() {
     world.finish();
     assert_eq!(world.record(job).state(), JobState::NodeFail);
 }
+
+/// Regression: without slices no edge comes, and the step was never launched.
+#[test]
+fn a_step_that_was_asked_for_while_its_job_was_stopped_runs_when_the_job_continues() {
+    for sched in ["fcfs", "gang"] {
+        let mut world = World::joined(sched, 6);
+        let plain = spec(NODES * PES, false, false);
+        let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
+        world.started(0);
+        world.act(|core, now| core.stop_all(now, ADMIN, &[job])).remove(0).unwrap();
+        assert_eq!(world.ask_step(job, 1, size(1)), is(job, 0));
+        let run = world.run_of(job, 0);
+        let is_launched = |world: &World| world.parts.keys().any(|part| part.2 == run);
+        assert!(!is_launched(&world), "its place is stopped");
+        world.act(|core, now| core.continue_all(now, ADMIN, &[job])).remove(0).unwrap();
+        assert!(is_launched(&world), "{sched}");
+        check_all(&world);
+        world.finish();
+        assert_eq!(world.record(job).state(), JobState::Completed);
+    }
+}
