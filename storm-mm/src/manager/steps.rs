@@ -81,10 +81,11 @@ impl Core {
     /// The step that was asked for by this number.
     fn asked_before(&self, record: &JobRecord, ask: StepAsk) -> Option<AskedStep> {
         let number = record.steps.as_ref().and_then(|steps| steps.asked_by(ask));
-        let waits = self.live.get(record.id)?.ledger().waiting().any(|(other, _)| other == ask);
-        number
-            .map(|number| AskedStep::Is(step_ref(record.id, number)))
-            .or(waits.then_some(AskedStep::Waits))
+        if let Some(number) = number {
+            return Some(AskedStep::Is(step_ref(record.id, number)));
+        }
+        let live = self.live.get(record.id)?;
+        live.ledger().waiting().any(|(other, _)| other == ask).then_some(AskedStep::Waits)
     }
 
     /// Fails if the job's place takes no step of this size.
