@@ -241,8 +241,8 @@ impl Core {
             }
         }
         self.live.free_slots_of(&live);
-        self.grant_all_steps(now);
         self.place_awaiting(now);
+        self.grant_all_steps(now);
         let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
         if in_place {

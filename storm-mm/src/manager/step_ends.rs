@@ -202,9 +202,11 @@ impl Core {
         let step = Box::new(EndedStep { ask, procs, began, started, ended, outcome, used });
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
+        // Jobs before steps: steps that take no elements could keep all places in the arrays of
+        // flags from them.
+        self.place_awaiting(now);
         self.grant_steps(now, job);
         self.grant_all_steps(now);
-        self.place_awaiting(now);
     }
 
     /// A timer of a step has fired.

@@ -164,7 +164,8 @@ impl LiveJobs {
         is_up: impl Fn(NodeId) -> bool,
     ) -> Option<Granted> {
         let place = self.jobs.get_mut(&job)?;
-        if place.spare.is_none() && self.slots.is_empty() {
+        let is_full = place.further.len() >= place.ledger.steps_at_once();
+        if is_full || (place.spare.is_none() && self.slots.is_empty()) {
             return None;
         }
         let unheard = place.nodes.unheard().clone();

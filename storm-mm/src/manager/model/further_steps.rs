@@ -497,3 +497,24 @@ fn a_step_that_was_asked_for_while_its_job_was_stopped_runs_when_the_job_continu
         assert_eq!(world.record(job).state(), JobState::Completed);
     }
 }
+
+/// Regression: the steps of one job could hold all places in the arrays of flags.
+#[test]
+fn steps_that_overlap_are_bounded_by_the_elements_of_their_place() {
+    let mut world = World::joined("gang", 100);
+    let plain = spec(NODES * PES, false, false);
+    let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
+    world.started(0);
+    let overlaps = StepSize { share: Share::Overlap, ..size(1) };
+    let most = NODES * PES + 8;
+    for number in 0..most {
+        assert_eq!(world.ask_step(job, u64::from(number), overlaps), is(job, number));
+    }
+    assert_eq!(world.ask_step(job, u64::from(most), overlaps), WAITS);
+    check_all(&world);
+    world.begin_all();
+    world.end_run_of(world.run_of(job, 3), 0);
+    assert_eq!(world.ask_step(job, u64::from(most), overlaps), is(job, most), "one has ended");
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
+}
