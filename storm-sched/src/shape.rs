@@ -127,8 +127,8 @@ impl Dealing {
     }
 
     /// Returns how many processes each of these nodes gets, given how many it takes and whether the
-    /// job must have the node. `None` if the nodes cannot take the job. The required nodes are dealt
-    /// to first: each gets at least a process or the shorter block, and no other node gets what a
+    /// job must have the node. `None` if the nodes cannot take the job. The required nodes come
+    /// first: each gets at least a process or the shorter block, and no other node gets what a
     /// required node needs.
     pub(crate) fn deal_all(mut self, rooms: &[(u32, bool)]) -> Option<Vec<u32>> {
         let mut dealt = vec![0; rooms.len()];

@@ -17,7 +17,8 @@ pub(super) struct NodeTable {
     /// Names of nodes that are not configured any more.
     former: BTreeMap<NodeId, String>,
     up: NodeSet,
-    /// Nodes that are not up and are expected back: until when. Plans count them as if they were up.
+    /// Nodes that are not up and are expected back: until when. Plans count them as nodes that are
+    /// up.
     expected: BTreeMap<NodeId, Instant>,
 }
 

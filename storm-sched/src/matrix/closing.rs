@@ -71,7 +71,8 @@ impl Matrix {
     }
 
     /// The shortfall of an empty row for a job of this shape, on the nodes that take work, closed
-    /// or not, and those that are expected back. If `among` is given, only its nodes count. It must ascend.
+    /// or not, and those that are expected back. If `among` is given, only its nodes count. It must
+    /// ascend.
     pub(crate) fn open_shortfall(
         &self,
         shape: Shape<'_>,

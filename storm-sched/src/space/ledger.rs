@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
     ends: Ends,
     due: VecDeque<Due>,
     free_pes: u32,
-    /// PEs that no job will hold once the nodes that are away are back: idle ones, and those of jobs
+    /// PEs that no job will hold once the nodes that are away are back: idle PEs, and PEs of jobs
     /// past their estimates.
     away_free_pes: u32,
     /// The jobs to which PEs are promised while others make room for them.

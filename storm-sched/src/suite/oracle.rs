@@ -2,8 +2,8 @@
 //!
 //! The oracle knows the definition of a placement and no algorithm. A placement has the right
 //! number of PEs, all of them free, and whole processes on each node. It has the requested number
-//! of nodes, with blocks that differ by at most one process. Every node meets the job's demands. All
-//! required nodes have a process, and no excluded node has one.
+//! of nodes, with blocks that differ by at most one process. Every node meets the job's demands.
+//! All required nodes have a process, and no excluded node has one.
 
 use crate::suite::{Running, World};
 use crate::{JobRequest, Machine, Node, NodeIndex, Pe};

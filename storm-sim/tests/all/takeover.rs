@@ -278,7 +278,8 @@ fn a_launch_that_is_cut_off_at_any_instant_is_done_again() {
     assert!(again > 20, "{again} of 240 launches were cut off");
 }
 
-/// The same, and the manager is killed at the same instant. `manager_first` tells who is back first.
+/// The same, and the manager is killed at the same instant. `manager_first`: the manager is back
+/// before the node.
 fn launched_over_both(
     seed: u64,
     how: NodeManagerEnd,

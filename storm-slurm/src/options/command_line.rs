@@ -1,5 +1,5 @@
-//! Command lines, read as getopt_long(3) does for Slurm's commands: bundled letters, values attached
-//! or as the next word, and names that are shortened as long as they are unambiguous.
+//! Command lines, read as getopt_long(3) does for Slurm's commands: bundled letters, values that
+//! are attached or the next word, and names that are shortened as long as they are unambiguous.
 
 use super::{Kind, Meaning, SlurmOption, Value, WrongValue};
 use crate::Verb;

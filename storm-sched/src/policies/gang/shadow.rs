@@ -100,7 +100,7 @@ impl Shadow {
             let mut ends = Vec::new();
             for &job in row.jobs() {
                 let columns = matrix.columns(job)?;
-                // Columns of a node that takes no work, and is not expected to, come back to no job.
+                // No job gets columns of a node that takes no work and is not expected to.
                 let expected = columns.columns().filter(|pe| matrix.machine().is_expected(*pe));
                 ends.extend(end(job).map(|end| (end, expected.count() as u32)));
             }
