@@ -354,7 +354,7 @@ impl JobRecord {
         let asked = self.spec.early_signal;
         let whom = match (self.spec.first, asked.is_some_and(|asked| asked.script_only)) {
             (FirstStep::Script, true) => "its script",
-            (FirstStep::Script, false) => "its steps, not the script",
+            (FirstStep::Script, false) => "nothing: without B: it is not for the script",
             (FirstStep::Program, false) => "its processes",
             (FirstStep::Program, true) => "nothing, since it has no script",
         };

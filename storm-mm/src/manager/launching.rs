@@ -17,9 +17,9 @@ use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
-/// Exit status of a job whose ranks did not start in time: that of a shell for a program that
-/// cannot be executed.
-const NOT_STARTED: u8 = 126;
+/// Exit status of a job or step whose ranks did not start in time: that of a shell for a program
+/// that cannot be executed.
+pub(super) const NOT_STARTED: u8 = 126;
 
 /// How long returned nodes have to report the ends of ranks in their absence. A report takes
 /// milliseconds.
