@@ -12,8 +12,9 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::JobId;
 
-/// The most runs of a job after which its user may have it wait again.
-const MOST_RUNS: u32 = 100;
+/// The most runs of a job after which its user may have it wait again: about 1 MB of the journal.
+/// Jobs that continue from checkpoints may requeue themselves for months.
+const MOST_RUNS: u32 = 1_000;
 
 impl Core {
     /// Stops the processes of jobs. Returns the outcomes in the order of the jobs.

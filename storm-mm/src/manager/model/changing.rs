@@ -298,7 +298,7 @@ fn a_user_does_not_requeue_a_job_without_end() {
     let requeue = |world: &mut World, peer| {
         world.act(|core, now| core.requeue_all(now, peer, &[job])).remove(0)
     };
-    let mut left = 200;
+    let mut left = 2_000;
     while requeue(&mut world, USER).is_ok() {
         left -= 1;
         assert!(left > 0, "it is requeued without end");
@@ -307,7 +307,7 @@ fn a_user_does_not_requeue_a_job_without_end() {
         }
         world.started(0);
     }
-    assert_eq!(world.record(job).runs, 100);
+    assert_eq!(world.record(job).runs, 1_000);
     requeue(&mut world, ADMIN).unwrap();
     check_all(&world);
 }
