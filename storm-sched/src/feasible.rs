@@ -7,6 +7,8 @@
 mod words;
 
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use crate::node_needs::plural;
 use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom, Room, Shape, Shortfall};
@@ -277,11 +279,44 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
     }
 }
 
+/// The fewest nodes, out of several numbers, on which a request fits the partition when it is empty
+/// and every node is up. `None` if it fits on none of these numbers.
+pub fn fewest_nodes(
+    machine: &Machine,
+    request: &JobRequest,
+    nodes: RangeInclusive<u32>,
+) -> Option<u32> {
+    let procs = request.procs;
+    let most = (*nodes.end()).min(machine.nodes().len() as u32).min(procs);
+    let least = *nodes.start();
+    let on = |nodes: u32| request.clone().with_nodes(nodes);
+    let fits = |nodes: &u32| feasible(machine, &on(*nodes)).is_ok();
+    if least > most {
+        return None;
+    }
+    // A job that asks for no more nodes than it names may have no others.
+    if fits(&least) {
+        return Some(least);
+    }
+    let request = on(most);
+    if check_names(machine, &request).is_err() || check_one_process(machine, &request).is_err() {
+        return None;
+    }
+    // Each check of a number walks over all nodes, so numbers are left out that cannot do.
+    let rooms = Rooms::of(machine, &request);
+    let required = machine.nodes().iter().filter(|node| request.requires(node));
+    let smallest = required.map(|node| NodeRoom::whole(node).procs_of(&request)).min();
+    let may_fit = |nodes: &u32| {
+        smallest.is_none_or(|room| room >= procs / nodes) && rooms.can_take(procs, *nodes)
+    };
+    (least + 1..=most).filter(may_fit).find(fits)
+}
+
 /// Checks the nodes that a job names.
 fn check_names(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let Some(choice) = &request.choice else { return Ok(()) };
-    let is_here = |name: &&String| machine.nodes().iter().any(|node| node.name() == *name);
-    if let Some(name) = choice.required.iter().find(|name| !is_here(name)) {
+    let here: HashSet<&str> = machine.nodes().iter().map(Node::name).collect();
+    if let Some(name) = choice.required.iter().find(|name| !here.contains(name.as_str())) {
         return Err(Infeasible::NoSuchNode { name: name.clone() });
     }
     if let Some(name) = choice.required.intersection(&choice.excluded).next() {

@@ -76,7 +76,7 @@ pub use column_set::ColumnSet;
 pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_feature_name};
 pub use coscheduling::Coscheduling;
 pub use event::Event;
-pub use feasible::{Infeasible, feasible};
+pub use feasible::{Infeasible, feasible, fewest_nodes};
 pub use fit::Fit;
 pub use ids::{JobId, NodeIndex, Pe, Row};
 pub use job_request::JobRequest;

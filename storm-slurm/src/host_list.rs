@@ -4,6 +4,8 @@ use thiserror::Error;
 
 /// The most names that a list may have.
 const MAX_NAMES: usize = 1 << 16;
+/// The most digits of a number in brackets: each fits into 64 bits.
+const MAX_DIGITS: usize = 18;
 
 /// The text is not a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -65,7 +67,7 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for range in ranges.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if !is_number(first) || !is_number(last) {
+        if !is_number(first) || !is_number(last) || first.len().max(last.len()) > MAX_DIGITS {
             return None;
         }
         let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
@@ -87,23 +89,55 @@ fn is_number(text: &str) -> bool {
 
 /// The list of these names: neighbours that differ in their last number share brackets.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for name in names {
         let (prefix, number) = split(name);
-        match groups.last_mut() {
-            Some((last, numbers))
-                if *last == prefix && !number.is_empty() && joins(numbers, number) =>
-            {
-                numbers.push(number);
-            }
-            _ => groups.push((prefix, vec![number])),
+        match groups.last_mut().filter(|group| group.prefix == prefix && group.takes(number)) {
+            Some(group) => group.push(number),
+            None => groups.push(Group::new(prefix, number)),
         }
     }
-    let shown = |(prefix, numbers): &(&str, Vec<&str>)| match numbers.as_slice() {
+    let shown = |Group { prefix, numbers, .. }: &Group<'_>| match numbers.as_slice() {
         [one] => format!("{prefix}{one}"),
         several => format!("{prefix}[{}]", ranges(several)),
     };
     groups.iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
+/// Neighbours that differ in their last number.
+struct Group<'a> {
+    prefix: &'a str,
+    numbers: Vec<&'a str>,
+    /// Whether one of the numbers has zeros in front.
+    is_padded: bool,
+    /// The width of the numbers; `None` if they have several.
+    width: Option<usize>,
+}
+
+impl<'a> Group<'a> {
+    fn new(prefix: &'a str, number: &'a str) -> Group<'a> {
+        let (is_padded, width) = (is_padded(number), Some(number.len()));
+        Group { prefix, numbers: vec![number], is_padded, width }
+    }
+
+    /// Whether a number may stand in brackets with these: all are padded to one width, or none is.
+    fn takes(&self, number: &str) -> bool {
+        let are_numbers = self.width != Some(0) && !number.is_empty();
+        let may_differ = !self.is_padded && !is_padded(number);
+        are_numbers
+            && number.len() <= MAX_DIGITS
+            && (may_differ || self.width == Some(number.len()))
+    }
+
+    fn push(&mut self, number: &'a str) {
+        self.numbers.push(number);
+        self.is_padded |= is_padded(number);
+        self.width = self.width.filter(|width| *width == number.len());
+    }
+}
+
+fn is_padded(number: &str) -> bool {
+    number.len() > 1 && number.starts_with('0')
 }
 
 /// The list of these names in order of prefix and number.
@@ -121,17 +155,6 @@ pub fn fold_sorted(names: &[String]) -> String {
 fn split(name: &str) -> (&str, &str) {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     name.split_at(name.len() - digits)
-}
-
-/// Whether a number may stand in brackets with these: all are padded to one width, or none is.
-fn joins(numbers: &[&str], number: &str) -> bool {
-    if numbers.iter().any(|number| number.is_empty()) {
-        return false;
-    }
-    let is_padded = |number: &str| number.len() > 1 && number.starts_with('0');
-    let padded = is_padded(number) || numbers.iter().any(|number| is_padded(number));
-    let is_as_wide = |other: &&str| other.len() == number.len();
-    number.len() <= 18 && (!padded || numbers.iter().all(is_as_wide))
 }
 
 fn ranges(numbers: &[&str]) -> String {
@@ -170,6 +193,12 @@ mod tests {
             assert!(expand(wrong).is_err(), "{wrong}");
         }
         assert!(expand("n[0-999]x[0-999]").is_err(), "a million names");
+        // Regression: a width of 65,536 ended the program.
+        for digits in [19, 70_000] {
+            assert!(expand(&format!("n[{}]", "0".repeat(digits))).is_err(), "{digits} digits");
+        }
+        let widest = "0".repeat(18);
+        assert_eq!(expand(&format!("n[{widest}]")), Ok(vec![format!("n{widest}")]));
     }
 
     /// The answers of `scontrol show hostlist` and `hostlistsorted` of Slurm 22.05.

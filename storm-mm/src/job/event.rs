@@ -145,6 +145,9 @@ pub enum JobEventKind {
         terms: Box<Terms>,
         /// The changes, in words.
         what: String,
+        /// Whether the dependency is among them. Events of other jobs that the job has received are
+        /// void then.
+        waits_anew: bool,
     },
     /// The job's processes are being ended.
     Ending {

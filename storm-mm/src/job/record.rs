@@ -254,7 +254,8 @@ impl JobRecord {
             }
             JobEventKind::Requeued { cause } => self.wait_again(event, cause),
             JobEventKind::Ran { time } => {
-                (self.ran, self.ran_at) = (*time, Some(event.at));
+                let counts = !self.is_stopped();
+                (self.ran, self.ran_at) = (*time, counts.then_some(event.at));
             }
             JobEventKind::SignalledEarly { signal } => {
                 self.signalled_early = true;
@@ -290,7 +291,10 @@ impl JobRecord {
                 self.stopped_by = None;
                 self.goes_on(event, *time, format!("by user {uid}"));
             }
-            JobEventKind::Changed { uid, terms, what } => {
+            JobEventKind::Changed { uid, terms, what, waits_anew } => {
+                if *waits_anew {
+                    self.forget_dependencies();
+                }
                 terms.put(self);
                 self.note(event, "changed", format!("by user {uid}: {what}"));
             }
@@ -350,7 +354,7 @@ impl JobRecord {
         let asked = self.spec.early_signal;
         let whom = match (self.spec.first, asked.is_some_and(|asked| asked.script_only)) {
             (FirstStep::Script, true) => "its script",
-            (FirstStep::Script, false) => "its steps, not the script",
+            (FirstStep::Script, false) => "nothing: without B: it is not for the script",
             (FirstStep::Program, false) => "its processes",
             (FirstStep::Program, true) => "nothing, since it has no script",
         };

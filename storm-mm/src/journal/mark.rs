@@ -31,6 +31,10 @@ pub(super) struct JobMark {
     /// Set for an entry that gives the whole state of something of its job: it replaces the
     /// previous one.
     pub(super) replaces: Option<OfJob>,
+    /// Whether it notes an event of a job that its job depends on.
+    pub(super) is_note: bool,
+    /// Whether the notes before it are no longer needed: its job has another dependency.
+    pub(super) voids_notes: bool,
     /// The step that it ends: no other entry of the step is needed.
     pub(super) ends_step: Option<u32>,
     /// The length of the environment in the entry.
@@ -87,6 +91,8 @@ impl JobMark {
             ends: false,
             array: 0,
             replaces: None,
+            is_note: false,
+            voids_notes: false,
             ends_step: None,
             environment_bytes: 0,
         };
@@ -109,8 +115,6 @@ impl JobMark {
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
-            | JobEventKind::DependencyEnded { .. }
-            | JobEventKind::DependencyNoted { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
@@ -122,7 +126,12 @@ impl JobMark {
             JobEventKind::StoppedBy { .. } | JobEventKind::ContinuedBy { .. } => {
                 replaces(OfJob::AdminStop)
             }
-            JobEventKind::Changed { .. } => replaces(OfJob::Terms),
+            JobEventKind::DependencyEnded { .. } | JobEventKind::DependencyNoted { .. } => {
+                JobMark { is_note: true, ..mark }
+            }
+            JobEventKind::Changed { waits_anew, .. } => {
+                JobMark { voids_notes: *waits_anew, ..replaces(OfJob::Terms) }
+            }
             JobEventKind::Step { number, event } => match event {
                 StepEvent::Began { run, .. } => {
                     JobMark { run: Some(*run), ..replaces(OfJob::StepBegan(*number)) }

@@ -5,6 +5,8 @@
 
 #[cfg(fuzzing)]
 pub mod fuzzing;
+#[cfg(test)]
+mod golden;
 mod latest;
 mod mark;
 mod memory;

@@ -56,6 +56,8 @@ pub(super) struct Retention {
     of_cluster: BTreeMap<OfCluster, u64>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
+    /// For each job that has not ended, the entries about jobs that it depends on.
+    notes: BTreeMap<JobId, Vec<u64>>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     /// The entries with the environments of unfinished jobs and arrays, and their lengths in bytes.
@@ -78,6 +80,7 @@ impl Retention {
             due_jobs: 0,
             of_cluster: BTreeMap::new(),
             latest: BTreeMap::new(),
+            notes: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             environments: BTreeMap::new(),
@@ -119,6 +122,16 @@ impl Retention {
                 self.replaced.push(unit.entries.remove(at));
             }
         }
+        if mark.is_note {
+            self.notes.entry(mark.job).or_default().push(sequence);
+        }
+        if mark.voids_notes
+            && let Some(void) = self.notes.remove(&mark.job)
+        {
+            // There may be thousands, which would each move the entries behind.
+            unit.entries.retain(|entry| void.binary_search(entry).is_err());
+            self.replaced.extend(void);
+        }
         self.last_run = self.last_run.max(mark.run.map(|run| (run, id)));
         if mark.ends {
             self.note_end(mark.job, id);
@@ -133,6 +146,7 @@ impl Retention {
             let key = *key;
             self.latest.remove(&key);
         }
+        self.notes.remove(&job);
         let Some(unit) = self.units.get_mut(&id) else { return };
         unit.ended += 1;
         if unit.ended == unit.jobs()
@@ -234,7 +248,7 @@ mod tests {
     use super::*;
     use crate::api::JobState;
     use crate::cluster::{ClusterEvent, ClusterEventKind};
-    use crate::job::{JobEvent, JobEventKind, Outcome};
+    use crate::job::{JobEvent, JobEventKind, Outcome, Terms};
     use crate::journal::Entry;
     use storm_rm::Row;
 
@@ -257,6 +271,31 @@ mod tests {
         let incarnation = JobIncarnation(run);
         let node_list = String::new();
         entry(job, JobEventKind::Placed { incarnation, ranks, row, node_list })
+    }
+
+    /// Regression: every dependency that a job once had stayed in the journal.
+    #[test]
+    fn notes_of_a_former_dependency_go() {
+        let changed = |waits_anew| {
+            let terms = Terms {
+                name: String::new(),
+                partition: String::new(),
+                time_limit: None,
+                nice: 0,
+                comment: None,
+                dependency: None,
+            };
+            let (terms, what) = (Box::new(terms), String::new());
+            entry(1, JobEventKind::Changed { uid: 0, terms, what, waits_anew })
+        };
+        let note = |on| entry(1, JobEventKind::DependencyEnded { on: JobId(on), completed: true });
+        let mut retention = Retention::new(2);
+        let entries = [placed(1, 1), note(2), note(3), changed(true), note(4), changed(false)];
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        let mut unneeded = retention.take_unneeded();
+        unneeded.sort_unstable();
+        assert_eq!(unneeded, [1, 2, 3]);
+        assert_eq!(retention.units[&JobId(1)].entries, [0, 4, 5]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
 
 /// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
+/// The longest list of nodes that a job must have or must not have.
+const MAX_NODE_LIST_BYTES: usize = 2048;
 
 impl Core {
     /// Admits a job, or returns why the job can never run here.
@@ -131,8 +133,11 @@ impl Core {
     fn resolve_nodes(&self, spec: &mut JobSpec) -> Result<(), ApiError> {
         let asked = &mut spec.resources;
         for list in [&mut asked.required_nodes, &mut asked.excluded_nodes].into_iter().flatten() {
+            check_node_list(list)?;
             let nodes = self.nodes.of_list(list)?.into_iter().collect();
             *list = self.names_of_nodes(&nodes);
+            // A short list, such as that of every second node, may be long when it is folded.
+            check_node_list(list)?;
         }
         Ok(())
     }
@@ -153,8 +158,6 @@ pub(super) fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
     let texts = [
         ("name", Some(&spec.name)),
         ("constraint", spec.resources.constraint.as_ref()),
-        ("list of nodes", spec.resources.required_nodes.as_ref()),
-        ("list of excluded nodes", spec.resources.excluded_nodes.as_ref()),
         ("comment", spec.remarks.comment.as_ref()),
         ("wckey", spec.remarks.wckey.as_ref()),
     ];
@@ -167,6 +170,16 @@ pub(super) fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
         .hint("use a shorter one, and pass data in the job's arguments")),
         None => Ok(()),
     }
+}
+
+/// Listings repeat a list of nodes for every job, so it must be short.
+fn check_node_list(list: &str) -> Result<(), ApiError> {
+    if list.len() <= MAX_NODE_LIST_BYTES {
+        return Ok(());
+    }
+    let message = format!("a list of nodes of the job has more than {MAX_NODE_LIST_BYTES} bytes");
+    Err(ApiError::new(ErrorCode::TooLarge, message)
+        .hint("name neighbouring nodes, which have one range, or fewer nodes"))
 }
 
 fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {

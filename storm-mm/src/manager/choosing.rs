@@ -89,10 +89,8 @@ fn fit_nodes(partition: &Partition, spec: &mut JobSpec) {
     let machine = partition.policy().machine();
     let request = request_of(JobId(0), spec);
     let required = request.choice.as_ref().map_or(0, |choice| choice.required.len() as u32);
-    let most = most.min(machine.nodes().len() as u32);
-    let fits =
-        |nodes: &u32| storm_sched::feasible(machine, &request.clone().with_nodes(*nodes)).is_ok();
-    spec.nodes = (least.max(required)..=most).find(fits).or(spec.nodes);
+    let fewest = storm_sched::fewest_nodes(machine, &request, least.max(required)..=most);
+    spec.nodes = fewest.or(spec.nodes);
 }
 
 /// Whether a partition without waiting jobs has elements enough for a job.

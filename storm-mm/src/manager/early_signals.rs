@@ -24,6 +24,11 @@ impl Core {
         else {
             return;
         };
+        if self.is_recovering(job) {
+            // A node without a Node Manager would not hear the signal. It stays due until all nodes
+            // are back.
+            return;
+        }
         let (Some(signal), true) =
             (record.spec.early_signal, due(record).is_some_and(|due| time >= due))
         else {

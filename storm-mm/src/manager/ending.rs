@@ -12,7 +12,7 @@ use storm_rm::message::{Command, ExitStatus, RankExit};
 use storm_sched::Event;
 
 /// The polite request to end, before the kill.
-const SIGTERM: i32 = 15;
+pub(super) const SIGTERM: i32 = 15;
 /// Signals that a process gets through its own errors, not to end it: SIGILL, SIGBUS, SIGFPE and
 /// SIGSEGV. SIGABRT is not among them, since libraries raise it when a peer has aborted.
 const CRASHES: [i32; 4] = [4, 7, 8, 11];
@@ -241,8 +241,8 @@ impl Core {
             }
         }
         self.live.free_slots_of(&live);
-        self.grant_all_steps(now);
         self.place_awaiting(now);
+        self.grant_all_steps(now);
         let lost = if live.is_on_nodes() { live.lost().clone() } else { Lost::new() };
         let in_place = is_cut && lost.is_empty() && !live.is_released();
         if in_place {

@@ -17,9 +17,9 @@ use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
-/// Exit status of a job whose ranks did not start in time: that of a shell for a program that
-/// cannot be executed.
-const NOT_STARTED: u8 = 126;
+/// Exit status of a job or step whose ranks did not start in time: that of a shell for a program
+/// that cannot be executed.
+pub(super) const NOT_STARTED: u8 = 126;
 
 /// How long returned nodes have to report the ends of ranks in their absence. A report takes
 /// milliseconds.
@@ -203,7 +203,8 @@ impl Core {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
             let runs_all = self.partitions[live.partition()].runs_all();
             let next = if runs_all { limit } else { next };
-            let next = early_signals::due(record).map_or(next, |due| due.min(next));
+            let due = early_signals::due(record).filter(|_| !live.is_recovering());
+            let next = due.map_or(next, |due| due.min(next));
             let (at, incarnation) = (live.earliest(now, next).max(from), live.incarnation());
             self.effects.durable.push(Durable::Timer {
                 at,

@@ -111,8 +111,7 @@ impl Core {
             return self.live.awaiting_goes_on(job, rows);
         }
         let Some(live) = self.live.get(job) else { return };
-        let partition_id = live.partition();
-        let partition = &self.partitions[partition_id];
+        let partition = &self.partitions[live.partition()];
         let rows = partition.rows_of_new(live.row());
         let staged = live.launch() == Launch::Staged;
         let may_launch = partition.may_launch(rows);
@@ -125,9 +124,7 @@ impl Core {
         if staged && may_launch && !self.jobs.is_closed() {
             self.launch(now, job);
         }
-        if may_launch && !self.jobs.is_closed() {
-            self.launch_staged_steps(now, partition_id, |_, other| other == job);
-        }
+        self.launch_steps_of(now, job);
     }
 
     /// Suspended jobs hold all places in the arrays of flags. None of them can end unless the jobs

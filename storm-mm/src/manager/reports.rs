@@ -104,7 +104,9 @@ impl Core {
     /// The keeper of a node ends its ranks of a job, and may only have begun to.
     fn lease_over(&mut self, now: Instant, node: NodeId, job: JobId, run: JobIncarnation) {
         let until = now + self.config.requeue_fence.min(KEEPER_TIME);
-        if self.live.run(job, run).is_some_and(|live| live.has_part_on(node)) {
+        let has_first = self.live.run(job, run).is_some_and(|live| live.has_part_on(node));
+        let has_part = has_first || !self.steps_on(job, node).is_empty();
+        if self.live.run(job, run).is_some() && has_part {
             tracing::warn!(%job, node = %self.node_name(node), "the node stood still, and ended it");
             self.part_gone(now, job, node, Some(until), None);
         }

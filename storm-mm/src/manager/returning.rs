@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// The further steps of a job that have a part on a node that is not over.
-    fn steps_on(&self, job: JobId, node: NodeId) -> Vec<(JobId, u32)> {
+    pub(super) fn steps_on(&self, job: JobId, node: NodeId) -> Vec<(JobId, u32)> {
         let Some(live) = self.live.get(job) else { return Vec::new() };
         let has = |number: &u32| live.step(*number).is_some_and(|step| step.has_part_on(node));
         live.steps().into_iter().filter(has).map(|number| (job, number)).collect()

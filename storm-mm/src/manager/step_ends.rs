@@ -1,7 +1,8 @@
 //! The end of steps: reported, ordered, or because the job ends
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`, number 12).
 
-use super::ending::outcome;
+use super::ending::{SIGTERM, outcome};
+use super::launching::NOT_STARTED;
 use super::live::Launch;
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
@@ -11,12 +12,6 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
-
-/// The polite request to end, before the kill.
-const SIGTERM: i32 = 15;
-/// Exit status of a step whose ranks did not start in time: that of a shell for a program that
-/// cannot be executed.
-const NOT_STARTED: u8 = 126;
 
 impl Core {
     /// A report about a run that is a further step's. Returns the report if the run is not.
@@ -202,9 +197,11 @@ impl Core {
         let step = Box::new(EndedStep { ask, procs, began, started, ended, outcome, used });
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
+        // Jobs before steps: steps that take no elements could keep all places in the arrays of
+        // flags from them.
+        self.place_awaiting(now);
         self.grant_steps(now, job);
         self.grant_all_steps(now);
-        self.place_awaiting(now);
     }
 
     /// A timer of a step has fired.

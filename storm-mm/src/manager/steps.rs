@@ -81,10 +81,11 @@ impl Core {
     /// The step that was asked for by this number.
     fn asked_before(&self, record: &JobRecord, ask: StepAsk) -> Option<AskedStep> {
         let number = record.steps.as_ref().and_then(|steps| steps.asked_by(ask));
-        let waits = self.live.get(record.id)?.ledger().waiting().any(|(other, _)| other == ask);
-        number
-            .map(|number| AskedStep::Is(step_ref(record.id, number)))
-            .or(waits.then_some(AskedStep::Waits))
+        if let Some(number) = number {
+            return Some(AskedStep::Is(step_ref(record.id, number)));
+        }
+        let live = self.live.get(record.id)?;
+        live.ledger().waiting().any(|(other, _)| other == ask).then_some(AskedStep::Waits)
     }
 
     /// Fails if the job's place takes no step of this size.
@@ -240,6 +241,16 @@ impl Core {
             if chosen(self, job) {
                 self.launch_step(now, (job, number));
             }
+        }
+    }
+
+    /// The place of a job may run again: launches its steps that have waited for that, unless the
+    /// place waits for an edge.
+    pub(super) fn launch_steps_of(&mut self, now: Instant, job: JobId) {
+        let Some(live) = self.live.get(job) else { return };
+        let (partition, rows) = (live.partition(), live.rows());
+        if self.partitions[partition].may_launch(rows) && !self.jobs.is_closed() {
+            self.launch_staged_steps(now, partition, |_, other| other == job);
         }
     }
 

@@ -12,6 +12,10 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::JobId;
 
+/// The most runs of a job after which its user may have it wait again: about 1 MB of the journal.
+/// Jobs that continue from checkpoints may requeue themselves for months.
+const MOST_RUNS: u32 = 1_000;
+
 impl Core {
     /// Stops the processes of jobs. Returns the outcomes in the order of the jobs.
     pub fn stop_all(
@@ -112,6 +116,9 @@ impl Core {
         self.arm_time_limit(now, job);
         let state = self.jobs[&job].state();
         self.notify_state(job, state, reason);
+        if !stop {
+            self.launch_steps_of(now, job);
+        }
     }
 
     /// Why a job does not run that an administrator has stopped.
@@ -130,6 +137,13 @@ impl Core {
             }
             Phase::Ending(cause) if !matches!(cause, EndCause::RequeuedBy { .. }) => {
                 Err(refused(format!("job {name} is being ended: {cause}")))
+            }
+            Phase::Starting | Phase::Running | Phase::Ending(_)
+                if record.runs >= MOST_RUNS && !self.is_admin(peer) =>
+            {
+                Err(refused(format!("job {name} has begun {MOST_RUNS} times"))
+                    .why("each run stays in the manager's journal until the job ends")
+                    .hint("cancel it and submit it again"))
             }
             Phase::Starting | Phase::Running | Phase::Ending(_) => {
                 self.end_job(now, job, EndCause::RequeuedBy { uid: peer.uid });

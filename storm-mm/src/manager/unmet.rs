@@ -104,6 +104,28 @@ impl Core {
         });
     }
 
+    /// The terms of a waiting job have changed: it may lack something else now, or nothing.
+    pub(super) fn look_again_with_new_terms(&mut self, job: JobId) {
+        match self.jobs.needs().unmet_of(job) {
+            // Other terms bring no files.
+            None | Some(Unmet::Files) => return,
+            Some(
+                Unmet::Partition(_)
+                | Unmet::Nodes { .. }
+                | Unmet::Room { .. }
+                | Unmet::Account(_)
+                | Unmet::Qos(_)
+                | Unmet::AccountUsers { .. }
+                | Unmet::QosUsers { .. },
+            ) => {}
+        }
+        let Some(record) = self.jobs.get(&job) else { return };
+        match self.lacks_place(record).or_else(|| self.lacks_service(record)) {
+            Some(lack) => self.jobs.lack(job, lack),
+            None => self.jobs.meet(job),
+        }
+    }
+
     /// The contents `missing`, by user, are needed but not in the spool: waiting jobs that need
     /// them continue waiting.
     pub fn contents_missing(&mut self, now: Instant, missing: &HashSet<(u32, ContentHash)>) {

@@ -10,9 +10,14 @@ use super::admission::request_of;
 use super::jobs::no_such_job;
 use crate::api::{ApiError, ErrorCode, JobChange, Peer};
 use crate::job::{JobEventKind, JobRecord, Phase, Terms};
+use std::collections::HashSet;
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::{Dependency, JobId, JobSpec};
+use storm_rm::{Condition, Dependency, JobId, JobSpec};
+
+/// The most conditions that are looked at for a circle of jobs that wait for each other: an update
+/// of an array looks at them for each of its jobs.
+const MOST_CONDITIONS: usize = 10_000;
 
 impl Core {
     /// Changes jobs, or the jobs of arrays. Returns the outcomes in the order of the jobs.
@@ -53,14 +58,16 @@ impl Core {
             return Ok(());
         }
         let (uid, waits) = (peer.uid, record.phase == Phase::Pending);
-        let moved = Box::new(terms);
-        if waits {
+        let waits_anew = before.dependency != terms.dependency;
+        if waits && concerns_policy(&before, &terms) {
             self.leave(now, job);
         }
-        self.append(now, job, JobEventKind::Changed { uid, terms: moved, what });
+        let terms = Box::new(terms);
+        self.append(now, job, JobEventKind::Changed { uid, terms, what, waits_anew });
         match waits {
             true => {
                 self.watch_dependencies(now, job);
+                self.look_again_with_new_terms(job);
                 self.reconsider(now, job);
             }
             false => self.arm_time_limit(now, job),
@@ -144,11 +151,61 @@ impl Core {
             }
             spec.needs.dependency = terms.dependency.take();
             self.check_dependency(&mut spec.needs)?;
-            terms.dependency = spec.needs.dependency.take();
+            terms.dependency.clone_from(&spec.needs.dependency);
+            if let Some(other) = terms.dependency.as_ref().and_then(|on| self.circle(on, record)) {
+                let message = format!(
+                    "job {} would wait for job {}, which waits for it",
+                    record.name(),
+                    self.jobs.name(other)
+                );
+                return Err(bad(message));
+            }
         }
-        self.jobs.check_held_bytes(&spec)?;
+        self.jobs.check_changed_bytes(&record.spec, &spec)?;
         Ok(terms)
     }
+
+    /// A job that waits for `job`, and that `job` would wait for with this dependency. `None` also
+    /// if the dependencies are too many to look at.
+    fn circle(&self, dependency: &Dependency, job: &JobRecord) -> Option<JobId> {
+        let mut left = MOST_CONDITIONS;
+        let jobs = |conditions: &[Condition]| {
+            conditions.iter().filter_map(|one| one.job()).collect::<Vec<_>>()
+        };
+        let (mut ahead, mut seen) = (jobs(&dependency.conditions), HashSet::new());
+        while let Some(unit) = ahead.pop() {
+            if !seen.insert(unit) {
+                continue;
+            }
+            for other in self.jobs.of(unit) {
+                let waits = |record: &&JobRecord| record.phase == Phase::Pending;
+                let needed = self.jobs.get(&other).filter(waits);
+                let needed = needed.and_then(|record| record.spec.needs.dependency.as_ref());
+                let needed = needed.map_or(&[][..], |needed| &needed.conditions);
+                left = left.checked_sub(1 + needed.len())?;
+                let next = jobs(needed);
+                if next.iter().any(|next| *next == job.id || *next == job.unit()) {
+                    return Some(other);
+                }
+                ahead.extend(next);
+            }
+        }
+        None
+    }
+}
+
+/// Whether the policy of a waiting job must have it anew. A job keeps its place in the queue when
+/// other terms change.
+fn concerns_policy(before: &Terms, after: &Terms) -> bool {
+    let is_singleton = |terms: &Terms| {
+        let needed = terms.dependency.iter().flat_map(|needed| &needed.conditions);
+        needed.into_iter().any(|one| *one == Condition::Singleton)
+    };
+    before.partition != after.partition
+        || before.time_limit != after.time_limit
+        || before.nice != after.nice
+        || before.dependency != after.dependency
+        || (before.name != after.name && is_singleton(after))
 }
 
 /// The terms after a change.

@@ -307,6 +307,7 @@ impl CollectiveHelper {
         (here, placement): (NodeId, &[NodeId]),
         (plan, memory): (&Plan, &GlobalMemory),
     ) -> Result<(), Unsaved> {
+        let mut opened = Vec::with_capacity(saved.open.len());
         for one in saved.open {
             let key = GroupKey { job, id: one.id };
             let members = one.members.iter().copied().map(Rank).collect();
@@ -314,13 +315,17 @@ impl CollectiveHelper {
                 Placed::new(job, members, placement, plan.config()).map_err(|_| Unsaved)?;
             let mut open = Open::new(key, placed, here);
             open.restore(job, one)?;
-            if let Some(Running { slot, .. }) = &open.running
-                && !open.placed.is_local()
-            {
-                if slot.0 >= plan.config().collective_slots {
-                    return Err(Unsaved);
-                }
-                memory.store(plan.claimed.get(slot.0), key.to_word());
+            let running = open.running.as_ref().filter(|_| !open.placed.is_local());
+            let claimed = running.map(|Running { slot, .. }| slot.0);
+            if claimed.is_some_and(|slot| slot >= plan.config().collective_slots) {
+                return Err(Unsaved);
+            }
+            opened.push((key, open, claimed));
+        }
+        // From here on nothing fails: a job that cannot be restored leaves no word behind.
+        for (key, open, claimed) in opened {
+            if let Some(slot) = claimed {
+                memory.store(plan.claimed.get(slot), key.to_word());
             }
             self.open.insert(key, open);
         }

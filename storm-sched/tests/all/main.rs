@@ -6,6 +6,7 @@ mod backfilling;
 mod brute_force;
 mod fair_share;
 mod feasibility;
+mod fewest_nodes;
 mod gang_fairness;
 mod gang_preemption;
 mod gang_queue;

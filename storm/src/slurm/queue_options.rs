@@ -31,7 +31,7 @@ pub(super) struct QueueOptions {
     pub(super) misses_users: bool,
     /// Users were named, and none of them exists.
     pub(super) nobody: bool,
-    pub(super) nodes: Vec<String>,
+    pub(super) nodes: BTreeSet<String>,
     pub(super) layout: Layout<JobFacts>,
     pub(super) order: Order,
     /// The columns of steps, if steps are asked for.
@@ -87,7 +87,7 @@ impl QueueOptions {
             users,
             misses_users,
             nobody,
-            nodes: hosts(line)?,
+            nodes: hosts(line)?.into_iter().collect(),
             layout: Layout::of_letters("", JOB_FIELDS).0,
             order: parsed.map_err(|error| Complaint::error(error.to_string()))?,
             steps: None,

@@ -12,6 +12,7 @@ use crate::command::note;
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::for_people;
+use std::collections::HashSet;
 use std::io::BufRead;
 use storm_mm::api::{
     ApiError, Client, ErrorCode, JobDetail, JobFilter, JobState, JobView, MAX_NAMED,
@@ -211,7 +212,7 @@ async fn matches(
     if let Some(nodes) = line.text("nodelist") {
         let wrong =
             |error: storm_slurm::host_list::NotAHostList| Complaint::error(error.to_string());
-        let wanted = expand(&nodes).map_err(wrong)?;
+        let wanted: HashSet<String> = expand(&nodes).map_err(wrong)?.into_iter().collect();
         let here = expand(&job.node_list).map_err(wrong)?;
         if !here.iter().any(|node| wanted.contains(node)) {
             return Ok(false);

@@ -3,7 +3,7 @@
 use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
 use super::scontrol_show;
-use crate::command::listing::list;
+use crate::command::listing::{list, myself};
 use crate::command::misunderstood::misunderstood;
 use crate::command::{note, print};
 use crate::failure::{EXIT_FAILED, Failure};
@@ -126,10 +126,11 @@ async fn alter(keyword: &str, words: &[&str], hold: bool) -> Result<u8, Complain
     if words.is_empty() {
         return Err(Complaint::plain(format!("too few arguments for keyword:{keyword}")));
     }
-    let mut client = manager()?.connect().await.map_err(Failure::from)?;
+    let manager = manager()?;
+    let mut client = manager.connect().await.map_err(Failure::from)?;
     let mut failed = false;
     for word in words.iter().flat_map(|word| parts(word)) {
-        let jobs = named(&mut client, &word).await?;
+        let jobs = named(&mut client, &manager, &word).await?;
         if jobs.is_empty() {
             note(&refused(&word, "Invalid job id specified"));
             failed = true;
@@ -188,12 +189,18 @@ fn parts(word: &str) -> Vec<String> {
 }
 
 /// The jobs that a word means: numbers, or `name=NAME` and `jobname=NAME` for one's own of a name.
-async fn named(client: &mut Client, word: &str) -> Result<Vec<JobView>, Complaint> {
+async fn named(
+    client: &mut Client,
+    manager: &Manager,
+    word: &str,
+) -> Result<Vec<JobView>, Complaint> {
     let by_name = word
         .split_once('=')
         .filter(|(key, _)| ["name", "jobname"].contains(&key.to_ascii_lowercase().as_str()));
     if let Some((_, name)) = by_name {
-        let mut jobs = list(client, JobFilter::default()).await?;
+        let (uids, users) = myself(manager);
+        let filter = JobFilter { uids, users, ..JobFilter::default() };
+        let mut jobs = list(client, filter).await?;
         jobs.retain(|job| job.name == name && !job.state.is_final());
         return Ok(jobs);
     }

@@ -43,17 +43,17 @@ impl JobTable {
 
     /// Fails if the manager does not keep one more specification for this user.
     pub(in crate::manager) fn check_held_bytes(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        if self.held_bytes_with(spec) <= MAX_BYTES_PER_USER {
-            return Ok(());
-        }
-        let most = MAX_BYTES_PER_USER >> 20;
-        let message =
-            "the arguments, environments and dependencies of your jobs are too large together";
-        Err(ApiError::new(ErrorCode::QueueFull, message)
-            .why(format!("those of your unfinished jobs would take more than {most} MiB"))
-            .hint(
-                "wait for some to end, submit an array (--array), or pass data in files (--bcast)",
-            ))
+        check_bytes(self.held_bytes_with(spec))
+    }
+
+    /// Fails if the user's jobs would take too much memory with another specification of one of
+    /// them.
+    pub(in crate::manager) fn check_changed_bytes(
+        &self,
+        before: &JobSpec,
+        after: &JobSpec,
+    ) -> Result<(), ApiError> {
+        check_bytes(self.held_bytes.with_changed(before, after))
     }
 
     /// Whether a job or array has ended, and if so, COMPLETED. A forgotten job counts as ended and
@@ -106,4 +106,17 @@ pub(in crate::manager) fn without_dependency(spec: &JobSpec) -> Cow<'_, JobSpec>
             Cow::Owned(spec)
         }
     }
+}
+
+/// Fails if a user's jobs take too much memory.
+fn check_bytes(held: u64) -> Result<(), ApiError> {
+    if held <= MAX_BYTES_PER_USER {
+        return Ok(());
+    }
+    let most = MAX_BYTES_PER_USER >> 20;
+    let message =
+        "the arguments, environments and dependencies of your jobs are too large together";
+    Err(ApiError::new(ErrorCode::QueueFull, message)
+        .why(format!("those of your unfinished jobs would take more than {most} MiB"))
+        .hint("wait for some to end, submit an array (--array), or pass data in files (--bcast)"))
 }

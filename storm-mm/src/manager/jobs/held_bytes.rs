@@ -87,6 +87,18 @@ impl HeldBytes {
         let new: u64 = Part::ALL.into_iter().filter(is_new).map(|part| part.bytes(spec)).sum();
         self.users.get(&user).copied().unwrap_or(0) + new
     }
+
+    /// The bytes that the user's jobs would take if one had the specification `after` instead.
+    pub(super) fn with_changed(&self, before: &JobSpec, after: &JobSpec) -> u64 {
+        let user = before.owner.uid;
+        let leaves = |part: &Part| {
+            let place = part.place(before);
+            let is_last = self.parts.get(&(user, place)).is_some_and(|held| held.jobs == 1);
+            is_last && part.place(after) != place
+        };
+        let freed: u64 = Part::ALL.into_iter().filter(leaves).map(|part| part.bytes(before)).sum();
+        self.with(after).saturating_sub(freed)
+    }
 }
 
 /// The parts that jobs may share.

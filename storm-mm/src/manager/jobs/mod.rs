@@ -34,6 +34,9 @@ pub(super) struct JobTable {
     /// The memory that each user's jobs hold.
     held_bytes: HeldBytes,
     environments: RecentEnvironments,
+    /// The latest changed specification, before and after: jobs that share theirs share it after
+    /// the same change, too.
+    changed: Option<(Rc<JobSpec>, Rc<JobSpec>)>,
     /// Jobs that clients wait for.
     awaited: BTreeSet<JobId>,
     next_id: u64,
@@ -59,6 +62,7 @@ impl JobTable {
             suspended: Vec::new(),
             held_bytes: HeldBytes::default(),
             environments: RecentEnvironments::default(),
+            changed: None,
             awaited: BTreeSet::new(),
             next_id: 1,
             closed: false,
@@ -104,7 +108,14 @@ impl JobTable {
             JobEventKind::Changed { .. } => {
                 self.needs.name_leaves(record);
                 self.held_bytes.remove(&record.spec);
+                let before = record.spec.clone();
                 record.apply(event);
+                match &self.changed {
+                    Some((of, to)) if Rc::ptr_eq(of, &before) && *to == record.spec => {
+                        record.spec = to.clone();
+                    }
+                    Some(_) | None => self.changed = Some((before, record.spec.clone())),
+                }
                 self.held_bytes.add(&record.spec);
                 self.needs.name_comes(record);
             }

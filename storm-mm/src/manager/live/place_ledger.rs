@@ -9,6 +9,9 @@ use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
 
+/// The steps that a place may have beyond one for each of its elements.
+const OVERLAPPING: usize = 8;
+
 /// A place's share of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manager) struct Room {
@@ -52,6 +55,13 @@ impl PlaceLedger {
     /// Whether a step fits if the place has no other step, and all its nodes are there.
     pub(in crate::manager) fn could_hold(&self, size: &StepSize) -> bool {
         self.distribution(size, |counted| counted.room.holds(size, counted.room.all())).is_some()
+    }
+
+    /// The most steps that the place has at once. Steps that overlap take no elements, so without
+    /// a bound those of one job could hold all places in the arrays of flags.
+    pub(in crate::manager) fn steps_at_once(&self) -> usize {
+        let elements = self.nodes.iter().map(|counted| counted.room.elements as usize);
+        elements.sum::<usize>().saturating_add(OVERLAPPING)
     }
 
     /// The steps that wait, in the order of arrival.

@@ -53,8 +53,16 @@ impl LivePlace {
     /// The step that would be granted now.
     #[cfg(test)]
     pub(in crate::manager) fn fits_now(&self, is_up: impl Fn(NodeId) -> bool) -> Option<StepAsk> {
+        if self.has_most_steps() {
+            return None;
+        }
         let is_there = |node| is_up(node) && !self.unheard().contains(node);
         self.ledger.clone().grant_next(is_there).map(|(ask, ..)| ask)
+    }
+
+    /// Whether the place has as many steps as it may have at once.
+    fn has_most_steps(&self) -> bool {
+        self.further.len() >= self.ledger.steps_at_once()
     }
 
     /// The further step of this run.
@@ -164,7 +172,7 @@ impl LiveJobs {
         is_up: impl Fn(NodeId) -> bool,
     ) -> Option<Granted> {
         let place = self.jobs.get_mut(&job)?;
-        if place.spare.is_none() && self.slots.is_empty() {
+        if place.has_most_steps() || (place.spare.is_none() && self.slots.is_empty()) {
             return None;
         }
         let unheard = place.nodes.unheard().clone();

@@ -2,9 +2,11 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
+use crate::ServiceConfig;
 use crate::api::{ApiError, ErrorCode, JobChange, JobState};
-use crate::job::Phase;
+use crate::job::{JobEventKind, Phase};
 use crate::manager::JobTimer;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, Report};
@@ -175,4 +177,137 @@ fn a_job_that_takes_too_much_memory_ends_out_of_memory() {
     assert_eq!(outcome.exit_code, 137);
     let unsigned = Command::SignalJob { job, signal: 15 };
     assert!(!world.signals.iter().any(|(_, command)| *command == unsigned));
+}
+
+#[test]
+fn a_job_whose_partition_is_gone_runs_in_the_one_that_it_is_given() {
+    let mut world = World::serving("fcfs", 4, ServiceConfig::default());
+    let job = world.submit(spec(1, false, false));
+    world.edit = |config| config.partitions[0].name = "others".to_owned();
+    world.restart(|_| false, |_| false);
+    let told = |world: &World| world.core.explain(world.now, job).unwrap().reason;
+    assert!(told(&world).contains("PartitionConfig"), "{}", told(&world));
+    let named = JobChange { comment: Some("a".to_owned()), ..JobChange::default() };
+    world.update(job, &named).unwrap();
+    assert!(told(&world).contains("PartitionConfig"), "{}", told(&world));
+    let moved = JobChange { partition: Some("others".to_owned()), ..JobChange::default() };
+    world.update(job, &moved).unwrap();
+    assert!(!told(&world).contains("configuration"), "{}", told(&world));
+    check_all(&world);
+}
+
+#[test]
+fn a_job_with_another_comment_keeps_its_place_in_the_queue() {
+    let (mut world, _) = running("fcfs", false);
+    let [first, second] = [0; 2].map(|_| world.submit(spec(NODES * PES, false, false)));
+    let comment = JobChange { comment: Some("a".to_owned()), ..JobChange::default() };
+    world.update(first, &comment).unwrap();
+    check_all(&world);
+    for part in world.parts.keys().copied().collect::<Vec<_>>() {
+        world.part_over(part, ExitStatus::Code(0));
+    }
+    assert_eq!([first, second].map(|job| world.record(job).runs), [1, 0]);
+    world.finish();
+    assert_eq!(world.record(first).spec.remarks.comment.as_deref(), Some("a"));
+}
+
+#[test]
+fn jobs_of_an_array_share_what_changes_for_all_of_them() {
+    let mut world = World::joined("fcfs", 4);
+    let mut asked = spec(1, false, false);
+    asked.needs.array = Some("1-50".parse().unwrap());
+    asked.needs.hold = true;
+    asked.step.argv.push("a".repeat(100_000).into());
+    let array = world.submit(asked);
+    let tasks = || (array.0 + 1..=array.0 + 50).map(JobId);
+    for limit in [LIMIT, LIMIT / 2] {
+        let change = JobChange { time_limit: Some(limit), ..JobChange::default() };
+        world.act(|core, now| core.update_all(now, ADMIN, &[array], &change)).remove(0).unwrap();
+        let shared = world.record(JobId(array.0 + 1)).spec.clone();
+        assert!(tasks().all(|task| Rc::ptr_eq(&world.record(task).spec, &shared)));
+        let held = world.core.jobs.held_bytes_with(&shared);
+        assert!(held < 2 * 110_000, "{held} bytes");
+    }
+    world.restart(|_| false, |_| false);
+    let shared = world.record(JobId(array.0 + 1)).spec.clone();
+    assert!(tasks().all(|task| Rc::ptr_eq(&world.record(task).spec, &shared)));
+    check_all(&world);
+}
+
+#[test]
+fn jobs_cannot_be_made_to_wait_for_each_other() {
+    let (mut world, _) = running("fcfs", false);
+    let on = |job| Dependency { any: false, conditions: vec![Condition::AfterOk(job)] };
+    let after = |job| Needs { dependency: Some(on(job)), ..Needs::default() };
+    let first = world.submit(spec(1, false, false));
+    let second = world.submit(JobSpec { needs: after(first), ..spec(1, false, false) });
+    let third = world.submit(JobSpec { needs: after(second), ..spec(1, false, false) });
+    for other in [second, third] {
+        let change = JobChange { dependency: Some(on(other)), ..JobChange::default() };
+        let refused = world.update(first, &change).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::BadRequest);
+        assert!(refused.message.contains("which waits for it"), "{refused:?}");
+    }
+    let change = JobChange { dependency: Some(on(first)), ..JobChange::default() };
+    world.update(third, &change).unwrap();
+    check_all(&world);
+}
+
+#[test]
+fn a_job_forgets_what_it_heard_of_jobs_that_it_waits_for_no_longer() {
+    let (mut world, first) = running("fcfs", false);
+    let other = world.submit(spec(1, false, false));
+    world.finish();
+    let mut needs = Needs { hold: true, ..Needs::default() };
+    let on = |job| Dependency { any: false, conditions: vec![Condition::AfterAny(job)] };
+    needs.dependency = Some(on(first));
+    let job = world.submit(JobSpec { needs, ..spec(1, false, false) });
+    let heard = |world: &World| world.record(job).ended_before.keys().copied().collect::<Vec<_>>();
+    assert_eq!(heard(&world), [first]);
+    let change = JobChange { dependency: Some(on(other)), ..JobChange::default() };
+    world.update(job, &change).unwrap();
+    assert_eq!(heard(&world), [other]);
+    let named = JobChange { name: Some("other".to_owned()), ..JobChange::default() };
+    world.update(job, &named).unwrap();
+    assert_eq!(heard(&world), [other]);
+    let none = JobChange { no_dependency: true, ..JobChange::default() };
+    world.update(job, &none).unwrap();
+    assert_eq!(heard(&world), []);
+    check_all(&world);
+}
+
+#[test]
+fn the_time_of_a_stopped_job_stands_still_when_its_partition_gets_another_policy() {
+    let (mut world, job) = running("fcfs", false);
+    world.act(|core, now| core.stop_all(now, ADMIN, &[job])).remove(0).unwrap();
+    let ran = world.core.live.get(job).unwrap().run_time(world.now);
+    world.act(|core, now| {
+        let time = core.live.get(job).unwrap().run_time(now);
+        core.append(now, job, JobEventKind::Ran { time });
+    });
+    world.now = world.now + LIMIT;
+    world.restart(|_| false, |_| false);
+    assert_eq!(world.core.live.get(job).unwrap().run_time(world.now), ran);
+    assert_eq!(world.record(job).ran_at, None);
+    check_all(&world);
+}
+
+#[test]
+fn a_user_does_not_requeue_a_job_without_end() {
+    let (mut world, job) = running("fcfs", true);
+    let requeue = |world: &mut World, peer| {
+        world.act(|core, now| core.requeue_all(now, peer, &[job])).remove(0)
+    };
+    let mut left = 2_000;
+    while requeue(&mut world, USER).is_ok() {
+        left -= 1;
+        assert!(left > 0, "it is requeued without end");
+        for part in world.parts.keys().copied().collect::<Vec<_>>() {
+            world.part_over(part, ExitStatus::Signal(15));
+        }
+        world.started(0);
+    }
+    assert_eq!(world.record(job).runs, 1_000);
+    requeue(&mut world, ADMIN).unwrap();
+    check_all(&world);
 }

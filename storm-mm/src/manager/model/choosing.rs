@@ -94,6 +94,9 @@ fn a_job_has_the_nodes_that_it_requires_and_none_that_it_excludes() {
     world.finish();
     let unknown = submitted(&mut world, asking(1, named(Some("n9"), None))).unwrap_err();
     assert_eq!(unknown.code, ErrorCode::NoSuchNode);
+    let long = "n".repeat(3_000);
+    let long = submitted(&mut world, asking(1, named(None, Some(&long)))).unwrap_err();
+    assert_eq!(long.code, ErrorCode::TooLarge);
     let both = submitted(&mut world, asking(1, named(Some("n1"), Some("n[1-2]")))).unwrap_err();
     assert!(both.why.is_some_and(|why| why.contains("--exclude")));
 }

@@ -83,3 +83,24 @@ fn a_script_is_needed_for_a_signal_to_it() {
     let refused = world.act(|core, now| core.submit(now, super::world::USER, spec));
     assert!(refused.unwrap_err().hint.is_some_and(|hint| hint.contains("B:")));
 }
+
+/// Regression: the signal went to a node without a Node Manager too, and was never sent again.
+#[test]
+fn a_signal_waits_for_a_node_that_is_away() {
+    let mut world = World::joined("fcfs", 4);
+    world.keep_jobs();
+    let before = Duration::from_secs(60);
+    let early_signal = Some(EarlySignal { signal: SIGNAL, before, script_only: false });
+    let plain = spec(NODES * PES, false, false);
+    let job = world.submit(JobSpec { time_limit: Some(LIMIT), early_signal, ..plain });
+    world.started(0);
+    world.joined.remove(&NodeId(2));
+    world.act(|core, now| core.node_left(now, NodeId(2)));
+    fire_limit(&mut world);
+    assert_eq!(world.signals, []);
+    assert!(!world.record(job).signalled_early);
+    world.comes_back(NodeId(2));
+    fire_limit(&mut world);
+    assert_eq!(world.signals.len(), NODES as usize);
+    assert!(world.record(job).signalled_early);
+}

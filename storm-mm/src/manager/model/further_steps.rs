@@ -8,7 +8,7 @@ use crate::manager::{
     AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
 };
 use storm_primitives::NodeId;
-use storm_rm::message::ExitStatus;
+use storm_rm::message::{ExitStatus, Report};
 use storm_rm::{
     FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Resources, Share, StepAsk, StepId,
     StepRef, StepSize,
@@ -459,4 +459,62 @@ fn steps_that_overlap_or_want_whole_nodes_share_as_they_ask() {
     assert_eq!(world.ask_step(job, 4, exact), is(job, 2), "the place's memory is not counted");
     check_all(&world);
     world.finish();
+}
+
+/// Regression: the keeper's report was dropped, and neither the step nor the place ever ended.
+#[test]
+fn a_node_that_stood_still_with_a_step_alone_ends_the_job() {
+    let (mut world, job) = running();
+    assert_eq!(world.ask_step(job, 1, size(NODES * PES)), is(job, 0));
+    world.begin_all();
+    let (run, node) = (world.run_of(job, 0), NodeId(NODES));
+    assert!(!world.core.live.get(job).unwrap().has_part_on(node));
+    world.parts.retain(|part, _| part.0 != node);
+    world.report(node, Report::LeaseOver { job, incarnation: run });
+    check_all(&world);
+    assert!(matches!(world.record(job).phase, Phase::Ending(EndCause::NodeLost { .. })));
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::NodeFail);
+}
+
+/// Regression: without slices no edge comes, and the step was never launched.
+#[test]
+fn a_step_that_was_asked_for_while_its_job_was_stopped_runs_when_the_job_continues() {
+    for sched in ["fcfs", "gang"] {
+        let mut world = World::joined(sched, 6);
+        let plain = spec(NODES * PES, false, false);
+        let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
+        world.started(0);
+        world.act(|core, now| core.stop_all(now, ADMIN, &[job])).remove(0).unwrap();
+        assert_eq!(world.ask_step(job, 1, size(1)), is(job, 0));
+        let run = world.run_of(job, 0);
+        let is_launched = |world: &World| world.parts.keys().any(|part| part.2 == run);
+        assert!(!is_launched(&world), "its place is stopped");
+        world.act(|core, now| core.continue_all(now, ADMIN, &[job])).remove(0).unwrap();
+        assert!(is_launched(&world), "{sched}");
+        check_all(&world);
+        world.finish();
+        assert_eq!(world.record(job).state(), JobState::Completed);
+    }
+}
+
+/// Regression: the steps of one job could hold all places in the arrays of flags.
+#[test]
+fn steps_that_overlap_are_bounded_by_the_elements_of_their_place() {
+    let mut world = World::joined("gang", 100);
+    let plain = spec(NODES * PES, false, false);
+    let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
+    world.started(0);
+    let overlaps = StepSize { share: Share::Overlap, ..size(1) };
+    let most = NODES * PES + 8;
+    for number in 0..most {
+        assert_eq!(world.ask_step(job, u64::from(number), overlaps), is(job, number));
+    }
+    assert_eq!(world.ask_step(job, u64::from(most), overlaps), WAITS);
+    check_all(&world);
+    world.begin_all();
+    world.end_run_of(world.run_of(job, 3), 0);
+    assert_eq!(world.ask_step(job, u64::from(most), overlaps), is(job, most), "one has ended");
+    world.finish();
+    assert_eq!(world.record(job).state(), JobState::Completed);
 }

@@ -71,9 +71,16 @@ impl Engine {
             .map(|(request, outcome)| outcome.of_job(key, request))
             .collect::<Result<_, _>>()?;
         let place = (self.here, &*placement);
-        self.collectives.restore(key, state.collectives, place, (&self.plan, memory))?;
+        let collectives = state.collectives;
+        let restored = self
+            .receiver
+            .restore(key, state.receives)
+            .and_then(|()| self.collectives.restore(key, collectives, place, (&self.plan, memory)));
+        if let Err(unsaved) = restored {
+            self.receiver.forget(key);
+            return Err(unsaved);
+        }
         self.sender.restore(key, state.sends);
-        self.receiver.restore(key, state.receives)?;
         self.posted.extend(posted);
         self.finished.extend(finished);
         self.next_request = self.next_request.max(state.next_request);

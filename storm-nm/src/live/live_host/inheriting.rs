@@ -61,15 +61,7 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
         let mut files = std::mem::take(&mut job.files).into_iter();
         match read(&mut files) {
             Ok((ledger, entry, (page, lock, shared_files), told)) => {
-                let slices = match ledger.fate() {
-                    Ok(Fate::HandedOver) => {
-                        let left = files.next().ok_or(io::Error::from(io::ErrorKind::InvalidData));
-                        left.and_then(slices_left::unpack).map(Some)
-                    }
-                    Ok(Fate::Continues) | Err(_) => Ok(None),
-                    // The former node manager held the messages of its ranks.
-                    Ok(Fate::Ends) => Err(io::ErrorKind::Unsupported.into()),
-                };
+                let slices = left_in_slices(ledger.fate(), files.next());
                 let Some(slices) = slices.ok().filter(|_| told != LaunchProgress::Nobody) else {
                     // If no rank had been ordered to start, the Machine Manager launches the job
                     // anew.
@@ -87,6 +79,21 @@ pub(super) fn open(left: Vec<InheritedJob>) -> (Vec<(Found, LaunchProgress)>, Ve
         }
     }
     (found, unusable)
+}
+
+/// The messages of a job's ranks, if the former node manager has handed them over. An error if the
+/// job cannot continue without them.
+fn left_in_slices(fate: io::Result<Fate>, file: Option<OwnedFd>) -> io::Result<Option<SlicesLeft>> {
+    // Unless its fate can be read, the former node manager may have held the messages.
+    match fate? {
+        Fate::HandedOver => {
+            let left = file.ok_or(io::Error::from(io::ErrorKind::InvalidData));
+            left.and_then(slices_left::unpack).map(Some)
+        }
+        Fate::Continues => Ok(None),
+        // The former node manager held the messages of its ranks.
+        Fate::Ends => Err(io::ErrorKind::Unsupported.into()),
+    }
 }
 
 type Files = (Option<RankPage>, Option<Flock<File>>, Option<OwnedFd>);
@@ -454,6 +461,15 @@ pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: the job of an unreadable fate continued without the messages of its ranks.
+    #[test]
+    fn only_a_job_whose_fate_is_known_continues_without_messages() {
+        assert!(matches!(left_in_slices(Ok(Fate::Continues), None), Ok(None)));
+        assert!(left_in_slices(Ok(Fate::Ends), None).is_err());
+        assert!(left_in_slices(Ok(Fate::HandedOver), None).is_err());
+        assert!(left_in_slices(Err(io::ErrorKind::InvalidData.into()), None).is_err());
+    }
 
     #[test]
     fn a_launch_is_whole_only_if_all_ranks_were_told_and_the_keeper_has_them() {
