@@ -155,7 +155,7 @@ impl World {
             }
             10 => {
                 let watch = self.watches.swap_remove(script.pick(self.watches.len())?);
-                let (job, run) = (watch.job, watch.incarnation);
+                let (job, run) = (watch.step.job, watch.incarnation);
                 match script.byte() % 3 {
                     0 => self.act(|core, now| core.started(now, job, run)),
                     1 => self.act(|core, now| core.terminated(now, job, run)),

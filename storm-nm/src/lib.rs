@@ -41,6 +41,7 @@ mod output_pattern;
 mod reason;
 mod script_environment;
 mod slice_order;
+mod step_environment;
 mod switch_log;
 mod task_set;
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet, Primitives};
 use storm_rm::message::NodeRanks;
-use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
+use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank, StepRef};
 
 /// The events and ends of jobs that clients wait for.
 pub(super) struct Clients {
@@ -285,8 +285,8 @@ fn input<P: Primitives, C: Contents + 'static>(
     request: InputRequest,
 ) {
     match input_nodes(shared, peer, job) {
-        Ok((incarnation, nodes)) if !nodes.is_empty() => {
-            shared.take_input(job, incarnation, &nodes, request);
+        Ok((step, incarnation, nodes)) if !nodes.is_empty() => {
+            shared.take_input(step, incarnation, &nodes, request);
         }
         answer => {
             let reply = match answer {
@@ -304,7 +304,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     peer: Peer,
     job: JobId,
-) -> Result<(JobIncarnation, NodeSet), ApiError> {
+) -> Result<(StepRef, JobIncarnation, NodeSet), ApiError> {
     let (state, _) = shared.owned_by(peer, job)?;
     let core = shared.core();
     let record = core.job(job)?;
@@ -319,7 +319,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         InputSpec::All => true,
     };
     let shares = record.step_ranks().filter(|_| !state.is_final()).filter(reads);
-    Ok((record.incarnation, shares.map(|share| share.node).collect()))
+    Ok((record.first_step(), record.incarnation, shares.map(|share| share.node).collect()))
 }
 
 fn altered(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {

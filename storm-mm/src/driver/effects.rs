@@ -54,7 +54,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::AbandonStaging(job) => shared.runs.end_tasks_of(job),
         Durable::AwaitStarted(watch) => shared.runs.starting().watch(watch),
         Durable::NameUnstarted(watch) => {
-            let job = watch.job;
+            let job = watch.step.job;
             let asking = watches::name_unstarted(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(asking);
             shared.runs.set_task(job, Duty::Launch, task);

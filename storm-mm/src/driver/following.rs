@@ -7,8 +7,8 @@ use crate::Notice;
 use crate::api::{JobState, Reply, ReplySink};
 use std::rc::Rc;
 use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
-use storm_rm::JobId;
 use storm_rm::message::Command;
+use storm_rm::{JobId, StepRef};
 
 /// Whether an event ends a run of a job: it is over, or waits again.
 pub(super) fn ends_the_run(reply: &Reply) -> bool {
@@ -54,21 +54,23 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Makes the nodes hold the job's output while a client is behind.
     fn adjust_flow(&self, job: JobId) {
         let Some(hold) = self.clients.subscribers().hold(job) else { return };
-        let nodes: NodeSet = match self.core().job(job) {
-            Ok(record) => record.step_nodes(),
+        let (step, nodes): (StepRef, NodeSet) = match self.core().job(job) {
+            Ok(record) => (record.first_step(), record.step_nodes()),
             Err(_) => return,
         };
-        self.say_in_turn(nodes, Command::HoldOutput { job, hold });
+        self.say_in_turn(nodes, Command::HoldOutput { step, hold });
     }
 
     /// A node has rejoined: sends it again the jobs whose output is held.
     pub(super) fn hold_again(&self, node: NodeId) {
-        let is_there = |job: &JobId| {
+        let step_there = |job: JobId| {
             let core = self.core();
-            core.job(*job).is_ok_and(|record| record.step_ranks().any(|share| share.node == node))
+            let record = core.job(job).ok()?;
+            let is_there = record.step_ranks().any(|share| share.node == node);
+            is_there.then(|| record.first_step())
         };
-        for job in self.clients.subscribers().held().into_iter().filter(is_there) {
-            self.say_in_turn(NodeSet::single(node), Command::HoldOutput { job, hold: true });
+        for step in self.clients.subscribers().held().into_iter().filter_map(step_there) {
+            self.say_in_turn(NodeSet::single(node), Command::HoldOutput { step, hold: true });
         }
     }
 }

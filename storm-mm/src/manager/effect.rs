@@ -6,7 +6,7 @@ use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
-use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId};
+use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, StepRef};
 
 /// The effects of an act of the core, for the driver to carry out, each list in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,12 +64,12 @@ pub enum Durable {
     Notify(JobId, Notice),
 }
 
-/// A run of a job to watch.
+/// A run of a step to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// The job.
-    pub job: JobId,
-    /// The run of the job.
+    /// The step.
+    pub step: StepRef,
+    /// The run of the step.
     pub incarnation: JobIncarnation,
     /// Where its flags lie.
     pub slot: JobSlot,

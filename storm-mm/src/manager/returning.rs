@@ -143,7 +143,7 @@ impl Core {
     fn resumed(&self, job: JobId) -> Option<Resumed> {
         let live = self.live.get(job)?;
         Some(Resumed {
-            job,
+            step: self.first_step(job),
             incarnation: live.incarnation(),
             slot: live.slot(),
             partition: live.partition(),
@@ -185,7 +185,7 @@ impl Core {
         }
         let Some(live) = self.live.get(job) else { return };
         if !live.over().is_empty() && !live.is_over() {
-            self.effects.durable.push(Durable::AwaitTermination(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(live.watch(self.first_step(job))));
         }
         self.give_grace(now, job, incarnation);
         self.finish_if_over(now, job);

@@ -5,6 +5,7 @@ use super::ending::outcome;
 use super::live::Launch;
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
+use super::steps::step_ref;
 use super::{Core, Durable, StepTimer};
 use crate::job::{EndCause, EndedStep, Phase, StepEvent, StepUse};
 use std::time::Duration;
@@ -60,8 +61,8 @@ impl Core {
             }
             Report::LeaseOver { .. } => {
                 // The node has ended its part of the whole job.
-                let first = self.live.get(job).map(|live| live.incarnation())?;
-                return Some(Report::LeaseOver { job, incarnation: first });
+                let incarnation = self.live.get(job).map(|live| live.incarnation())?;
+                return Some(Report::LeaseOver { step: self.first_step(job), incarnation });
             }
             Report::LaunchCut { .. }
             | Report::Joined(_)
@@ -90,7 +91,7 @@ impl Core {
             return self.step_started(now, (job, number));
         }
         if step.launch() == Launch::Launched {
-            self.effects.durable.push(Durable::AwaitStarted(step.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(step.watch(step_ref(job, number))));
         }
     }
 
@@ -105,7 +106,7 @@ impl Core {
         let first = self.live.step_part_over((job, number), node, exits);
         let Some(step) = self.live.step(job, number) else { return };
         if first == Some(true) && !step.is_over() && step.launch() != Launch::Recovering {
-            self.effects.durable.push(Durable::AwaitTermination(step.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(step.watch(step_ref(job, number))));
         }
     }
 
@@ -291,7 +292,9 @@ impl Core {
             }
             let Some(step) = self.live.step(job, number) else { continue };
             if !step.is_over() {
-                self.effects.durable.push(Durable::AwaitTermination(step.watch(job)));
+                self.effects
+                    .durable
+                    .push(Durable::AwaitTermination(step.watch(step_ref(job, number))));
             }
         }
         self.grant_steps(now, job);
@@ -311,20 +314,20 @@ impl Core {
 /// The run that a report is about.
 fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
     match report {
-        Report::LaunchFailed { job, incarnation, .. }
-        | Report::Aborted { job, incarnation, .. }
-        | Report::RankFailed { job, incarnation, .. }
-        | Report::Terminated { job, incarnation, .. }
-        | Report::JobFailed { job, incarnation, .. }
-        | Report::OverMemory { job, incarnation, .. }
-        | Report::RankLeft { job, incarnation, .. }
-        | Report::LeaseOver { job, incarnation }
-        | Report::LaunchCut { job, incarnation, .. }
-        | Report::Classes { job, incarnation, .. }
-        | Report::Output { job, incarnation, .. }
-        | Report::Started { job, incarnation }
-        | Report::InSlices { job, incarnation }
-        | Report::SlicesBack { job, incarnation } => Some((*job, *incarnation)),
+        Report::LaunchFailed { step, incarnation, .. }
+        | Report::Aborted { step, incarnation, .. }
+        | Report::RankFailed { step, incarnation, .. }
+        | Report::Terminated { step, incarnation, .. }
+        | Report::JobFailed { step, incarnation, .. }
+        | Report::OverMemory { step, incarnation, .. }
+        | Report::RankLeft { step, incarnation, .. }
+        | Report::LeaseOver { step, incarnation }
+        | Report::LaunchCut { step, incarnation, .. }
+        | Report::Classes { step, incarnation, .. }
+        | Report::Output { step, incarnation, .. }
+        | Report::Started { step, incarnation }
+        | Report::InSlices { step, incarnation }
+        | Report::SlicesBack { step, incarnation } => Some((step.job, *incarnation)),
         Report::Joined(_)
         | Report::Status(_)
         | Report::FileFailed { .. }

@@ -270,7 +270,7 @@ impl Core {
         }
         if again && let Some(live) = self.live.step(job, number) {
             // Its announcer may have reported before.
-            self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(live.watch(step_ref(job, number))));
         }
         self.arm_step(now + self.config.launch_timeout, (job, number), run, StepTimer::Launch);
     }
@@ -320,6 +320,7 @@ impl Core {
     }
 }
 
-fn step_ref(job: JobId, number: u32) -> StepRef {
+/// A further step of a job.
+pub(super) fn step_ref(job: JobId, number: u32) -> StepRef {
     StepRef { job, step: StepId::Number(number) }
 }

@@ -9,7 +9,7 @@ use crate::manager::effect::{StageOutcome, Watch};
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{JobId, JobIncarnation, PartitionId, StepAsk, StepSize, StepSpec};
+use storm_rm::{JobId, JobIncarnation, PartitionId, StepAsk, StepRef, StepSize, StepSpec};
 
 /// A step that has its elements and its place in the arrays of flags.
 pub(in crate::manager) struct Granted {
@@ -94,9 +94,9 @@ impl LiveStep {
     }
 
     /// The facts that the driver needs to watch its flags.
-    pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
+    pub(in crate::manager) fn watch(&self, step: StepRef) -> Watch {
         let nodes = self.parts.with_flags();
-        Watch { job, incarnation: self.run(), slot: self.slot(), nodes }
+        Watch { step, incarnation: self.run(), slot: self.slot(), nodes }
     }
 }
 

@@ -13,7 +13,7 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{
     ArraySpec, Condition, Dependency, FirstStep, IndexRange, JobId, JobIncarnation, JobSpec, Needs,
-    Rank, Share, StepAsk, StepSize,
+    Rank, Share, StepAsk, StepRef, StepSize,
 };
 
 /// The next step; its numbers choose among the present jobs and nodes.
@@ -226,7 +226,7 @@ impl World {
             Step::Terminated(pick) if !self.terminations.is_empty() => {
                 let watch = self.terminations.remove(pick % self.terminations.len());
                 if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
-                    self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
+                    self.act(|core, now| core.terminated(now, watch.step.job, watch.incarnation));
                 }
             }
             Step::Unstarted(pick) if !self.overdue.is_empty() => {
@@ -296,22 +296,46 @@ impl World {
         match step {
             Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
-                world.report(node, Report::RankFailed { job, incarnation, exit, joined: false });
+                world.report(
+                    node,
+                    Report::RankFailed {
+                        step: StepRef::program(job),
+                        incarnation,
+                        exit,
+                        joined: false,
+                    },
+                );
             }),
             Step::RankLeft(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
-                world.report(node, Report::RankFailed { job, incarnation, exit, joined: true });
+                world.report(
+                    node,
+                    Report::RankFailed {
+                        step: StepRef::program(job),
+                        incarnation,
+                        exit,
+                        joined: true,
+                    },
+                );
             }),
             Step::LaunchFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let rank = world.parts[&(node, job, incarnation)].0[0];
                 let reason = "no such file".to_owned();
-                let failed =
-                    Report::LaunchFailed { job, incarnation, rank, reason, exit_code: 127 };
+                let failed = Report::LaunchFailed {
+                    step: StepRef::program(job),
+                    incarnation,
+                    rank,
+                    reason,
+                    exit_code: 127,
+                };
                 world.report(node, failed);
             }),
             Step::JobFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let reason = "too many keys".to_owned();
-                world.report(node, Report::JobFailed { job, incarnation, reason });
+                world.report(
+                    node,
+                    Report::JobFailed { step: StepRef::program(job), incarnation, reason },
+                );
             }),
             _ => unreachable!("no failure: {step:?}"),
         }
@@ -394,7 +418,10 @@ impl World {
         let current = self.core.live.get(job).map(|live| live.incarnation());
         if !lives && current != Some(incarnation) {
             let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
-            self.report(node, Report::Terminated { job, incarnation, ranks });
+            self.report(
+                node,
+                Report::Terminated { step: StepRef::program(job), incarnation, ranks },
+            );
             self.act(|core, now| core.terminated(now, job, incarnation));
             self.act(|core, now| core.started(now, job, incarnation));
         }
