@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 
 use crate::descriptors::DescriptorLimit;
 use crate::ids::Errno;
@@ -36,6 +37,11 @@ impl Shortage {
     pub(crate) fn at_keeper(self, limit: Option<DescriptorLimit>) -> Self {
         Self { keeper: Some(limit), ..self }
     }
+}
+
+/// Names the limit behind an error, for the end of a message.
+pub(crate) fn told(error: &io::Error) -> String {
+    Shortage::of(Errno::of(error)).map_or_else(String::new, |shortage| format!(" ({shortage})"))
 }
 
 impl fmt::Display for Shortage {

@@ -163,7 +163,7 @@ pub enum OutputSpec {
     },
 }
 
-/// What happens to output files that exist when a process opens them (Slurm `--open-mode`).
+/// Treatment of output files that exist when a process opens them (Slurm `--open-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpenMode {

@@ -25,7 +25,7 @@ pub struct StepSpec {
     pub files: Vec<FileSpec>,
     /// The destination of the output.
     pub output: OutputSpec,
-    /// What happens to output files that exist.
+    /// Treatment of output files that exist.
     #[serde(default)]
     pub open_mode: OpenMode,
     /// The source of the ranks' standard input.

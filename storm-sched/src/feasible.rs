@@ -4,10 +4,13 @@
 //! pending with the reason [`crate::Shortage::Unavailable`]. Placement agrees: a feasible job fits
 //! an empty row of the whole machine.
 
+mod words;
+
 use serde::{Deserialize, Serialize};
 
-use crate::node_needs::{list, plural};
+use crate::node_needs::plural;
 use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom, Room, Shape, Shortfall};
+use words::{Having, MemoryOption, MoreNodes, There, Wanted, With};
 
 /// The reason why a request can never run on the partition, and what to try instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -243,72 +246,6 @@ pub enum Infeasible {
         /// The least number of nodes above `nodes` that would do, if any.
         enough_nodes: Option<u32>,
     },
-}
-
-/// The hint when nodes are too small.
-struct MoreNodes(Option<u32>);
-
-impl std::fmt::Display for MoreNodes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(nodes) => write!(f, "ask for {nodes} nodes with -N, or leave -N out"),
-            None => write!(f, "leave -N out, or ask for fewer processes with -n"),
-        }
-    }
-}
-
-/// The features asked for: "feature gpu", "the features gpu&big".
-struct Wanted<'a>(&'a str);
-
-impl std::fmt::Display for Wanted<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let one = !self.0.contains(['&', '|']);
-        write!(f, "{} {}", if one { "feature" } else { "the features" }, self.0)
-    }
-}
-
-/// "there are big and gpu".
-struct There<'a>(&'a [String]);
-
-impl std::fmt::Display for There<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            [] => f.write_str("its nodes have no features"),
-            [one] => write!(f, "there is {one}"),
-            many => write!(f, "there are {}", list(many)),
-        }
-    }
-}
-
-/// " with feature gpu", where a constraint is given.
-struct With<'a>(&'a Option<String>);
-
-impl std::fmt::Display for With<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |constraint| write!(f, " with {}", Wanted(constraint)))
-    }
-}
-
-/// "has 2 PEs", "have 2 PEs".
-struct Having(u32, String);
-
-impl std::fmt::Display for Having {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", if self.0 == 1 { "has" } else { "have" }, self.1)
-    }
-}
-
-/// The option that asks for memory.
-struct MemoryOption(Option<u32>);
-
-impl std::fmt::Display for MemoryOption {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            None => f.write_str("--mem"),
-            Some(1) => f.write_str("--mem-per-cpu"),
-            Some(pes) => write!(f, "--mem-per-cpu for {pes} PEs of a process,"),
-        }
-    }
 }
 
 /// Checks whether a request fits the partition when it is empty and every node is up.

@@ -125,10 +125,13 @@ fn split(name: &str) -> (&str, &str) {
 
 /// Whether a number may stand in brackets with these: all are padded to one width, or none is.
 fn joins(numbers: &[&str], number: &str) -> bool {
-    let Some(first) = numbers.first().filter(|first| !first.is_empty()) else { return false };
+    if numbers.iter().any(|number| number.is_empty()) {
+        return false;
+    }
     let is_padded = |number: &str| number.len() > 1 && number.starts_with('0');
     let padded = is_padded(number) || numbers.iter().any(|number| is_padded(number));
-    number.len() <= 18 && (!padded || first.len() == number.len())
+    let is_as_wide = |other: &&str| other.len() == number.len();
+    number.len() <= 18 && (!padded || numbers.iter().all(is_as_wide))
 }
 
 fn ranges(numbers: &[&str]) -> String {

@@ -1,4 +1,4 @@
-//! What the API server passes from the clients to the manager's core.
+//! Messages that the API server passes from the clients to the manager's core.
 
 use super::Call;
 

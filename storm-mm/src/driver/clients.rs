@@ -5,6 +5,7 @@ use super::inputs::{InputRequest, Inputs};
 use super::subscribers::Subscribers;
 use super::waits::Waits;
 use super::{Contents, Shared};
+use crate::Core;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobFilter, JobState,
     ManagerRequest, Peer, Reply, ReplySink, Service,
@@ -76,6 +77,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     shared.pass_slices();
     let Call { peer, client: _, request, replies } = call;
     let now = shared.now();
+    let alter = |jobs: &[JobId], alter: fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<_>| {
+        altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
+    };
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
@@ -85,25 +89,15 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Input { job, data, eof, resent_from } => {
             return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
         }
-        ManagerRequest::Cancel { jobs, signal, states } => {
-            let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states));
-            Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
-        }
-        ManagerRequest::Hold { jobs } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.hold_all(now, peer, &jobs))))
-        }
-        ManagerRequest::Release { jobs } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.release_all(now, peer, &jobs))))
-        }
-        ManagerRequest::Requeue { jobs } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.requeue_all(now, peer, &jobs))))
-        }
-        ManagerRequest::Suspend { jobs } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.stop_all(now, peer, &jobs))))
-        }
-        ManagerRequest::ResumeJobs { jobs } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.continue_all(now, peer, &jobs))))
-        }
+        ManagerRequest::Cancel { jobs, signal, states } => Ok(cancelled(
+            &jobs,
+            shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states)),
+        )),
+        ManagerRequest::Hold { jobs } => Ok(alter(&jobs, Core::hold_all)),
+        ManagerRequest::Release { jobs } => Ok(alter(&jobs, Core::release_all)),
+        ManagerRequest::Requeue { jobs } => Ok(alter(&jobs, Core::requeue_all)),
+        ManagerRequest::Suspend { jobs } => Ok(alter(&jobs, Core::stop_all)),
+        ManagerRequest::ResumeJobs { jobs } => Ok(alter(&jobs, Core::continue_all)),
         ManagerRequest::Update { jobs, change } => {
             Ok(altered(&jobs, shared.drive(|core, now| core.update_all(now, peer, &jobs, &change))))
         }
@@ -143,12 +137,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, &jobs));
             Ok(Reply::Priorities { jobs, left })
         }
-        ManagerRequest::Shares => {
-            Ok(Reply::Shares { shares: shared.drive(|core, now| core.list_shares(now)) })
-        }
-        ManagerRequest::Status => Ok(Reply::Status {
-            status: Box::new(shared.core().status(now, shared.clients.started)),
-        }),
+        ManagerRequest::Shares => Ok(shares(shared)),
+        ManagerRequest::Status => Ok(status(shared, now)),
     };
     send_behind(shared, reply, replies);
 }
@@ -159,6 +149,14 @@ fn jobs<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>, filter: &Jo
         None => (core.list_jobs(now, filter), false),
     });
     Reply::Jobs { jobs, more }
+}
+
+fn status<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>, now: Instant) -> Reply {
+    Reply::Status { status: Box::new(shared.core().status(now, shared.clients.started)) }
+}
+
+fn shares<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>) -> Reply {
+    Reply::Shares { shares: shared.drive(|core, now| core.list_shares(now)) }
 }
 
 fn history<P: Primitives, C: Contents + 'static>(
@@ -324,6 +322,10 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
 
 fn altered(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
     Reply::Altered { jobs: outcomes(jobs, done) }
+}
+
+fn cancelled(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
+    Reply::Cancelled { jobs: outcomes(jobs, done) }
 }
 
 fn outcomes(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Vec<CancelOutcome> {

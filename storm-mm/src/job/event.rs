@@ -174,7 +174,7 @@ pub enum JobEventKind {
     Step {
         /// The number of the step.
         number: u32,
-        /// What happened.
+        /// The event of the step.
         event: StepEvent,
     },
     /// The part of a node is over, and the node is lost: its next incarnation does not have the

@@ -247,15 +247,7 @@ impl JobRecord {
                 self.begin_run(event.at);
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
-            JobEventKind::Started { breakdown } => {
-                self.phase = Phase::Running;
-                self.cut_launches = 0;
-                self.started = Some(event.at);
-                self.begun.get_or_insert(event.at);
-                self.ran_at = (!self.is_stopped()).then_some(event.at);
-                self.breakdown = Some(*breakdown);
-                self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
-            }
+            JobEventKind::Started { breakdown } => self.start(event, *breakdown),
             JobEventKind::Ending { cause } => {
                 self.phase = Phase::Ending(cause.clone());
                 self.note(event, "ending", cause.to_string());
@@ -267,8 +259,7 @@ impl JobRecord {
             }
             JobEventKind::Requeued { cause } => self.wait_again(event, cause),
             JobEventKind::Ran { time } => {
-                self.ran = *time;
-                self.ran_at = Some(event.at);
+                (self.ran, self.ran_at) = (*time, Some(event.at));
             }
             JobEventKind::SignalledEarly { signal } => {
                 self.signalled_early = true;
@@ -290,39 +281,51 @@ impl JobRecord {
             JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
-                (self.ran, self.ran_at) = (*time, None);
-                self.note(event, "suspended", format!("for job {by}"));
+                self.stops(event, *time, format!("for job {by}"));
             }
             JobEventKind::Resumed { time } => {
                 self.suspended_for = None;
-                self.goes_on(event, *time);
-                self.note(event, "resumed", format!("on {}", self.node_list));
+                self.goes_on(event, *time, format!("on {}", self.node_list));
             }
             JobEventKind::StoppedBy { uid, time } => {
                 self.stopped_by = Some(*uid);
-                (self.ran, self.ran_at) = (*time, None);
-                self.note(event, "suspended", format!("by user {uid}"));
+                self.stops(event, *time, format!("by user {uid}"));
             }
             JobEventKind::ContinuedBy { uid, time } => {
                 self.stopped_by = None;
-                self.goes_on(event, *time);
-                self.note(event, "resumed", format!("by user {uid}"));
+                self.goes_on(event, *time, format!("by user {uid}"));
             }
             JobEventKind::Changed { uid, terms, what } => {
                 terms.put(self);
                 self.note(event, "changed", format!("by user {uid}: {what}"));
             }
             JobEventKind::Held { hold } => self.held(event, *hold),
-            JobEventKind::Released { uid } => {
-                self.hold = None;
-                self.note(event, "released", format!("by user {uid}"));
-            }
+            JobEventKind::Released { uid } => self.released(event, *uid),
             JobEventKind::DependencyEnded { on, completed } => {
-                self.ended_before.insert(*on, *completed);
-                self.note(event, "dependency", format!("job {on} {}", how_ended(*completed)));
+                self.dependency_ended(event, *on, *completed);
             }
             JobEventKind::DependencyNoted { on, note } => self.dependency_noted(event, *on, *note),
         }
+    }
+
+    fn start(&mut self, event: &JobEvent, breakdown: LaunchBreakdown) {
+        self.phase = Phase::Running;
+        self.cut_launches = 0;
+        self.started = Some(event.at);
+        self.begun.get_or_insert(event.at);
+        self.ran_at = (!self.is_stopped()).then_some(event.at);
+        self.breakdown = Some(breakdown);
+        self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
+    }
+
+    fn released(&mut self, event: &JobEvent, uid: u32) {
+        self.hold = None;
+        self.note(event, "released", format!("by user {uid}"));
+    }
+
+    fn dependency_ended(&mut self, event: &JobEvent, on: JobId, completed: bool) {
+        self.ended_before.insert(on, completed);
+        self.note(event, "dependency", format!("job {on} {}", how_ended(completed)));
     }
 
     fn step(&mut self, event: &JobEvent, number: u32, of_step: &StepEvent) {
@@ -334,11 +337,18 @@ impl JobRecord {
         self.suspended_for.is_some() || self.stopped_by.is_some()
     }
 
+    /// Its processes are stopped.
+    fn stops(&mut self, event: &JobEvent, ran: Duration, why: String) {
+        (self.ran, self.ran_at) = (ran, None);
+        self.note(event, "suspended", why);
+    }
+
     /// A cause for which its processes were stopped is over. Its time counts from now on, unless
     /// the job has not started or there is another cause.
-    fn goes_on(&mut self, event: &JobEvent, ran: Duration) {
+    fn goes_on(&mut self, event: &JobEvent, ran: Duration, why: String) {
         let counts = self.started.is_some() && !self.is_stopped();
         (self.ran, self.ran_at) = (ran, counts.then_some(event.at));
+        self.note(event, "resumed", why);
     }
 
     fn told_early_signal(&self, signal: i32) -> String {

@@ -20,7 +20,7 @@ pub enum StepEvent {
         ask: StepAsk,
         /// The elements and the memory that it has.
         size: StepSize,
-        /// What runs.
+        /// The program, with its surroundings.
         spec: Rc<StepSpec>,
         /// Its ranks on every node, consecutive.
         ranks: Vec<NodeRanks>,
@@ -38,7 +38,7 @@ pub enum StepEvent {
         next: u32,
         /// The latest run of any job when the step ended: this entry may be the only one left.
         latest_run: JobIncarnation,
-        /// What is known of the step from now on.
+        /// The rest of the step's record.
         step: Box<EndedStep>,
     },
 }
@@ -58,11 +58,11 @@ pub struct EndedStep {
     pub ended: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
-    /// What it used.
+    /// Its resource use.
     pub used: StepUse,
 }
 
-/// What the processes of a step used.
+/// Resource use of the processes of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepUse {
     /// Processor time of all ranks in user mode.

@@ -30,7 +30,7 @@ pub struct StepRecord {
     pub ask: StepAsk,
     /// The elements and the memory that it has.
     pub size: StepSize,
-    /// What runs.
+    /// The program, with its surroundings.
     pub spec: Rc<StepSpec>,
     /// Its ranks on every node.
     pub ranks: Vec<NodeRanks>,

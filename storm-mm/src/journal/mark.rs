@@ -48,9 +48,9 @@ pub(super) enum OfJob {
     AdminStop,
     /// Its terms.
     Terms,
-    /// What a step is.
+    /// The request of a step.
     StepBegan(u32),
-    /// That a step's ranks execute.
+    /// The start of a step.
     StepStarted(u32),
     /// Why a step is being ended.
     StepEnding(u32),

@@ -130,11 +130,9 @@ impl Core {
     /// Replaces the lists of nodes that a job names by folded lists of nodes that exist.
     fn resolve_nodes(&self, spec: &mut JobSpec) -> Result<(), ApiError> {
         let asked = &mut spec.resources;
-        for list in [&mut asked.required_nodes, &mut asked.excluded_nodes] {
-            if let Some(text) = list {
-                let nodes = self.nodes.of_list(text)?.into_iter().collect();
-                *text = self.names_of_nodes(&nodes);
-            }
+        for list in [&mut asked.required_nodes, &mut asked.excluded_nodes].into_iter().flatten() {
+            let nodes = self.nodes.of_list(list)?.into_iter().collect();
+            *list = self.names_of_nodes(&nodes);
         }
         Ok(())
     }

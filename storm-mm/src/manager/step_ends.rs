@@ -340,7 +340,7 @@ fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
     }
 }
 
-/// What ranks used.
+/// Resource use of ranks.
 fn used(exits: &[RankExit]) -> StepUse {
     StepUse {
         user: exits.iter().map(|exit| Duration::from_micros(exit.user_us)).sum(),

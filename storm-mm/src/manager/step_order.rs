@@ -1,4 +1,4 @@
-//! What is to be done on the nodes about a step that a job starts in its place.
+//! Orders to the nodes about a step that a job starts in its place.
 
 use std::rc::Rc;
 use storm_primitives::NodeSet;
@@ -43,12 +43,12 @@ pub enum StepOrderKind {
     Release,
 }
 
-/// What a node needs to start the ranks of a step, besides what it knows of the place.
+/// Facts that a node needs to start the ranks of a step, besides those of the place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLaunch {
     /// Its place in the arrays of flags.
     pub slot: JobSlot,
-    /// What runs.
+    /// The program, with its surroundings.
     pub spec: Rc<StepSpec>,
     /// The elements and the memory that it has.
     pub size: StepSize,

@@ -26,7 +26,7 @@ pub struct StepRequest {
     pub ask: StepAsk,
     /// The elements and the memory that it needs.
     pub size: StepSize,
-    /// What runs.
+    /// The program, with its surroundings.
     pub spec: StepSpec,
 }
 
@@ -129,7 +129,7 @@ impl Core {
         record.steps.as_ref().map_or(first, |steps| steps.next().max(first))
     }
 
-    /// What a place has of each of its nodes.
+    /// A place's share of each of its nodes.
     pub(super) fn rooms(&self, record: &JobRecord) -> Vec<Room> {
         let resources = &record.spec.resources;
         let rooms = record.ranks.iter().map(|share| {

@@ -23,7 +23,7 @@ use crate::node::streams::{LineEnds, NewStreams, OwnEnds, PlEnds};
 use crate::protocol::{self, Command, PadStep};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::shared_files::SharedFilesSpec;
-use crate::shortage::Shortage;
+use crate::shortage::{self, Shortage};
 use crate::switch::Freezer;
 
 /// A launch under way.
@@ -64,10 +64,10 @@ pub enum LaunchError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The streams of the rank cannot be made. No stream is left open.
-    #[error("cannot make the streams of a process{}", limit(.0))]
+    #[error("cannot make the streams of a process{}", shortage::told(.0))]
     Streams(#[source] io::Error),
     /// The message could not be sent: the PL has just died.
-    #[error("cannot reach the process that waits for the launch{}", limit(.0))]
+    #[error("cannot reach the process that waits for the launch{}", shortage::told(.0))]
     Send(#[source] io::Error),
 }
 
@@ -492,11 +492,6 @@ fn say(pads: &mut Pads, job: KeptId, command: Command) {
         Some(pad) => pads.line(pad).send(command, &[]),
         None => pads.line_to_node().send(command, &[]),
     };
-}
-
-/// Names the limit behind an error, for the end of a message.
-fn limit(error: &io::Error) -> String {
-    Shortage::of(Errno::of(error)).map_or_else(String::new, |shortage| format!(" ({shortage})"))
 }
 
 fn no_pad() -> io::Error {

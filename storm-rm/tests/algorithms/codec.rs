@@ -351,9 +351,13 @@ fn info() -> impl Strategy<Value = NodeInfo> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
+    prop_oneof![report_of_ranks(), report_of_node_or_job()]
+}
+
+/// Reports about ranks of a job.
+fn report_of_ranks() -> impl Strategy<Value = Report> {
     let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
     prop_oneof![
-        info().prop_map(Report::Joined),
         any::<(u32, u64, String)>().prop_map(|(channel, generation, reason)| {
             let (channel, generation) = (Channel(channel), Generation(generation));
             Report::FileFailed { channel, generation, reason }
@@ -390,6 +394,13 @@ fn report() -> impl Strategy<Value = Report> {
         (step(), run(), exit(), any::<bool>()).prop_map(|(step, incarnation, exit, joined)| {
             Report::RankFailed { step, incarnation, exit, joined }
         }),
+    ]
+}
+
+/// Reports about the node, or a job's part there.
+fn report_of_node_or_job() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        info().prop_map(Report::Joined),
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })
         }),

@@ -130,7 +130,7 @@ fn a_job_waits_for_a_node_that_is_away() {
     }
 }
 
-/// What a policy must hold, by its name.
+/// The invariants of a policy, by its name.
 fn invariants(name: &str) -> fn() -> Vec<Box<dyn Invariant>> {
     match name {
         "fcfs" => suite::space_sharing,

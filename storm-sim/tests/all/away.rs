@@ -17,7 +17,7 @@ const FIRST: NodeId = NodeId(1);
 /// Longer than a node or a manager is away.
 const RUNS: Duration = Duration::from_millis(20);
 
-/// What is started again while the jobs wait.
+/// The daemon that is started again while the jobs wait.
 #[derive(Clone, Copy, Debug)]
 enum Restart {
     NodeManager(NodeManagerEnd),

@@ -42,7 +42,7 @@ pub(super) fn in_storm(verb: Verb, pattern: &OsStr) -> OsString {
     OsString::from_vec(name)
 }
 
-/// What a letter stands for.
+/// The meaning of a letter.
 enum Part {
     /// A letter of storm's that has the same value.
     Letter(&'static [u8]),

@@ -1,4 +1,4 @@
-//! What options of a job are called in storm: words for the command line of `storm batch` and
+//! The names of a job's options in storm: words for the command line of `storm batch` and
 //! `storm run`.
 
 use super::file_pattern::in_storm;
@@ -14,7 +14,7 @@ const DEFAULT_NICE: &str = "100";
 pub fn job_words(verb: Verb, given: &Given) -> Vec<OsString> {
     let ours = match given.option.meaning {
         Meaning::ActsAs(ours) => ours,
-        // Of its values only the one that means what storm's option means is accepted.
+        // Only the value with the meaning of storm's option is accepted.
         Meaning::Only(..) if given.option.is("exclusive") => return vec!["--exclusive".into()],
         Meaning::Acts | Meaning::Only(..) | Meaning::Harmless(_) | Meaning::Refused(_) => {
             return Vec::new();

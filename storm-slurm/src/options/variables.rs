@@ -64,7 +64,7 @@ pub struct NotAValue {
     pub variable: String,
     /// The long name of its option.
     pub option: String,
-    /// What is wrong.
+    /// The mistake.
     pub source: UsageError,
 }
 

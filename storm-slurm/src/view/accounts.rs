@@ -25,7 +25,7 @@ pub struct AssociationFacts {
     pub fair_share: Option<f64>,
 }
 
-/// What `sacctmgr show` lists.
+/// A table of `sacctmgr show`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
     /// Users.

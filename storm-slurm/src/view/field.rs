@@ -13,11 +13,11 @@ pub struct Field<R> {
     pub head: &'static str,
     /// The text for a record.
     pub value: fn(&R, &Show) -> String,
-    /// What is printed whole in a column that is too narrow for it.
+    /// Values that are printed whole in a column that is too narrow.
     pub whole: Whole,
 }
 
-/// What Slurm does not cut off.
+/// Values that Slurm does not cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// Nothing.

@@ -3,7 +3,7 @@
 use super::{ExitCode, Show, StateCode, array_text};
 use jiff::Timestamp;
 
-/// What is known about a job, or about the jobs of an array that share a line.
+/// Facts about a job, or about the jobs of an array that share a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFacts {
     /// Its number; the array's number for several jobs of an array.
@@ -58,7 +58,7 @@ pub struct JobFacts {
     pub nodes_excluded: Option<String>,
     /// Its reservation.
     pub reservation: Option<String>,
-    /// What it waits for: `afterok:7`.
+    /// Its dependency, if it waits for one: `afterok:7`.
     pub dependency: Option<String>,
     /// Its time limit.
     pub time_limit_s: Option<u64>,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// What is known about a node.
+/// Facts about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
@@ -45,7 +45,7 @@ pub struct NodeFacts {
     pub version: Option<String>,
 }
 
-/// What a node does.
+/// The activity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeBase {
     /// It has not joined yet.

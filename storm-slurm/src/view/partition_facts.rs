@@ -1,6 +1,6 @@
 //! A partition as the listing commands see it.
 
-/// What is known about a partition.
+/// Facts about a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionFacts {
     /// Its name.

@@ -3,7 +3,7 @@
 use super::Show;
 use jiff::Timestamp;
 
-/// What is known about the manager's work.
+/// Facts about the manager's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiagFacts {
     /// Since when it counts.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// What the text of a field depends on besides the facts.
+/// Settings that the text of a field depends on, besides the facts.
 #[derive(Clone, Debug)]
 pub struct Show {
     /// The zone of the times that users see.

@@ -3,7 +3,7 @@
 use super::field::both;
 use super::{Field, Show};
 
-/// What is known about the priority of a job.
+/// Facts about the priority of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityFacts {
     /// Its number, as users write it.
@@ -14,17 +14,17 @@ pub struct PriorityFacts {
     pub user: String,
     /// The sum.
     pub priority: u32,
-    /// What its age adds.
+    /// Summand for its age.
     pub age: u32,
-    /// What the fair share of its user adds.
+    /// Summand for the fair share of its user.
     pub fair_share: u32,
-    /// What its size adds.
+    /// Summand for its size.
     pub size: u32,
-    /// What its partition adds.
+    /// Summand for its partition.
     pub of_partition: u32,
-    /// What its quality of service adds.
+    /// Summand for its quality of service.
     pub qos: u32,
-    /// What is subtracted.
+    /// Subtrahend, from `--nice`.
     pub nice: i32,
 }
 

@@ -3,7 +3,7 @@
 use super::{ExitCode, JobFacts, StateCode};
 use jiff::Timestamp;
 
-/// What is known about a step of a job.
+/// Facts about a step of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepFacts {
     /// `batch`, or its number.
@@ -30,13 +30,13 @@ pub struct StepFacts {
     pub ended: Option<Timestamp>,
     /// How it ended.
     pub exit: ExitCode,
-    /// What it used, once it has ended.
+    /// Its resource use, once it has ended.
     pub used: Option<StepUse>,
     /// Its job.
     pub job: JobFacts,
 }
 
-/// What the tasks of a step used.
+/// Resource use of the tasks of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepUse {
     /// Processor time of users' code, in microseconds.

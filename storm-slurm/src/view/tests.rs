@@ -186,6 +186,26 @@ fn a_job_is_shown_in_the_lines_of_scontrol() {
     assert_eq!(scontrol::job(&sleeper(), None, &show(), true), lines + "\n");
 }
 
+/// A partition of four nodes.
+fn all_nodes() -> PartitionFacts {
+    PartitionFacts {
+        name: "all".to_owned(),
+        default: true,
+        up: true,
+        node_list: "n[1-4]".to_owned(),
+        nodes: 4,
+        cpus: 16,
+        memory_mib: Some(4),
+        max_time_s: None,
+        default_time_s: None,
+        job_nodes: (0, None),
+        rows: 1,
+        slices: false,
+        accounts: Vec::new(),
+        groups: Vec::new(),
+    }
+}
+
 #[test]
 fn sinfo_groups_nodes_that_look_the_same() {
     let node = |number: u32, base, drained| NodeFacts {
@@ -204,22 +224,7 @@ fn sinfo_groups_nodes_that_look_the_same() {
         node(3, NodeBase::Idle, false),
         node(4, NodeBase::Idle, true),
     ];
-    let partition = PartitionFacts {
-        name: "all".to_owned(),
-        default: true,
-        up: true,
-        node_list: "n[1-4]".to_owned(),
-        nodes: 4,
-        cpus: 16,
-        memory_mib: Some(4),
-        max_time_s: None,
-        default_time_s: None,
-        job_nodes: (0, None),
-        rows: 1,
-        slices: false,
-        accounts: Vec::new(),
-        groups: Vec::new(),
-    };
+    let partition = all_nodes();
     let text = |form: sinfo::Form, format: &str| {
         let format = fitting(format, std::slice::from_ref(&partition), &nodes);
         let (layout, unknown) = Layout::of_letters(&format, SINFO_FIELDS);

@@ -258,7 +258,7 @@ pub(crate) enum InputArgument {
     All,
 }
 
-/// What happens to output files that exist.
+/// Treatment of output files that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OpenModeArgument {
     /// All processes append.

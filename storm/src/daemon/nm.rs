@@ -24,7 +24,7 @@ use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{Adopt, JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::classes::ClassRules;
 use storm_nm::live::{Departure, LiveConfig, PmixStarter, ServeError, serve, start_keeper};
-use storm_nm::{ExitReason, Life};
+use storm_nm::{ExitReason, Life, NmExit};
 use storm_rm::{GlobalPlan, PlanConfig};
 use storm_session::Trust;
 use thiserror::Error;
@@ -74,8 +74,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let present = Rc::new(RefCell::new(plan.clone()));
     let mut joins_again = std::env::var_os(REJOIN).is_some() || keeper.has_jobs();
     let join = async || {
-        let listen = options.listen.as_ref().map(NodeAddress::resolve).transpose()?;
-        let listen = listen.unwrap_or(SocketAddr::new(address, 0));
+        let listen = listen_address(&options, address)?;
         let layout = present.borrow().layout.clone();
         let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
         node.adopt = adopt(&present);
@@ -111,11 +110,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     // The directory is empty then, and the next incarnation makes a new one.
     drop(relay);
     drop(work_dir);
-    let asked_to_end = asked_to_end.load(Ordering::Relaxed);
-    match exit {
-        Err(ServeError::Join(_)) if asked_to_end => Ok(()),
-        exit => after(&exit?.reason, once || asked_to_end),
-    }
+    end(exit, once, asked_to_end.load(Ordering::Relaxed))
 }
 
 /// Sends the node's relay the keys of the node, which may have been replaced.
@@ -192,6 +187,20 @@ fn adopt(present: &Rc<RefCell<GlobalPlan>>) -> Adopt {
     })
 }
 
+/// The address and port where the node listens.
+fn listen_address(options: &NmOptions, address: IpAddr) -> io::Result<SocketAddr> {
+    let chosen = options.listen.as_ref().map(NodeAddress::resolve).transpose()?;
+    Ok(chosen.unwrap_or(SocketAddr::new(address, 0)))
+}
+
+/// The result of the process, which was asked to end or not.
+fn end(exit: Result<NmExit, ServeError>, once: bool, asked: bool) -> Result<(), DaemonError> {
+    match exit {
+        Err(ServeError::Join(_)) if asked => Ok(()),
+        exit => after(&exit?.reason, once || asked),
+    }
+}
+
 /// The result of the process. If `ends` is true, there is no further incarnation.
 fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     match reason {
@@ -238,7 +247,7 @@ impl Ends {
     }
 }
 
-/// What to wait for before the link is closed.
+/// Events to wait for before the link is closed.
 #[derive(Clone)]
 struct Departing {
     by: Arc<Departure>,

@@ -66,18 +66,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     );
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
-    let per_node = options.ntasks_per_node.unwrap_or(1);
-    let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
-    // Without -n, a job that names nodes is on just these.
-    let named = required.map(|list| list.count).filter(|_| options.procs.is_none());
-    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named);
-    let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
-    let procs = options.procs.or(of_nodes).unwrap_or(1);
-    if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
-        let ending = if procs == 1 { "" } else { "es" };
-        let message = format!("{procs} process{ending} cannot be spread over {nodes} nodes");
-        return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
-    }
+    let (procs, on_nodes) = size(options)?;
     let name = options.name.clone().unwrap_or(name);
     let step = StepSpec {
         program,
@@ -133,6 +122,23 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         nice: options.service.nice,
     };
     Ok(Submission { spec, attach, service, reservation, files: files.into_files() })
+}
+
+/// The number of processes, and of nodes if the user asks for a number of nodes.
+fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
+    let per_node = options.ntasks_per_node.unwrap_or(1);
+    let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
+    // Without -n, a job that names nodes is on just these.
+    let named = required.map(|list| list.count).filter(|_| options.procs.is_none());
+    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named);
+    let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
+    let procs = options.procs.or(of_nodes).unwrap_or(1);
+    if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
+        let ending = if procs == 1 { "" } else { "es" };
+        let message = format!("{procs} process{ending} cannot be spread over {nodes} nodes");
+        return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
+    }
+    Ok((procs, on_nodes))
 }
 
 fn resources(options: &JobOptions) -> Resources {

@@ -157,7 +157,7 @@ pub(super) fn step_of(view: &JobView, job: &JobFacts) -> Option<StepFacts> {
     })
 }
 
-/// What the ranks of a job used.
+/// Resource use of the ranks of a job.
 pub(super) fn step_use(used: &UseView, tasks: u32) -> StepUse {
     StepUse {
         user_us: used.user_us,

@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use storm_slurm::Verb;
 
-/// What is at the place of a link.
+/// The file at the place of a link.
 enum Found {
     Nothing,
     /// A link of ours.

@@ -15,7 +15,7 @@ use storm_slurm::view::squeue::{
 };
 use storm_slurm::view::{JobFacts, Layout, StateCode, StepFacts, UnknownField};
 
-/// What to list, and how.
+/// The rows to list, and their layout.
 pub(super) struct QueueOptions {
     pub(super) heads: bool,
     pub(super) long: bool,
@@ -36,7 +36,7 @@ pub(super) struct QueueOptions {
     pub(super) order: Order,
     /// The columns of steps, if steps are asked for.
     pub(super) steps: Option<Layout<StepFacts>>,
-    /// What is wrong and does not prevent the listing.
+    /// Mistakes that do not prevent the listing.
     pub(super) notes: Vec<String>,
     step_names: Vec<JobName>,
     /// None: all.

@@ -17,7 +17,7 @@ use storm_slurm::view::sacct::{
 };
 use storm_slurm::view::{JobFacts, StateCode};
 
-/// What to list, and how.
+/// The rows to list, and their layout.
 pub(super) struct Options {
     pub(super) heads: bool,
     pub(super) only_jobs: bool,

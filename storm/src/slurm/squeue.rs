@@ -12,7 +12,7 @@ use storm_slurm::options::CommandLine;
 use storm_slurm::view::squeue::{JOB_FIELDS, fold_arrays};
 use storm_slurm::view::{JobFacts, Show, StateCode, help_format};
 
-/// What Slurm's commands say of a job that does not exist.
+/// Slurm's message about a job that does not exist.
 pub(super) const INVALID_JOB: &str = "slurm_load_jobs error: Invalid job id specified";
 
 pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {

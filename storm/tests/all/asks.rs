@@ -1,4 +1,4 @@
-//! What job scripts ask for besides room: signals ahead of the limit, how output is opened, remarks.
+//! Requests of job scripts besides room: signals ahead of the limit, how output is opened, remarks.
 
 use crate::scratch::Scratch;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What Slurm's listing commands print about real jobs, byte by byte where a script reads it.
+//! The output of Slurm's listing commands about real jobs, byte by byte where a script reads it.
 
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout};

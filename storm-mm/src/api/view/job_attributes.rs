@@ -48,7 +48,7 @@ pub struct JobAttributes {
     /// How it ended: the highest status of its ranks, or the signal of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
-    /// What its ranks used, once they have ended.
+    /// Resource use of its ranks, once they have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<UseView>,
 }
@@ -62,7 +62,7 @@ pub struct JobPartView {
     pub procs: u32,
 }
 
-/// What the ranks of a job used.
+/// Resource use of the ranks of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseView {
     /// User CPU time of all ranks in microseconds.

@@ -80,7 +80,7 @@ pub struct SpecSummary {
     pub without_set_id: Vec<OsBytes>,
     /// Where the output is written.
     pub output: OutputSpec,
-    /// What happens to output files that exist.
+    /// Treatment of output files that exist.
     #[serde(default)]
     pub open_mode: OpenMode,
     /// The signal that it gets ahead of its time limit.

@@ -1,5 +1,5 @@
-//! What happens to jobs that wait for something other than processing elements: the transitions of
-//! the table of needs.
+//! Jobs that wait for something other than processing elements: the transitions of the table of
+//! needs.
 
 use super::{JobTable, Notice, Unmet};
 use std::collections::{BTreeMap, BTreeSet};

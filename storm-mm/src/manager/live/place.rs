@@ -36,7 +36,7 @@ pub(in crate::manager) struct LivePlace {
     /// The steps that the job has started in its place, by number.
     pub(super) further: BTreeMap<u32, LiveStep>,
     pub(super) ledger: PlaceLedger,
-    /// What the steps are that wait for room.
+    /// Specifications of the steps that wait for room.
     pub(super) waiting: BTreeMap<StepAsk, Rc<StepSpec>>,
 }
 
@@ -68,7 +68,7 @@ pub(in crate::manager) struct Placed {
     pub(in crate::manager) placement: Placement,
     /// The nodes of its place, and those of them that start ranks.
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
-    /// What its place has for further steps.
+    /// The room in its place for further steps, node by node.
     pub(in crate::manager) rooms: Vec<Room>,
 }
 
@@ -91,7 +91,7 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) stopped: bool,
     /// Whether its rows are active.
     pub(in crate::manager) active: bool,
-    /// What its place has for further steps, and those steps.
+    /// The room in its place for further steps, and those steps.
     pub(in crate::manager) rooms: Vec<Room>,
     pub(in crate::manager) steps: Vec<RestoredStep>,
 }

@@ -9,7 +9,7 @@ use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
 
-/// What a place has of one node.
+/// A place's share of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manager) struct Room {
     pub(in crate::manager) node: NodeId,
@@ -23,7 +23,7 @@ pub(in crate::manager) struct Room {
 pub(in crate::manager) struct PlaceLedger {
     /// The nodes, in the order of the place.
     nodes: Vec<Counted>,
-    /// What each step has taken, by the index of the node.
+    /// Share of each step, by the index of the node.
     granted: BTreeMap<StepAsk, Vec<(usize, Amount)>>,
     /// The steps that do not fit yet, in the order of arrival.
     waiting: VecDeque<(StepAsk, StepSize)>,
@@ -212,7 +212,7 @@ impl Room {
         most
     }
 
-    /// What so many processes of a step need of the node.
+    /// The need of `procs` processes of a step on the node.
     fn needed(&self, size: &StepSize, procs: u32) -> Amount {
         let elements = procs.saturating_mul(size.elements_each);
         let Some(all) = self.memory_bytes.filter(|_| procs > 0) else {

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// What happens next; numbers choose among the present steps and nodes.
+/// The next event; its numbers choose among the present steps and nodes.
 #[derive(Clone, Debug)]
 enum Event {
     Ask(StepSize),

@@ -21,7 +21,7 @@ pub(in crate::manager) enum Launch {
     Started,
 }
 
-/// What changes the progress of a launch.
+/// A change of a launch's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advance {
     /// The files are on the nodes.

@@ -16,9 +16,9 @@ use storm_rm::{
     Rank, Share, StepAsk, StepRef, StepSize,
 };
 
-/// The next step; its numbers choose among the present jobs and nodes.
+/// The next event; its numbers choose among the present jobs and nodes.
 #[derive(Clone, Debug)]
-enum Step {
+enum Happening {
     Submit {
         procs: u32,
         nodes: Option<u32>,
@@ -112,55 +112,55 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn happening() -> impl Strategy<Value = Happening> {
     let pick = any::<prop::sample::Index>().prop_map(|index| index.index(64));
     let node = 1..=NODES;
     prop_oneof![
         6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 4]>(), 0..8_usize).prop_map(
             |(procs, nodes, [shipped, requeue, limited, script], qos)| {
-                Step::Submit { procs, nodes, shipped, requeue, limited, script, qos }
+                Happening::Submit { procs, nodes, shipped, requeue, limited, script, qos }
             }
         ),
-        2 => pick.clone().prop_map(Step::Cancel),
+        2 => pick.clone().prop_map(Happening::Cancel),
         3 => (1..=NODES, any::<u8>(), pick.clone(), 0..5_u32).prop_map(
-            |(procs, needs, after, tasks)| Step::SubmitNeedy { procs, needs, after, tasks }
+            |(procs, needs, after, tasks)| Happening::SubmitNeedy { procs, needs, after, tasks }
         ),
-        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
-        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
-        3 => (pick.clone(), 0..6_u8).prop_map(|(pick, what)| Step::Change { pick, what }),
-        1 => prop::sample::select(vec!["fcfs", "gang", "local", "bcs", "fcs"]).prop_map(Step::SetSched),
-        1 => (1..100_u64).prop_map(Step::SetQuantum),
-        1 => node.clone().prop_map(Step::NodeDown),
-        2 => node.clone().prop_map(Step::NodeUp),
+        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Happening::Hold { pick, admin }),
+        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Happening::Release { pick, admin }),
+        3 => (pick.clone(), 0..6_u8).prop_map(|(pick, what)| Happening::Change { pick, what }),
+        1 => prop::sample::select(vec!["fcfs", "gang", "local", "bcs", "fcs"]).prop_map(Happening::SetSched),
+        1 => (1..100_u64).prop_map(Happening::SetQuantum),
+        1 => node.clone().prop_map(Happening::NodeDown),
+        2 => node.clone().prop_map(Happening::NodeUp),
         2 => (node.clone(), any::<bool>())
-            .prop_map(|(node, forgets)| Step::NodeReturns { node, forgets }),
-        1 => node.clone().prop_map(Step::ProcessesLost),
+            .prop_map(|(node, forgets)| Happening::NodeReturns { node, forgets }),
+        1 => node.clone().prop_map(Happening::ProcessesLost),
         4 => (pick.clone(), prop::bool::weighted(0.1))
-            .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
-        4 => pick.clone().prop_map(Step::Started),
-        2 => pick.clone().prop_map(Step::Unstarted),
-        8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
-        1 => pick.clone().prop_map(Step::RankKilled),
-        1 => pick.clone().prop_map(Step::RankLeft),
-        1 => pick.clone().prop_map(Step::LaunchFailed),
-        1 => pick.clone().prop_map(Step::JobFailed),
-        2 => pick.clone().prop_map(Step::Terminated),
+            .prop_map(|(pick, fails)| Happening::Staged { pick, fails }),
+        4 => pick.clone().prop_map(Happening::Started),
+        2 => pick.clone().prop_map(Happening::Unstarted),
+        8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Happening::PartOver { pick, code }),
+        1 => pick.clone().prop_map(Happening::RankKilled),
+        1 => pick.clone().prop_map(Happening::RankLeft),
+        1 => pick.clone().prop_map(Happening::LaunchFailed),
+        1 => pick.clone().prop_map(Happening::JobFailed),
+        2 => pick.clone().prop_map(Happening::Terminated),
         8 => (pick.clone(), 0..40_u64, step_size(), prop::bool::weighted(0.3)).prop_map(
-            |(pick, ask, size, shipped)| Step::AskStep { pick, ask, size, shipped }
+            |(pick, ask, size, shipped)| Happening::AskStep { pick, ask, size, shipped }
         ),
-        1 => (pick.clone(), 0..40_u64).prop_map(|(pick, ask)| Step::LeaveStep { pick, ask }),
+        1 => (pick.clone(), 0..40_u64).prop_map(|(pick, ask)| Happening::LeaveStep { pick, ask }),
         3 => (pick.clone(), prop::bool::weighted(0.1))
-            .prop_map(|(pick, fails)| Step::StepStaged { pick, fails }),
-        2 => pick.prop_map(Step::CancelStep),
-        6 => Just(Step::Edge),
-        2 => Just(Step::Timer),
+            .prop_map(|(pick, fails)| Happening::StepStaged { pick, fails }),
+        2 => pick.prop_map(Happening::CancelStep),
+        6 => Just(Happening::Edge),
+        2 => Just(Happening::Timer),
         1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>(), any::<u32>()).prop_map(
             |(dead, deaf, replaced)| {
-                Step::Restart { dead: dead.unwrap_or_default(), deaf, replaced }
+                Happening::Restart { dead: dead.unwrap_or_default(), deaf, replaced }
             }
         ),
         1 => (1..20_u64, 0..20_u64, node)
-            .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
+            .prop_map(|(job, incarnation, node)| Happening::Stale { job, incarnation, node }),
     ]
 }
 
@@ -187,9 +187,9 @@ fn exit(rank: Rank, status: ExitStatus) -> RankExit {
 }
 
 impl World {
-    fn take(&mut self, step: &Step) {
-        match step {
-            Step::Submit { procs, nodes, shipped, requeue, limited, script, qos } => {
+    fn take(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Submit { procs, nodes, shipped, requeue, limited, script, qos } => {
                 let time_limit = limited.then_some(Duration::from_millis(80));
                 let first = if *script { FirstStep::Script } else { FirstStep::Program };
                 let plain = spec(*procs, *shipped, *requeue);
@@ -200,66 +200,69 @@ impl World {
                 let user = super::world::USER;
                 let _ = self.act(|core, now| core.submit_to(now, user, spec, service, None));
             }
-            Step::Cancel(pick) => {
+            Happening::Cancel(pick) => {
                 if let Some(job) = self.unit(*pick) {
                     self.cancel(job);
                 }
             }
-            Step::SubmitNeedy { .. }
-            | Step::Hold { .. }
-            | Step::Release { .. }
-            | Step::Change { .. }
-            | Step::SetSched(_)
-            | Step::SetQuantum(_) => self.take_need(step),
-            Step::NodeDown(node) => self.node_down(NodeId(*node)),
-            Step::NodeUp(node) => self.node_up(NodeId(*node)),
-            Step::NodeReturns { node, forgets } => self.node_returns(NodeId(*node), *forgets),
-            Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
-            Step::Staged { pick, fails } if !self.stages.is_empty() => {
+            Happening::SubmitNeedy { .. }
+            | Happening::Hold { .. }
+            | Happening::Release { .. }
+            | Happening::Change { .. }
+            | Happening::SetSched(_)
+            | Happening::SetQuantum(_) => self.take_need(happening),
+            Happening::NodeDown(node) => self.node_down(NodeId(*node)),
+            Happening::NodeUp(node) => self.node_up(NodeId(*node)),
+            Happening::NodeReturns { node, forgets } => self.node_returns(NodeId(*node), *forgets),
+            Happening::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
+            Happening::Staged { pick, fails } if !self.stages.is_empty() => {
                 let reason = "no room".to_owned();
                 let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
                 self.staged(pick % self.stages.len(), outcome);
             }
-            Step::Started(pick) if !self.starts.is_empty() => {
+            Happening::Started(pick) if !self.starts.is_empty() => {
                 self.started(pick % self.starts.len());
             }
-            Step::Terminated(pick) if !self.terminations.is_empty() => {
+            Happening::Terminated(pick) if !self.terminations.is_empty() => {
                 let watch = self.terminations.remove(pick % self.terminations.len());
                 if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
                     self.act(|core, now| core.terminated(now, watch.step.job, watch.incarnation));
                 }
             }
-            Step::Unstarted(pick) if !self.overdue.is_empty() => {
+            Happening::Unstarted(pick) if !self.overdue.is_empty() => {
                 self.unstarted(pick % self.overdue.len());
             }
-            Step::Staged { .. } | Step::Started(_) | Step::Unstarted(_) | Step::Terminated(_) => {}
-            Step::PartOver { pick, code } => self.with_part(*pick, |world, part| {
+            Happening::Staged { .. }
+            | Happening::Started(_)
+            | Happening::Unstarted(_)
+            | Happening::Terminated(_) => {}
+            Happening::PartOver { pick, code } => self.with_part(*pick, |world, part| {
                 world.part_over(part, ExitStatus::Code(*code));
             }),
-            Step::RankKilled(_)
-            | Step::RankLeft(_)
-            | Step::LaunchFailed(_)
-            | Step::JobFailed(_) => self.take_failure(step),
-            Step::AskStep { .. }
-            | Step::LeaveStep { .. }
-            | Step::StepStaged { .. }
-            | Step::CancelStep(_) => self.take_further(step),
-            Step::Edge => self.edge(),
-            Step::Timer => self.timer(),
-            Step::Restart { dead, deaf, replaced } => {
+            Happening::RankKilled(_)
+            | Happening::RankLeft(_)
+            | Happening::LaunchFailed(_)
+            | Happening::JobFailed(_) => self.take_failure(happening),
+            Happening::AskStep { .. }
+            | Happening::LeaveStep { .. }
+            | Happening::StepStaged { .. }
+            | Happening::CancelStep(_) => self.take_further(happening),
+            Happening::Edge => self.edge(),
+            Happening::Timer => self.timer(),
+            Happening::Restart { dead, deaf, replaced } => {
                 let has = |bits: u32| move |node: NodeId| bits & (1 << node.0) != 0;
                 self.restart_over(has(*dead), has(*deaf), has(*replaced));
             }
-            Step::Stale { job, incarnation, node } => {
+            Happening::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
         }
     }
 
-    /// A step about a further step of a script.
-    fn take_further(&mut self, step: &Step) {
-        match step {
-            Step::AskStep { pick, ask, size, shipped } => {
+    /// Something about a further step of a script.
+    fn take_further(&mut self, happening: &Happening) {
+        match happening {
+            Happening::AskStep { pick, ask, size, shipped } => {
                 let live: Vec<JobId> = self.core.live.iter().map(|(job, _)| job).collect();
                 let Some(job) = live.get(pick % live.len().max(1)).copied() else { return };
                 let asked = (*ask, *size);
@@ -267,17 +270,17 @@ impl World {
                 let again = self.ask_as(super::world::USER, job, asked, *shipped);
                 assert!(first.is_err() || first == again, "{first:?} and {again:?}");
             }
-            Step::LeaveStep { pick, ask } => {
+            Happening::LeaveStep { pick, ask } => {
                 if let Some(job) = self.core.live.with_waiting_steps().get(pick % 2).copied() {
                     self.act(|core, _| core.forget_step(job, StepAsk(*ask)));
                 }
             }
-            Step::StepStaged { pick, fails } if !self.step_stages.is_empty() => {
+            Happening::StepStaged { pick, fails } if !self.step_stages.is_empty() => {
                 let reason = "no room".to_owned();
                 let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
                 self.step_staged(pick % self.step_stages.len(), outcome);
             }
-            Step::CancelStep(pick) => {
+            Happening::CancelStep(pick) => {
                 let live = self.core.live.iter();
                 let steps = live.flat_map(|(job, live)| {
                     live.steps().into_iter().map(move |number| (job, number))
@@ -291,84 +294,74 @@ impl World {
         }
     }
 
-    /// A step in which a node reports a failure of its part of a job.
-    fn take_failure(&mut self, step: &Step) {
-        match step {
-            Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
-                let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
-                world.report(
-                    node,
-                    Report::RankFailed {
-                        step: StepRef::program(job),
-                        incarnation,
-                        exit,
-                        joined: false,
-                    },
-                );
-            }),
-            Step::RankLeft(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
-                let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
-                world.report(
-                    node,
-                    Report::RankFailed {
-                        step: StepRef::program(job),
-                        incarnation,
-                        exit,
-                        joined: true,
-                    },
-                );
-            }),
-            Step::LaunchFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
-                let rank = world.parts[&(node, job, incarnation)].0[0];
-                let reason = "no such file".to_owned();
-                let failed = Report::LaunchFailed {
-                    step: StepRef::program(job),
-                    incarnation,
-                    rank,
-                    reason,
-                    exit_code: 127,
-                };
-                world.report(node, failed);
-            }),
-            Step::JobFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
-                let reason = "too many keys".to_owned();
-                world.report(
-                    node,
-                    Report::JobFailed { step: StepRef::program(job), incarnation, reason },
-                );
-            }),
-            _ => unreachable!("no failure: {step:?}"),
+    /// A node reports a failure of its part of a job.
+    fn take_failure(&mut self, happening: &Happening) {
+        match happening {
+            Happening::RankKilled(pick) => {
+                self.with_part(*pick, |world, (node, job, incarnation)| {
+                    let exit =
+                        exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
+                    let step = StepRef::program(job);
+                    world
+                        .report(node, Report::RankFailed { step, incarnation, exit, joined: false });
+                })
+            }
+            Happening::RankLeft(pick) => {
+                self.with_part(*pick, |world, (node, job, incarnation)| {
+                    let exit =
+                        exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
+                    let step = StepRef::program(job);
+                    world.report(node, Report::RankFailed { step, incarnation, exit, joined: true });
+                })
+            }
+            Happening::LaunchFailed(pick) => {
+                self.with_part(*pick, |world, (node, job, incarnation)| {
+                    let rank = world.parts[&(node, job, incarnation)].0[0];
+                    let reason = "no such file".to_owned();
+                    let step = StepRef::program(job);
+                    let failed =
+                        Report::LaunchFailed { step, incarnation, rank, reason, exit_code: 127 };
+                    world.report(node, failed);
+                })
+            }
+            Happening::JobFailed(pick) => {
+                self.with_part(*pick, |world, (node, job, incarnation)| {
+                    let reason = "too many keys".to_owned();
+                    world.report(node, Report::JobFailed { step: StepRef::program(job), incarnation, reason });
+                })
+            }
+            _ => unreachable!("no failure: {happening:?}"),
         }
     }
 
-    /// A step about needs of jobs other than elements, or about their partition.
-    fn take_need(&mut self, step: &Step) {
-        match step {
-            Step::SubmitNeedy { procs, needs, after, tasks } => {
+    /// Something about needs of jobs other than elements, or about their partition.
+    fn take_need(&mut self, happening: &Happening) {
+        match happening {
+            Happening::SubmitNeedy { procs, needs, after, tasks } => {
                 let needs = self.needs(*needs, *after, *tasks);
                 let spec = JobSpec { needs, ..spec(*procs, false, tasks % 2 == 0) };
                 let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
             }
-            Step::Hold { pick, admin } => {
+            Happening::Hold { pick, admin } => {
                 if let Some(job) = self.unit(*pick) {
                     let _ = self.act(|core, now| core.hold(now, peer(*admin), job));
                 }
             }
-            Step::Release { pick, admin } => {
+            Happening::Release { pick, admin } => {
                 if let Some(job) = self.unit(*pick) {
                     let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
                 }
             }
-            Step::Change { pick, what } => {
+            Happening::Change { pick, what } => {
                 if let Some(job) = self.unit(*pick) {
                     self.change(job, *what);
                 }
             }
-            Step::SetSched(sched) => {
+            Happening::SetSched(sched) => {
                 let sched = Some(*sched);
                 self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
             }
-            Step::SetQuantum(ms) => {
+            Happening::SetQuantum(ms) => {
                 let quantum = Some(Duration::from_millis(*ms));
                 let set =
                     self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
@@ -446,7 +439,7 @@ proptest! {
         sched in sched(),
         job_slots in 1..6_u32,
         keeps_jobs in any::<bool>(),
-        steps in prop::collection::vec(step(), 1..120),
+        steps in prop::collection::vec(happening(), 1..120),
     ) {
         let mut world = World::joined_serving(sched, job_slots, urgencies());
         if keeps_jobs {
@@ -465,7 +458,7 @@ proptest! {
     fn whatever_happened_a_shutdown_ends_all_and_a_restart_knows_all(
         sched in sched(),
         job_slots in 1..4_u32,
-        steps in prop::collection::vec(step(), 1..60),
+        steps in prop::collection::vec(happening(), 1..60),
     ) {
         let mut world = World::joined_serving(sched, job_slots, urgencies());
         steps.iter().for_each(|step| world.take(step));

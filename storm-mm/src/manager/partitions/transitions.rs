@@ -1,4 +1,4 @@
-//! What happens to one partition: each method names a transition of its queue, policy or slices.
+//! Transitions of one partition: each method names one of its queue, policy or slices.
 //! No other file of the manager can change a partition.
 
 use super::{NextEdge, Partitions, sched_time};

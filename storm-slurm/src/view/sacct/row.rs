@@ -9,7 +9,7 @@ pub enum SacctRow {
     Job {
         /// The job.
         job: Box<JobFacts>,
-        /// What its steps used.
+        /// Resource use of its steps.
         used: Option<StepUse>,
     },
     /// A step.

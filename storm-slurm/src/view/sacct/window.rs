@@ -12,7 +12,7 @@ pub struct Window {
     pub end: Timestamp,
 }
 
-/// What the options say about the window.
+/// The options that set the window.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges {
     /// `--starttime`.

@@ -4,7 +4,7 @@ use crate::view::Show;
 use jiff::Timestamp;
 use std::fmt::Write;
 
-/// What is known about the cluster.
+/// Facts about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFacts {
     /// When the manager started.

@@ -4,7 +4,7 @@ use super::record::{NULL, Record};
 use crate::view::{Show, time_text};
 use jiff::Timestamp;
 
-/// What is known about a reservation.
+/// Facts about a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationFacts {
     /// Its name.

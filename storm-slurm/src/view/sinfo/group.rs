@@ -24,7 +24,7 @@ pub struct Grouping {
     pub exact: bool,
 }
 
-/// What nodes on a line have in common.
+/// The values that nodes on a line have in common.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike {
     partition: String,

@@ -58,7 +58,7 @@ impl Order {
     }
 }
 
-/// What a field is compared by.
+/// The order of a field's values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Number(i128),

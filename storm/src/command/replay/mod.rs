@@ -221,7 +221,7 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
         .map_err(|error| Failure::of(CODE, &error).hint(hint_of(&error)))
 }
 
-/// What to try when a policy cannot replay the log.
+/// The hint if a policy cannot replay the log.
 fn hint_of(error: &ReplayError) -> &'static str {
     match error {
         ReplayError::NotModelled { .. } => {

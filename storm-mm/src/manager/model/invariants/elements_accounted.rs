@@ -1,24 +1,30 @@
-//! The policy's matrix is sound, and the policy's running and waiting jobs are those of the core.
+//! The matrix of each policy is sound, and the policies' running and waiting jobs are those of the
+//! core.
 
 use crate::job::Phase;
-use crate::manager::model::world::{PARTITION, World};
+use crate::manager::model::world::World;
+use crate::manager::partitions::Partition;
 use std::collections::BTreeSet;
 use storm_rm::JobId;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let core = &world.core;
-    let partition = &core.partitions[PARTITION];
-    partition.policy().check().map_err(|violation| violation.to_string())?;
+    let partitions: Vec<&Partition> =
+        core.partitions.ids().map(|id| &core.partitions[id]).collect();
+    for partition in &partitions {
+        partition.policy().check().map_err(|violation| violation.to_string())?;
+    }
 
     let live = core.live.iter().filter(|(_, live)| !live.is_released()).map(|(job, _)| job.0);
     let awaiting = core.live.awaiting().map(|placed| placed.job().0);
     let holders: BTreeSet<u64> = live.chain(awaiting).collect();
-    let believed: BTreeSet<u64> = partition.policy().running().iter().map(|job| job.0).collect();
+    let running = partitions.iter().flat_map(|partition| partition.policy().running());
+    let believed: BTreeSet<u64> = running.map(|job| job.0).collect();
     if holders != believed {
         return Err(format!("{holders:?} hold elements, the policy believes {believed:?}"));
     }
 
-    let switching = partition.queue_of_next().iter();
+    let switching = partitions.iter().flat_map(|partition| partition.queue_of_next());
     let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
     let not_waiting = core
         .jobs
@@ -37,7 +43,8 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .filter(|job| !core.jobs.needs().is_waiting(JobId(*job)) && !for_the_next.contains(job))
         .filter(|job| !core.live.awaiting().any(|p| p.job().0 == *job))
         .collect();
-    let believed: BTreeSet<u64> = partition.policy().pending().iter().map(|job| job.0).collect();
+    let pending = partitions.iter().flat_map(|partition| partition.policy().pending());
+    let believed: BTreeSet<u64> = pending.map(|job| job.0).collect();
     if waiting != believed {
         return Err(format!("{waiting:?} wait, the policy believes {believed:?}"));
     }
