@@ -302,8 +302,10 @@ impl World {
                     let exit =
                         exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
                     let step = StepRef::program(job);
-                    world
-                        .report(node, Report::RankFailed { step, incarnation, exit, joined: false });
+                    world.report(
+                        node,
+                        Report::RankFailed { step, incarnation, exit, joined: false },
+                    );
                 })
             }
             Happening::RankLeft(pick) => {
@@ -311,7 +313,8 @@ impl World {
                     let exit =
                         exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
                     let step = StepRef::program(job);
-                    world.report(node, Report::RankFailed { step, incarnation, exit, joined: true });
+                    world
+                        .report(node, Report::RankFailed { step, incarnation, exit, joined: true });
                 })
             }
             Happening::LaunchFailed(pick) => {
@@ -327,7 +330,10 @@ impl World {
             Happening::JobFailed(pick) => {
                 self.with_part(*pick, |world, (node, job, incarnation)| {
                     let reason = "too many keys".to_owned();
-                    world.report(node, Report::JobFailed { step: StepRef::program(job), incarnation, reason });
+                    world.report(
+                        node,
+                        Report::JobFailed { step: StepRef::program(job), incarnation, reason },
+                    );
                 })
             }
             _ => unreachable!("no failure: {happening:?}"),
