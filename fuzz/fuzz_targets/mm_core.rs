@@ -70,7 +70,10 @@ impl World {
                 | Durable::AwaitTermination(watch) => self.watches.push(watch),
                 Durable::Timer { timer, .. } => self.timers.push(timer),
                 // No request of this target asks for a step.
-                Durable::AbandonStaging(_) | Durable::Notify(..) | Durable::Step(_) => {}
+                Durable::AbandonStaging(_)
+                | Durable::Notify(..)
+                | Durable::NotifyStep(..)
+                | Durable::Step(_) => {}
             }
         }
         result

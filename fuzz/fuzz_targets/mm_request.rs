@@ -45,7 +45,7 @@ fn requests() -> Vec<Vec<u8>> {
             service: Default::default(),
             reservation: None,
         },
-        ManagerRequest::Input { job, data: "text".into(), eof: true, resent_from: None },
+        ManagerRequest::Input { job, data: "text".into(), eof: true, resent_from: None, ask: None },
         ManagerRequest::Jobs(JobFilter::default()),
         ManagerRequest::Cancel { jobs: vec![job], signal: Some(10), states: Vec::new() },
         ManagerRequest::History(HistoryQuery::default()),

@@ -1,16 +1,18 @@
 //! Clients: each request is answered from the core; attached clients get the
 //! events and the output of their job.
 
+use super::followed::Followed;
 use super::inputs::{InputRequest, Inputs};
+use super::step_clients::StepClients;
 use super::subscribers::Subscribers;
 use super::waits::Waits;
 use super::{Contents, Shared};
-use crate::Core;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobFilter, JobState,
     ManagerRequest, Peer, Reply, ReplySink, Service,
 };
 use crate::job::Phase;
+use crate::{Core, StepRequest};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet, Primitives};
@@ -23,13 +25,15 @@ pub(super) struct Clients {
     subscribers: Subscribers,
     waits: Waits,
     inputs: Inputs,
+    steps: StepClients,
 }
 
 impl Clients {
     /// No clients of a manager that starts now.
     pub(super) fn new(started: Instant) -> Clients {
         let (subscribers, waits) = (Subscribers::default(), Waits::default());
-        Clients { started, subscribers, waits, inputs: Inputs::default() }
+        let (inputs, steps) = (Inputs::default(), StepClients::default());
+        Clients { started, subscribers, waits, inputs, steps }
     }
 
     /// Clients attached to jobs.
@@ -40,6 +44,11 @@ impl Clients {
     /// Clients that wait for jobs to end.
     pub(super) fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// Clients that asked for steps.
+    pub(super) fn steps(&self) -> &StepClients {
+        &self.steps
     }
 
     /// Input that waits for its readers.
@@ -56,9 +65,10 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     while let Ok(call) = calls.recv().await {
         match call {
             FromClient::Call(call) => answer(&shared, call),
-            // Nothing of a job ends with its client: a follower is forgotten with its replies.
+            // Steps end with their clients. Jobs do not: a follower is forgotten with its replies.
             FromClient::Left { client, end } => {
                 tracing::trace!(client = client.0, ?end, "a client left");
+                shared.client_left(client, end);
             }
         }
     }
@@ -75,7 +85,7 @@ pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     // Answers must show the present state.
     shared.pass_slices();
-    let Call { peer, client: _, request, replies } = call;
+    let Call { peer, client, request, replies } = call;
     let now = shared.now();
     let alter = |jobs: &[JobId], alter: fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<_>| {
         altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
@@ -86,8 +96,19 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::Input { job, data, eof, resent_from } => {
-            return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
+        ManagerRequest::RunStep { job, run, ask, size, spec } => {
+            let request = StepRequest { run, ask, size, spec: *spec };
+            return shared.run_step((peer, client), job, request, replies);
+        }
+        ManagerRequest::EndStep { job, ask } => {
+            return shared.end_asked_step(peer, job, ask, replies);
+        }
+        ManagerRequest::Input { job, data, eof, resent_from, ask } => {
+            let request = InputRequest { data, eof, resent_from, replies };
+            return match ask {
+                None => input(shared, peer, job, request),
+                Some(ask) => shared.step_input(peer, (job, ask), request),
+            };
         }
         ManagerRequest::Cancel { jobs, signal, states } => Ok(cancelled(
             &jobs,
@@ -227,7 +248,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     {
         // Subscribes before the effects of the submission are carried out, so that no event is
         // missed.
-        shared.subscribe(job, replies.clone());
+        shared.subscribe(Followed::Job(job), replies.clone());
     }
     shared.defer(move || {
         let _ = match submitted {
@@ -253,7 +274,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
     };
     if !state.is_final() {
         let _ = replies.send(Reply::Attached { job, state, run, away });
-        return shared.subscribe(job, replies);
+        return shared.subscribe(Followed::Job(job), replies);
     }
     // The end may not be durable yet.
     let ended = {
@@ -359,7 +380,11 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     /// The state and the latest run of a job that the peer may follow.
-    fn owned_by(&self, peer: Peer, job: JobId) -> Result<(JobState, JobIncarnation), ApiError> {
+    pub(super) fn owned_by(
+        &self,
+        peer: Peer,
+        job: JobId,
+    ) -> Result<(JobState, JobIncarnation), ApiError> {
         let core = self.core();
         let record = core.job(job)?;
         if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {

@@ -303,6 +303,13 @@ impl Inputs {
         over.flat_map(|flow| flow.waiting).map(InputRequest::answered).collect()
     }
 
+    /// A step is over: the rest of its input has no reader.
+    fn forget_step(&self, step: StepRef) -> Vec<Next> {
+        let flow = self.flows.borrow_mut().remove(&step);
+        let waiting = flow.into_iter().flat_map(|flow| flow.waiting);
+        waiting.map(InputRequest::answered).collect()
+    }
+
     /// The next step for a job's input; `None` if there is no room or nothing waits.
     fn next(&self, step: StepRef) -> Option<Next> {
         self.flows.borrow_mut().get_mut(&step).and_then(|flow| flow.next(step))
@@ -368,6 +375,12 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// The run of a job is over: the rest of its input has no reader.
     pub(super) fn forget_input(&self, job: JobId) {
         let answers = self.clients.inputs().forget(job);
+        answers.into_iter().for_each(|next| self.do_next(next));
+    }
+
+    /// A step is over: the rest of its input has no reader.
+    pub(super) fn forget_input_of(&self, step: StepRef) {
+        let answers = self.clients.inputs().forget_step(step);
         answers.into_iter().for_each(|next| self.do_next(next));
     }
 

@@ -91,6 +91,9 @@ impl Pending {
                     Item::Effect(Durable::Command(nodes, _) | Durable::Draft(nodes, _)) => {
                         *nodes = nodes.difference(dead);
                     }
+                    Item::Effect(Durable::Step(order)) => {
+                        order.nodes = order.nodes.difference(dead);
+                    }
                     Item::Effect(
                         Durable::AwaitStarted(watch) | Durable::AwaitTermination(watch),
                     ) => {

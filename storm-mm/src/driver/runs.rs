@@ -52,6 +52,13 @@ impl Runs {
         self.terminating.forget_all(|step| step.job == job);
     }
 
+    /// A further step is over, or its staging is not needed any more.
+    pub(super) fn end_step(&self, step: StepRef, number: u32) {
+        self.tasks.end_step(step.job, number);
+        self.starting.forget_all(|other| other == step);
+        self.terminating.forget_all(|other| other == step);
+    }
+
     /// Nodes died. Jobs that wait for them are watched again when the nodes are back.
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
         let awaits = |step: StepRef| awaits(step.job);

@@ -54,8 +54,11 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_clients;
 mod step_ends;
+mod step_launch;
 mod step_order;
+mod step_ranks;
 mod steps;
 mod stopping;
 mod strobing;
@@ -74,7 +77,7 @@ pub use effect::{
     Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
-pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use step_order::{StepOrder, StepOrderKind};
 pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};

@@ -302,7 +302,7 @@ impl Core {
     ) {
         let job = step.job;
         if step != self.first_step(job) {
-            return;
+            return self.step_fence(now, step, node, (sequence, puts));
         }
         let Some(live) = self.live.get(job) else { return };
         if let Some(puts) = live.fences().outcome(sequence) {
@@ -313,14 +313,7 @@ impl Core {
             return self.end_if_in_vain(now, job);
         };
         let Some(nodes) = self.live.get(job).map(|live| live.nodes().clone()) else { return };
-        let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
-        if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
-            // The pairs could never be sent, and the ranks would wait for ever.
-            let reason = format!(
-                "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
-                 lets {} through",
-                self.config.heartbeat_bytes.saturating_sub(HEADER_BYTES)
-            );
+        if let Some(reason) = too_many_pairs(&complete, self.config.heartbeat_bytes) {
             return self.end_job(now, job, EndCause::LaunchFailed { reason, exit_code: 1 });
         }
         let done = Command::FenceDone { step, sequence, puts: complete };
@@ -367,6 +360,18 @@ impl Core {
         }
         self.finish(now, job, cause);
     }
+}
+
+/// The reason, if the pairs of a PMI barrier could never be sent, and its ranks would wait for ever.
+pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize) -> Option<String> {
+    let bytes = pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
+    (HEADER_BYTES.saturating_add(bytes) > heartbeat_bytes).then(|| {
+        format!(
+            "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
+             lets {} through",
+            heartbeat_bytes.saturating_sub(HEADER_BYTES)
+        )
+    })
 }
 
 /// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that

@@ -7,6 +7,7 @@
 
 use super::live::{LiveJobs, LivePlace};
 use super::returns::HeldRuns;
+use super::steps::step_ref;
 use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
@@ -103,7 +104,13 @@ impl Core {
     fn resumed_step(&self, (job, number): (JobId, u32)) -> Option<Resumed> {
         let step = self.live.step(job, number)?;
         let of_job = self.resumed(job)?;
-        Some(Resumed { incarnation: step.run(), slot: step.slot(), hold_output: false, ..of_job })
+        Some(Resumed {
+            step: step_ref(job, number),
+            incarnation: step.run(),
+            slot: step.slot(),
+            hold_output: self.holds_step_output((job, number)),
+            ..of_job
+        })
     }
 
     /// Whether the present run of a job was placed so recently that ranks of it on this node, if

@@ -2,7 +2,7 @@
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`, number 12).
 
 use super::ending::outcome;
-use super::live::Launch;
+use super::live::{Launch, Piece};
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
 use super::steps::step_ref;
@@ -10,7 +10,7 @@ use super::{Core, Durable, StepTimer};
 use crate::job::{EndCause, EndedStep, Phase, StepEvent, StepUse};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{RankExit, Report};
+use storm_rm::message::{Command, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
 
 /// The polite request to end, before the kill.
@@ -36,7 +36,10 @@ impl Core {
         let has_part = self.live.step(job, number).is_some_and(|step| step.has_part_on(node));
         match report {
             _ if !has_part => return None,
-            Report::Terminated { ranks, .. } => self.step_part_over(step, node, ranks),
+            Report::Terminated { ranks, .. } => {
+                self.step_part_over(step, node, ranks);
+                self.end_step_if_in_vain(now, step);
+            }
             Report::Started { .. } => self.step_part_started(now, step),
             Report::LaunchFailed { reason, exit_code, .. } => {
                 self.live.count_failure();
@@ -64,17 +67,20 @@ impl Core {
                 let incarnation = self.live.get(job).map(|live| live.incarnation())?;
                 return Some(Report::LeaseOver { step: self.first_step(job), incarnation });
             }
+            Report::Output { rank, stream, offset, data, .. } => {
+                self.step_output(step, Piece { rank, stream, offset, data });
+                return None;
+            }
+            Report::RankLeft { rank, .. } => self.step_rank_left(now, step, rank),
+            Report::Classes { ranks, .. } => self.step_classes_told(now, step, node, ranks),
             Report::LaunchCut { .. }
             | Report::Joined(_)
             | Report::Status(_)
             | Report::FileFailed { .. }
             | Report::InputTaken { .. }
-            | Report::Output { .. }
             | Report::Fence { .. }
             | Report::ProcessesLost
-            | Report::RankLeft { .. }
             | Report::Holds { .. }
-            | Report::Classes { .. }
             | Report::InSlices { .. }
             | Report::Leaving
             | Report::SlicesBack { .. }
@@ -167,7 +173,8 @@ impl Core {
     /// A job is to end, or its script has ended: no step of the job waits any longer, and all are
     /// to end.
     pub(super) fn end_steps(&mut self, now: Instant, job: JobId, cause: &EndCause) {
-        self.live.leave_steps(job);
+        let given_up = self.live.leave_steps(job);
+        self.notify_steps_given_up(job, given_up, cause);
         let steps = self.live.get(job).map(|live| live.steps()).unwrap_or_default();
         for number in steps {
             self.end_step(now, (job, number), cause.clone());
@@ -201,8 +208,10 @@ impl Core {
         let outcome = outcome(cause.map(|cause| (self.config.said(&cause), cause)), &exits);
         let (ended, used) = (self.wall(now), used(&exits));
         let step = Box::new(EndedStep { ask, procs, began, started, ended, outcome, used });
+        let reply = step.clone();
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
+        self.notify_step_ended(job, &reply);
         self.grant_steps(now, job);
         self.grant_all_steps(now);
         self.place_awaiting(now);
@@ -232,6 +241,15 @@ impl Core {
                 self.finish_if_over(now, job);
             }
             StepTimer::Launch => {}
+            StepTimer::Client if step.has_client() => {}
+            StepTimer::Client => {
+                // Its output has no reader, and must not keep its processes from ending.
+                let (step, nodes) = (step_ref(job, number), live.holders_of(step));
+                let release = Command::HoldOutput { step, hold: false };
+                self.effects.durable.push(Durable::Command(nodes, release));
+                self.end_step(now, (job, number), EndCause::ClientLeft);
+                self.finish_if_over(now, job);
+            }
             StepTimer::Kill => {
                 let nodes = live.holders_of(step);
                 self.order((job, number), run, nodes, StepOrderKind::Destroy);

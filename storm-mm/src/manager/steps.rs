@@ -3,15 +3,15 @@
 
 use super::live::{Granted, Launch, Room};
 use super::scheduling::files_of_step;
-use super::step_order::{StepLaunch, StepOrder, StepOrderKind};
+use super::step_order::{StepOrder, StepOrderKind};
 use super::{Core, Durable, StageOutcome, StepTimer, Timer};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase, StepEvent, StepRecord};
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, Memory, PartitionId, Share, StepAsk, StepId, StepRef,
-    StepSize, StepSpec,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, PartitionId, Share, StepAsk, StepId,
+    StepRef, StepSize, StepSpec,
 };
 
 /// The most steps of a run of a job, as Slurm's `MaxStepCount`.
@@ -53,7 +53,7 @@ impl Core {
         job: JobId,
         request: StepRequest,
     ) -> Result<AskedStep, ApiError> {
-        let StepRequest { run, ask, size, spec } = request;
+        let StepRequest { run, ask, size, mut spec } = request;
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         if record.spec.owner.uid != peer.uid {
             let message = format!("job {} is another user's", record.name());
@@ -67,6 +67,12 @@ impl Core {
             return Ok(known);
         }
         self.check_step(record, &size)?;
+        // A launch that is too long for a message could never leave.
+        let as_job = JobSpec { step: spec, ..(*record.spec).clone() };
+        self.config.check_size(&as_job)?;
+        self.contents_sent(now, peer.uid, &as_job);
+        spec = as_job.step;
+        spec.env = self.jobs.shared_environment(&spec.env);
         self.live.wait_for_room(job, (ask, size), Rc::new(spec));
         self.grant_steps(now, job);
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
@@ -176,6 +182,7 @@ impl Core {
             let Granted { run, ask, size, spec, ranks } = granted;
             let event = StepEvent::Began { run, ask, size, spec, ranks };
             self.append_of_step(now, (job, number), event);
+            self.notify_step_began((job, number), ask);
             self.stage_step(now, (job, number));
         }
     }
@@ -258,15 +265,12 @@ impl Core {
         (job, number): (JobId, u32),
         nodes: NodeSet,
     ) {
-        let Some((_, known)) = self.step_record((job, number)) else { return };
-        let (spec, size, ranks, run) =
-            (known.spec.clone(), known.size, known.ranks.clone(), known.run);
+        let Some(launch) = self.step_launch((job, number)) else { return };
         let Some(live) = self.live.step(job, number) else { return };
-        let (slot, again) = (live.slot(), nodes != *live.nodes());
+        let (run, again) = (launch.incarnation, nodes != *live.nodes());
         self.live.step_launched(now, (job, number));
         if !nodes.is_empty() {
-            let launch = StepLaunch { slot, spec, size, ranks };
-            self.order((job, number), run, nodes, StepOrderKind::Launch(launch));
+            self.order((job, number), run, nodes, StepOrderKind::Launch(Rc::new(launch)));
         }
         if again && let Some(live) = self.live.step(job, number) {
             // Its announcer may have reported before.
@@ -284,6 +288,7 @@ impl Core {
         if known == Some(false) {
             self.append_of_step(now, (job, number), StepEvent::Started);
         }
+        self.notify_step_runs((job, number));
     }
 
     /// The record of a job, and that of a step that is not over.

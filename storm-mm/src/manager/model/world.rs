@@ -227,6 +227,7 @@ impl World {
             Durable::AwaitTermination(watch) => self.terminations.push(watch),
             Durable::Timer { at, timer } => self.timers.push((at, timer)),
             Durable::Notify(job, notice) => self.notices.push((job, notice)),
+            Durable::NotifyStep(..) => {}
         }
     }
 
