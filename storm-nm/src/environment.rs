@@ -140,16 +140,32 @@ const RANKS_OWN: [&str; 27] = [
 pub fn environment_to_submit(
     own: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
+    without(own, |name| {
+        let mut all = RANKS_OWN.iter().chain(&SCRIPTS_OWN).chain(&STEPS_OWN);
+        all.any(|known| name == *known)
+    })
+}
+
+/// This process's environment for a step that it starts in its job's place. The variables of the
+/// place stay. Those of the rank go, since the nodes set them anew for the ranks of the step.
+pub fn environment_of_step(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    without(own, |name| RANKS_OWN.iter().chain(&STEPS_OWN).any(|known| name == *known))
+}
+
+/// An environment without the variables that `is_own` names, nor those that a node has set because
+/// the user had not. The environment of a process that is no rank stays whole.
+fn without(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    is_own: impl Fn(&OsStr) -> bool,
+) -> Vec<(OsString, OsString)> {
     let mut own: Vec<(OsString, OsString)> = own.into_iter().collect();
     let value_of = |wanted: &str| own.iter().find(|(name, _)| name == wanted).map(|(_, to)| to);
     if value_of("STORM_JOB_ID").is_none() {
         return own;
     }
     let given = value_of(defaults::VARIABLE).map(|text| Defaults::parse(text)).unwrap_or_default();
-    let is_own = |name: &OsStr| {
-        let mut all = RANKS_OWN.iter().chain(&SCRIPTS_OWN).chain(&STEPS_OWN);
-        all.any(|known| name == *known)
-    };
     own.retain(|(name, value)| !is_own(name) && !given.contain(name, value));
     own
 }
