@@ -354,7 +354,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     ) {
         let is_inherited = {
             let core = self.core();
-            let is_known = core.job(step.job).is_ok_and(|record| record.first_step() == step);
+            let is_known = core.has_step(step, incarnation);
             is_known && core.inherited_parts(step.job, incarnation).is_some()
         };
         if is_inherited {

@@ -228,7 +228,12 @@ impl Core {
     /// For a run that a former manager placed: the nodes that returned with their parts. They
     /// report how much input their ranks have taken.
     pub fn inherited_parts(&self, job: JobId, run: JobIncarnation) -> Option<&NodeSet> {
-        self.live.get(job).filter(|live| live.incarnation() == run)?.inherited()
+        let live = self.live.get(job)?;
+        match live.step_of_run(run) {
+            Some(number) => live.step(number)?.inherited(),
+            None if live.incarnation() == run => live.inherited(),
+            None => None,
+        }
     }
 
     /// Why a job is where a former manager left it.

@@ -164,6 +164,14 @@ impl Core {
         self.live_step_of(record, ask).map(|(number, step)| (number, step.run))
     }
 
+    /// Whether this is the run of a live step of a job.
+    pub fn has_step(&self, step: StepRef, run: JobIncarnation) -> bool {
+        match self.live.step_of_run(step.job, run) {
+            Some(number) => step == step_ref(step.job, number),
+            None => self.jobs.get(&step.job).is_some_and(|record| record.first_step() == step),
+        }
+    }
+
     /// A step that is not over, and its nodes.
     pub fn asked_step(&self, job: JobId, ask: StepAsk) -> Option<(StepRef, NodeSet)> {
         let (number, _) = self.live_number(job, ask)?;

@@ -87,7 +87,7 @@ impl Core {
     /// The step that was asked for by this number.
     fn asked_before(&self, record: &JobRecord, ask: StepAsk) -> Option<AskedStep> {
         let number = record.steps.as_ref().and_then(|steps| steps.asked_by(ask));
-        let waits = self.live.get(record.id)?.ledger().waiting().any(|(other, _)| other == ask);
+        let waits = self.live.get(record.id).is_some_and(|live| live.awaits_step(ask));
         number
             .map(|number| AskedStep::Is(step_ref(record.id, number)))
             .or(waits.then_some(AskedStep::Waits))

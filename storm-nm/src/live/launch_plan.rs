@@ -202,7 +202,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
         return Output::Lines { path };
     }
     let of_ranks =
-        task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
+        task.launch.size() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
     let append = match task.spec().step.open_mode {
         OpenMode::Usual => of_ranks || (task.launch.task.is_some() && names_one_file(pattern)),
         OpenMode::Append => true,

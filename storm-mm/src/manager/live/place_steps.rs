@@ -106,6 +106,11 @@ impl LiveStep {
         self.parts.over()
     }
 
+    /// For a step that a former manager placed: the nodes that returned with their parts.
+    pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
+        self.parts.inherited()
+    }
+
     pub(in crate::manager) fn is_over(&self) -> bool {
         self.parts.are_over()
     }

@@ -136,7 +136,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
             let process = Rc::new(Process::new(
                 runtime.clone(),
                 (model.clone(), shares.then(|| self.inner.daemon.clone())),
-                (key, rank, spec.ranks()),
+                (key, rank, task.launch.size()),
                 script,
                 freezer.clone(),
                 events.clone(),
