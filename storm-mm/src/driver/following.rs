@@ -20,9 +20,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Lets a client follow a job or a step.
     pub(super) fn subscribe(self: &Rc<Self>, followed: Followed, sink: ReplySink) {
         let own = self.clients.subscribers().add(followed, sink);
-        match followed {
-            Followed::Job(job) => self.drive(|core, _| core.release_output(job)),
-            Followed::Step(..) => self.release_step_output(followed),
+        if let Followed::Job(job) = followed {
+            self.drive(|core, _| core.release_output(job));
         }
         let this = self.clone();
         let passing = self.primitives.runtime().spawn(async move {
@@ -64,9 +63,12 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 
     /// A client has returned to a step: its nodes, which may have held its output since the manager
     /// was restarted, send the output again.
-    fn release_step_output(&self, followed: Followed) {
+    pub(super) fn release_step_output(&self, followed: Followed) {
+        // Another client may still be behind.
+        self.clients.subscribers().hold(followed);
+        let hold = self.clients.subscribers().held().contains(&followed);
         if let Some((step, nodes)) = self.step_followed(followed) {
-            self.say_in_turn(nodes, Command::HoldOutput { step, hold: false });
+            self.say_in_turn(nodes, Command::HoldOutput { step, hold });
         }
     }
 

@@ -78,6 +78,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             self.subscribe(Followed::Step(job, ask), replies.clone());
             self.clients.steps().add(client, job, ask);
             self.drive(|core, _| core.step_client_came(job, ask));
+            if !known.is_empty() {
+                self.release_step_output(Followed::Step(job, ask));
+            }
         }
         let news = match (known.is_empty(), asked) {
             (false, _) => known,

@@ -165,7 +165,7 @@ impl Client {
 }
 
 impl Following {
-    fn new(job: JobId, replies: ReplyStream) -> Following {
+    pub(crate) fn new(job: JobId, replies: ReplyStream) -> Following {
         Following { job, replies, output: Vec::new(), states: Vec::new() }
     }
 

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_place_is_a_job_and_its_run() {
-        let place = |text| OwnPlace::parse(text).map(|OwnPlace { job, run }| (job.0, run.0));
+        let place = |text: &str| OwnPlace::parse(text).map(|place| (place.job.0, place.run.0));
         assert_eq!(place("7:12"), Some((7, 12)));
         assert_eq!(place(&format!("{0}:{0}", u64::MAX)), Some((u64::MAX, u64::MAX)));
         for wrong in ["", "7", "7:", ":12", "7:12:1", "7:x", "-7:12", "18446744073709551616:1"] {
