@@ -329,6 +329,25 @@ mod tests {
     }
 
     #[test]
+    fn a_step_has_the_variables_of_its_place_and_not_those_of_the_rank_that_starts_it() {
+        let own = [
+            ("STORM_JOB_ID", "7"),
+            ("STORM_RANK", "0"),
+            ("PMI_FD", "3"),
+            ("STORM_PLACE", "7:1"),
+            ("SLURM_STEP_ID", "3"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("STORM_NTASKS", "4"),
+            ("HOME", "/h"),
+        ];
+        let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let step = environment_of_step(own.clone());
+        assert_eq!(step, own[5..], "the place's and the user's");
+        assert_eq!(environment_to_submit(own.clone()), own[7..], "the user's alone");
+        assert_eq!(environment_of_step(own[1..].to_vec()), own[1..], "this process is no rank");
+    }
+
+    #[test]
     fn a_relay_replaces_the_way_to_the_cluster_that_the_client_gave() {
         let given = [
             ("HOME", "/h"),

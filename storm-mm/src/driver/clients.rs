@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet, Primitives};
 use storm_rm::message::NodeRanks;
-use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank, StepRef};
+use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank, StepAsk, StepRef};
 
 /// The events and ends of jobs that clients wait for.
 pub(super) struct Clients {
@@ -105,10 +105,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Input { job, data, eof, resent_from, ask } => {
             let request = InputRequest { data, eof, resent_from, replies };
-            return match ask {
-                None => input(shared, peer, job, request),
-                Some(ask) => shared.step_input(peer, (job, ask), request),
-            };
+            return input(shared, peer, (job, ask), request);
         }
         ManagerRequest::Cancel { jobs, signal, states } => Ok(cancelled(
             &jobs,
@@ -131,14 +128,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
         ManagerRequest::History(query) => Ok(history(shared, &query)),
-        ManagerRequest::Show { job } => {
-            shared.core().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
-        }
+        ManagerRequest::Show { job } => show(shared, job),
         ManagerRequest::Explain { job } => explain(shared, job),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: shared.core().list_nodes(now) }),
-        ManagerRequest::Drain { nodes, reason } => {
-            shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
-        }
+        ManagerRequest::Drain { nodes, reason } => drain(shared, peer, &nodes, &reason),
         ManagerRequest::Resume { nodes } => {
             shared.drive(|core, now| core.resume(now, peer, &nodes)).map(|()| Reply::Ok)
         }
@@ -154,10 +147,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Unreserve { name } => {
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
-        ManagerRequest::Priority { jobs } => {
-            let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, &jobs));
-            Ok(Reply::Priorities { jobs, left })
-        }
+        ManagerRequest::Priority { jobs } => Ok(priorities(shared, &jobs)),
         ManagerRequest::Shares => Ok(shares(shared)),
         ManagerRequest::Status => Ok(status(shared, now)),
     };
@@ -190,6 +180,30 @@ fn history<P: Primitives, C: Contents + 'static>(
         None => (core.history(now, query), false),
     };
     Reply::Jobs { jobs, more }
+}
+
+fn show<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    job: JobId,
+) -> Result<Reply, ApiError> {
+    shared.core().show(shared.now(), job).map(|job| Reply::Job { job: Box::new(job) })
+}
+
+fn drain<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    nodes: &str,
+    reason: &str,
+) -> Result<Reply, ApiError> {
+    shared.drive(|core, now| core.drain(now, peer, nodes, reason)).map(|()| Reply::Ok)
+}
+
+fn priorities<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    jobs: &[JobId],
+) -> Reply {
+    let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, jobs));
+    Reply::Priorities { jobs, left }
 }
 
 fn explain<P: Primitives, C: Contents + 'static>(
@@ -300,9 +314,12 @@ fn attach<P: Primitives, C: Contents + 'static>(
 fn input<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
-    job: JobId,
+    (job, ask): (JobId, Option<StepAsk>),
     request: InputRequest,
 ) {
+    if let Some(ask) = ask {
+        return shared.step_input(peer, (job, ask), request);
+    }
     match input_nodes(shared, peer, job) {
         Ok((step, incarnation, nodes)) if !nodes.is_empty() => {
             shared.take_input(step, incarnation, &nodes, request);

@@ -247,17 +247,7 @@ impl Follower {
             Reply::State { node_list, state, run, away, reason, .. } => {
                 self.is_in_run(run);
                 self.nodes_are(away, reason.as_deref()).await;
-                if let (JobState::Pending, Some(why)) = (state, &reason) {
-                    let job = self.what.job;
-                    self.terminal.note(&format!("job {job} waits again: {why}")).await;
-                }
-                self.note_suspension(state, reason).await;
-                self.running = state == JobState::Running;
-                if state == JobState::Pending {
-                    self.shown.waits(run);
-                    self.sent_input = SentInput::default();
-                }
-                self.queue_notes.is(state);
+                self.is_in_state((state, run), reason).await;
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)
             }
@@ -281,6 +271,25 @@ impl Follower {
             // Answers to our cancellation, or an explanation that is no longer available.
             _ => Ok(None),
         }
+    }
+
+    /// The job enters a state.
+    async fn is_in_state(
+        &mut self,
+        (state, run): (JobState, JobIncarnation),
+        reason: Option<String>,
+    ) {
+        if let (JobState::Pending, Some(why)) = (state, &reason) {
+            let job = self.what.job;
+            self.terminal.note(&format!("job {job} waits again: {why}")).await;
+        }
+        self.note_suspension(state, reason).await;
+        self.running = state == JobState::Running;
+        if state == JobState::Pending {
+            self.shown.waits(run);
+            self.sent_input = SentInput::default();
+        }
+        self.queue_notes.is(state);
     }
 
     /// Takes note of whether nodes of the job are away, and why.

@@ -91,11 +91,7 @@ fn request(
         limits: surroundings::limits(),
         files: further,
         output: output(options, &name, attach)?,
-        open_mode: match options.open_mode {
-            None => OpenMode::Usual,
-            Some(OpenModeArgument::Append) => OpenMode::Append,
-            Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
-        },
+        open_mode: open_mode(options),
         input: input(options, attach)?,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
@@ -136,6 +132,14 @@ fn request(
         nice: options.service.nice,
     };
     Ok(Submission { spec, attach, service, reservation, files: files.into_files() })
+}
+
+fn open_mode(options: &JobOptions) -> OpenMode {
+    match options.open_mode {
+        None => OpenMode::Usual,
+        Some(OpenModeArgument::Append) => OpenMode::Append,
+        Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
+    }
 }
 
 /// The number of processes, and of nodes if the user asks for a number of nodes.
