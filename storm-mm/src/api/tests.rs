@@ -165,6 +165,8 @@ fn replies_survive_their_line() {
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
         Reply::Attached { job, state: JobState::Running, run, away: true },
+        Reply::Step { job, step: None, node_list: None },
+        Reply::Step { job, step: Some(3), node_list: Some("n1".into()) },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State {
