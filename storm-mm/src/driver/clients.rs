@@ -100,9 +100,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let request = StepRequest { run, ask, size, spec: *spec };
             return shared.run_step((peer, client), job, request, replies);
         }
-        ManagerRequest::EndStep { job, ask } => {
-            return shared.end_asked_step(peer, job, ask, replies);
-        }
+        ManagerRequest::EndStep { job, ask } => return shared.end_step(peer, (job, ask), replies),
         ManagerRequest::Input { job, data, eof, resent_from, ask } => {
             let request = InputRequest { data, eof, resent_from, replies };
             return input(shared, peer, (job, ask), request);

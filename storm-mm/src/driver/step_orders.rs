@@ -94,7 +94,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     /// A user ends a step.
-    pub(super) fn end_asked_step(&self, peer: Peer, job: JobId, ask: StepAsk, replies: ReplySink) {
+    pub(super) fn end_step(&self, peer: Peer, (job, ask): (JobId, StepAsk), replies: ReplySink) {
         let ended = self.drive(|core, now| core.end_asked_step(now, peer, job, ask));
         self.defer(move || {
             let _ = match ended {
