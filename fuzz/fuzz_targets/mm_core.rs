@@ -70,7 +70,10 @@ impl World {
                 | Durable::AwaitTermination(watch) => self.watches.push(watch),
                 Durable::Timer { timer, .. } => self.timers.push(timer),
                 // No request of this target asks for a step.
-                Durable::AbandonStaging(_) | Durable::Notify(..) | Durable::Step(_) => {}
+                Durable::AbandonStaging(_)
+                | Durable::Notify(..)
+                | Durable::NotifyStep(..)
+                | Durable::Step(_) => {}
             }
         }
         result
@@ -155,7 +158,7 @@ impl World {
             }
             10 => {
                 let watch = self.watches.swap_remove(script.pick(self.watches.len())?);
-                let (job, run) = (watch.job, watch.incarnation);
+                let (job, run) = (watch.step.job, watch.incarnation);
                 match script.byte() % 3 {
                     0 => self.act(|core, now| core.started(now, job, run)),
                     1 => self.act(|core, now| core.terminated(now, job, run)),

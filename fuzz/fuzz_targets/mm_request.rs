@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use storm_fuzz::{job_spec, plant};
 use storm_mm::api::{HistoryQuery, JobFilter, LineError, LineReader, ManagerRequest, RequestLine};
-use storm_rm::JobId;
+use storm_rm::{JobId, JobIncarnation, StepAsk, StepSize};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Longest line here.
@@ -40,12 +40,19 @@ fn requests() -> Vec<Vec<u8>> {
     let (job, spec) = (JobId(1), Box::new(job_spec(4, true, true)));
     let requests = [
         ManagerRequest::Submit {
-            spec,
+            spec: spec.clone(),
             attach: true,
             service: Default::default(),
             reservation: None,
         },
-        ManagerRequest::Input { job, data: "text".into(), eof: true, resent_from: None },
+        ManagerRequest::RunStep {
+            job,
+            run: JobIncarnation(1),
+            ask: StepAsk(1),
+            size: StepSize::of_procs(2),
+            spec: Box::new(spec.step.clone()),
+        },
+        ManagerRequest::Input { job, data: "text".into(), eof: true, resent_from: None, ask: None },
         ManagerRequest::Jobs(JobFilter::default()),
         ManagerRequest::Cancel { jobs: vec![job], signal: Some(10), states: Vec::new() },
         ManagerRequest::History(HistoryQuery::default()),

@@ -9,7 +9,9 @@ use storm_fuzz::{PES, Script, job_spec, survives};
 use storm_nm::{Action, CoreConfig, Event, HostEvent, JobKey, LaunchRefused, NodeCore};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, NodeRanks, RankExit, Report, Stream};
-use storm_rm::{InputSpec, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
+use storm_rm::{
+    InputSpec, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepRef,
+};
 
 /// The node.
 const NODE: NodeId = NodeId(2);
@@ -22,8 +24,9 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
     let mut spec = job_spec(3 * PES, options & 1 != 0, false);
     spec.step.input = if options & 2 != 0 { InputSpec::All } else { InputSpec::None };
     Command::LaunchJob(Rc::new(LaunchJob {
-        job: JobId(u64::from(job)),
+        step: StepRef::program(JobId(u64::from(job))),
         incarnation: JobIncarnation(u64::from(run)),
+        place: JobIncarnation(u64::from(run)),
         slot: JobSlot(0),
         task: None,
         spec: Rc::new(spec),

@@ -32,7 +32,7 @@ pub use live::{SpoolContents, SpooledFile};
 pub use manager::{
     ActiveRows, AskedStep, ClusterTimer, Core, Draft, Durable, Effects, Immediate, JobTimer,
     Launch, NextEdge, Notice, PartitionError, Resumed, STEPS_MAX, StageJob, StageOutcome,
-    StepLaunch, StepOrder, StepOrderKind, StepRequest, StepTimer, Timer, Watch,
+    StepOrder, StepOrderKind, StepRequest, StepTimer, Timer, Watch,
 };
 pub use node_book::NodeBook;
 pub use service_config::{

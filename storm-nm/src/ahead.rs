@@ -104,10 +104,10 @@ impl DueSwitch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storm_rm::{JobId, JobIncarnation, Row};
+    use storm_rm::{JobId, JobIncarnation, Row, StepRef};
 
     fn job(id: u64) -> JobKey {
-        JobKey { job: JobId(id), incarnation: JobIncarnation(1) }
+        JobKey { step: StepRef::program(JobId(id)), incarnation: JobIncarnation(1) }
     }
 
     fn switch(partition: u16, number: u64, stop: &[u64], resume: &[u64]) -> SwitchAhead {

@@ -2,6 +2,7 @@
 
 use crate::JobTask;
 use crate::script_environment::{LOCAL_LAUNCHERS, SCRIPTS_OWN, script_variables};
+use crate::step_environment::{STEPS_OWN, place_variable, step_variables};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::path::Path;
@@ -10,7 +11,7 @@ use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
 use storm_rm::{
-    ArrayExtent, Coscheduling, FirstStep, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources,
+    ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources, StepId,
 };
 
 /// The names of a node: its id, name and address.
@@ -139,13 +140,32 @@ const RANKS_OWN: [&str; 27] = [
 pub fn environment_to_submit(
     own: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
+    without(own, |name| {
+        let mut all = RANKS_OWN.iter().chain(&SCRIPTS_OWN).chain(&STEPS_OWN);
+        all.any(|known| name == *known)
+    })
+}
+
+/// This process's environment for a step that it starts in its job's place. The variables of the
+/// place stay. Those of the rank go, since the nodes set them anew for the ranks of the step.
+pub fn environment_of_step(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    without(own, |name| RANKS_OWN.iter().chain(&STEPS_OWN).any(|known| name == *known))
+}
+
+/// An environment without the variables that `is_own` names, nor those that a node has set because
+/// the user had not. The environment of a process that is no rank stays whole.
+fn without(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    is_own: impl Fn(&OsStr) -> bool,
+) -> Vec<(OsString, OsString)> {
     let mut own: Vec<(OsString, OsString)> = own.into_iter().collect();
     let value_of = |wanted: &str| own.iter().find(|(name, _)| name == wanted).map(|(_, to)| to);
     if value_of("STORM_JOB_ID").is_none() {
         return own;
     }
     let given = value_of(defaults::VARIABLE).map(|text| Defaults::parse(text)).unwrap_or_default();
-    let is_own = |name: &OsStr| RANKS_OWN.iter().chain(&SCRIPTS_OWN).any(|known| name == *known);
     own.retain(|(name, value)| !is_own(name) && !given.contain(name, value));
     own
 }
@@ -190,7 +210,7 @@ pub fn rank_environment(
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
-    let size = u64::from(launch.spec.ranks());
+    let size = u64::from(launch.size());
     let rank_number = u64::from(rank.0);
     let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
     let mpi = [
@@ -200,12 +220,12 @@ pub fn rank_environment(
         ("MPI_LOCALRANKID", number(local_rank)),
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
-    let of_first = match launch.spec.first {
-        FirstStep::Program => mpi.into(),
-        FirstStep::Script => script_variables(task, names),
+    let of_step = match launch.step.step {
+        StepId::Number(_) => mpi.into(),
+        StepId::Batch => script_variables(task, names),
     };
     let variables = [
-        ("STORM_JOB_ID", number(launch.job.0)),
+        ("STORM_JOB_ID", number(launch.step.job.0)),
         ("STORM_RANK", number(rank_number)),
         ("STORM_SIZE", number(size)),
         ("STORM_LOCAL_RANK", number(local_rank)),
@@ -220,7 +240,7 @@ pub fn rank_environment(
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
-    let is_script = launch.spec.first == FirstStep::Script;
+    let is_script = launch.step.step == StepId::Batch;
     let local = LOCAL_LAUNCHERS.into_iter().filter(|_| is_script);
     let yields =
         yields.chain(alone).chain(local).map(|(name, value)| (name, OsString::from(value)));
@@ -236,7 +256,9 @@ pub fn rank_environment(
     }
     let all = variables
         .into_iter()
-        .chain(of_first)
+        .chain(of_step)
+        .chain(place_variable(task))
+        .chain(step_variables(task, rank, names))
         .chain([transport])
         .chain(resources)
         .chain(array_variables(task))
@@ -287,7 +309,7 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
 /// all on it.
 pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
-        Ok(address) if address.is_loopback() => task.spec().ranks(),
+        Ok(address) if address.is_loopback() => task.launch.size(),
         Ok(_) | Err(_) => task.count,
     }
 }
@@ -304,6 +326,25 @@ mod tests {
         let text = |text: &OsStr| text.to_string_lossy().into_owned();
         let relay = relay.map(Path::new);
         environment_of_job(&spec, relay).map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn a_step_has_the_variables_of_its_place_and_not_those_of_the_rank_that_starts_it() {
+        let own = [
+            ("STORM_JOB_ID", "7"),
+            ("STORM_RANK", "0"),
+            ("PMI_FD", "3"),
+            ("STORM_PLACE", "7:1"),
+            ("SLURM_STEP_ID", "3"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("STORM_NTASKS", "4"),
+            ("HOME", "/h"),
+        ];
+        let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let step = environment_of_step(own.clone());
+        assert_eq!(step, own[5..], "the place's and the user's");
+        assert_eq!(environment_to_submit(own.clone()), own[7..], "the user's alone");
+        assert_eq!(environment_of_step(own[1..].to_vec()), own[1..], "this process is no rank");
     }
 
     #[test]

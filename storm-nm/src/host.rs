@@ -17,7 +17,7 @@ use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{
     ClientsAddress, CutLaunch, NodeInfo, NodeStatus, RankExit, ReceiveFile, Report, Stream, Strobe,
 };
-use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet, StepRef};
 use thiserror::Error;
 
 /// The processes of a job that a signal is for.
@@ -69,8 +69,8 @@ pub trait Host: 'static {
     }
 
     /// Remembers that the ranks of the job leave a PMI barrier with these pairs.
-    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
-        let _ = (job, sequence, puts);
+    fn remember_fence(&self, step: StepRef, sequence: u64, puts: &[(String, String)]) {
+        let _ = (step, sequence, puts);
     }
 
     /// Number of bytes of a stream that former node managers read.

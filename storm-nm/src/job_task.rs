@@ -9,7 +9,7 @@ use storm_mpi::pmi::mapping::{Block, NodeIndex};
 use storm_mpi::pmi::node_server::NodeServerConfig;
 use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
-use storm_rm::{FirstStep, InputSpec, JobSpec, OsBytes, OutputSpec, Rank, RankMap};
+use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Rank, RankMap, StepId};
 
 /// The ranks that a host is ordered to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ impl JobTask {
         let (first, count) = (own.first, own.count);
         // Ranks beyond the job's size, or beyond the largest rank, are invalid.
         let end = first.0.checked_add(count)?;
-        (end <= launch.spec.ranks()).then_some(JobTask { launch, first, count })
+        (end <= launch.size()).then_some(JobTask { launch, first, count })
     }
 
-    /// The job and its run.
+    /// The step and its run.
     pub fn key(&self) -> JobKey {
-        JobKey { job: self.launch.job, incarnation: self.launch.incarnation }
+        JobKey { step: self.launch.step, incarnation: self.launch.incarnation }
     }
 
     /// The user's specification.
@@ -50,9 +50,9 @@ impl JobTask {
     /// The number of processes whose elements and memory the job has on this node.
     pub fn room(&self) -> u32 {
         let first = || self.launch.ranks.iter().next().map(|share| share.count);
-        match self.spec().first {
-            FirstStep::Program => self.count,
-            FirstStep::Script => first().unwrap_or(self.count),
+        match self.launch.step.step {
+            StepId::Number(_) => self.count,
+            StepId::Batch => first().unwrap_or(self.count),
         }
     }
 
@@ -74,7 +74,7 @@ impl JobTask {
 
     /// Whether this pattern names a file that other ranks write to as well.
     pub(crate) fn shares_file(&self, pattern: &OsBytes) -> bool {
-        names_file_of_ranks(pattern, self.spec().ranks(), self.count)
+        names_file_of_ranks(pattern, self.launch.size(), self.count)
     }
 
     /// Whether a rank of this node reads the input of the job.
@@ -104,14 +104,14 @@ impl JobTask {
             }
             index += run.nodes;
         }
-        let mut kvsname = format!("storm-{}-{}", launch.job, launch.incarnation.0);
+        let mut kvsname = format!("storm-{}-{}", launch.step.job, launch.incarnation.0);
         if let Some(space) = space_of(&launch.spec) {
             kvsname.extend(["-", space]);
         }
         NodeServerConfig {
             kvsname,
-            size: launch.spec.ranks(),
-            universe_size: launch.spec.ranks(),
+            size: launch.size(),
+            universe_size: launch.size(),
             appnum: 0,
             local_ranks: self.ranks().map(|rank| storm_mpi::Rank(rank.0)).collect(),
             process_mapping: ProcessMapping::new(blocks).to_string(),

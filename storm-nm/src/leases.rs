@@ -47,10 +47,10 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storm_rm::{JobId, JobIncarnation};
+    use storm_rm::{JobId, JobIncarnation, StepRef};
 
     fn run(job: u64) -> JobKey {
-        JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
+        JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(1) }
     }
 
     /// A lease of 5 s, with the present time.

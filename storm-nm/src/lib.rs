@@ -41,6 +41,7 @@ mod output_pattern;
 mod reason;
 mod script_environment;
 mod slice_order;
+mod step_environment;
 mod switch_log;
 mod task_set;
 
@@ -49,7 +50,8 @@ pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
     CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames,
-    boosted_waiting, environment_to_submit, implicit_waiting, rank_environment,
+    boosted_waiting, environment_of_step, environment_to_submit, implicit_waiting,
+    rank_environment,
 };
 pub use host::{
     Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep, SlicesLeft,

@@ -247,8 +247,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 match command {
                     Command::RefuseNode { configured_pes } => self.refused(*configured_pes),
                     Command::HandOver { runs } => self.buffered.handing.answer(runs.clone()),
-                    Command::FenceDone { job, sequence, puts } => {
-                        self.host.remember_fence(*job, *sequence, puts);
+                    Command::FenceDone { step, sequence, puts } => {
+                        self.host.remember_fence(*step, *sequence, puts);
                         self.handle(Event::Command(command.clone()));
                     }
                     command => {
@@ -366,15 +366,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Queues a report. If the report is too large, ends its job, which would wait for the report's
     /// effect for ever.
     fn post(self: &Rc<Self>, report: Report, urgency: Urgency) {
-        if let Report::Fence { job, .. } = &report
+        if let Report::Fence { step, .. } = &report
             && !self.streams.outbox().try_post(&report, urgency)
         {
             let reason = format!(
                 "the keys that its ranks put before a PMI barrier do not fit a report of \
                  {MAX_REPORT_BYTES} bytes"
             );
-            tracing::error!(%job, %reason, "a job is ended");
-            let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.job == *job).collect();
+            tracing::error!(%step, %reason, "a step is ended");
+            let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.step == *step).collect();
             for job in keys {
                 self.handle(Event::Unserviceable { job, reason: reason.clone() });
             }

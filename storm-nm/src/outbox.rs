@@ -191,12 +191,12 @@ impl ReportOutbox for Outbox {
 mod tests {
     use super::*;
     use storm_rm::message::{NodeStatus, Stream};
-    use storm_rm::{JobId, JobIncarnation, Rank};
+    use storm_rm::{JobId, JobIncarnation, Rank, StepRef};
 
     fn output(len: usize) -> Report {
         let data = Bytes::from(vec![7; len]);
         Report::Output {
-            job: JobId(1),
+            step: StepRef::program(JobId(1)),
             incarnation: JobIncarnation(1),
             rank: Rank(300),
             stream: Stream::Stdout,
@@ -228,7 +228,7 @@ mod tests {
     fn a_report_that_is_longer_than_an_item_goes_in_parts() {
         let outbox = Outbox::new(1000, 500);
         let puts = vec![("key".to_owned(), "v".repeat(5000))];
-        let long = Report::Fence { job: JobId(1), sequence: 1, puts };
+        let long = Report::Fence { step: StepRef::program(JobId(1)), sequence: 1, puts };
         let small = output(10);
         for report in [&small, &long, &small] {
             assert!(outbox.try_post(report, Urgency::AtOnce));

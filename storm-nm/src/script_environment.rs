@@ -72,7 +72,7 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
     let (launch, spec) = (&task.launch, task.spec());
     let each = spec.resources.cpus_per_task;
     let number = |value: u64| OsString::from(value.to_string());
-    let (job, tasks) = (number(launch.job.0), number(spec.procs.into()));
+    let (job, tasks) = (number(launch.step.job.0), number(spec.procs.into()));
     let nodes = number(launch.ranks.iter().count() as u64);
     let here = u64::from(task.room()) * u64::from(each);
     let per_node = |each: u32| OsString::from(per_node(launch.ranks.iter(), each));
@@ -147,7 +147,7 @@ fn of_array(task: &JobTask) -> Vec<(&'static str, OsString)> {
 
 /// A number for each node, in Slurm's form: `4(x2),3` stands for 4, 4 and 3. Each process counts
 /// as `each`.
-fn per_node(shares: impl Iterator<Item = NodeRanks>, each: u32) -> String {
+pub(crate) fn per_node(shares: impl Iterator<Item = NodeRanks>, each: u32) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for share in shares {
         let value = share.count.saturating_mul(each);

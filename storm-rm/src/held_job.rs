@@ -1,13 +1,13 @@
 //! The parts of jobs that nodes hold over the end of a daemon.
 
-use crate::{JobId, JobIncarnation};
+use crate::{JobIncarnation, StepRef};
 use serde::{Deserialize, Serialize};
 
-/// A run of a job that a node holds.
+/// A run of a step that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldJob {
-    /// The job.
-    pub job: JobId,
+    /// The step.
+    pub step: StepRef,
     /// Which run of it.
     pub incarnation: JobIncarnation,
 }

@@ -10,7 +10,7 @@ pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 pub use crate::node_ranks::NodeRanks;
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
-    JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
+    JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet, StepRef,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -59,33 +59,33 @@ pub enum Command {
     },
     /// Sends a signal to every rank; a stopped job is resumed to receive it.
     SignalJob {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Signal number.
         signal: i32,
     },
     /// Sends a signal to the process of the batch script alone. The processes that it started get
     /// none; a stopped job is resumed to receive it.
     SignalScript {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Signal number.
         signal: i32,
     },
     /// Kills every process of the job, in whatever state.
     DestroyJob {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
     },
     /// The job is over on all nodes: its directory and state can be removed.
     ReleaseJob {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
     },
     /// Standard input for the ranks that read it.
     Input {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Bytes; empty at end of file.
         data: Bytes,
         /// Whether this is the end of the input.
@@ -94,8 +94,8 @@ pub enum Command {
     /// Input that the node was sent before its Node Manager ended, which may not have reached all
     /// of the ranks.
     InputAgain {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Where in the job's input the data begin.
         offset: u64,
         /// Bytes; empty at end of file.
@@ -106,15 +106,15 @@ pub enum Command {
     /// The attached client is behind: stop reading the output of the job's ranks, or continue.
     /// Nothing is lost, since the ranks block when their pipes are full.
     HoldOutput {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Stop, or continue.
         hold: bool,
     },
     /// Every rank of the job is in the PMI barrier; these pairs were put.
     FenceDone {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Counts the job's fences, from 1.
         sequence: u64,
         /// All pairs put since the last fence, in order of node.
@@ -150,8 +150,8 @@ pub enum Command {
 /// A job that continues under another Machine Manager than the Machine Manager that launched it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumedJob {
-    /// The job.
-    pub job: JobId,
+    /// The step.
+    pub step: StepRef,
     /// Which run of it.
     pub incarnation: JobIncarnation,
     /// Where its flags lie in global memory from now on.
@@ -189,18 +189,19 @@ pub struct ReceiveFile {
 /// The start of a job (paper, Algorithm 5, LAUNCH-JOB).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchJob {
-    /// The job.
-    pub job: JobId,
+    /// The step.
+    pub step: StepRef,
     /// Which run of it.
     pub incarnation: JobIncarnation,
+    /// Which run of the job has the place. The first step has the same number.
+    pub place: JobIncarnation,
     /// Where its flags lie in global memory.
     pub slot: JobSlot,
     /// Which job of an array it is.
     pub task: Option<ArrayTask>,
     /// The specification of the job.
     pub spec: Rc<JobSpec>,
-    /// The processes for which every node has room. [`step_ranks`](Self::step_ranks) are those that
-    /// start.
+    /// The processes for which every node has room; [`step_ranks`](Self::step_ranks) start.
     pub ranks: RankMap,
     /// The partition whose strobes schedule the job.
     pub partition: PartitionId,
@@ -281,8 +282,8 @@ pub enum Report {
     },
     /// Some rank could not be started.
     LaunchFailed {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The rank.
@@ -294,8 +295,8 @@ pub enum Report {
     },
     /// Output of a rank, for the attached client.
     Output {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The rank.
@@ -310,8 +311,8 @@ pub enum Report {
     },
     /// All ranks of the job on this node have ended (Algorithm 9).
     Terminated {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// How each ended.
@@ -319,8 +320,8 @@ pub enum Report {
     },
     /// All ranks of this node are in the PMI barrier.
     Fence {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Counts the job's fences, from 1.
         sequence: u64,
         /// Pairs put on this node since the last fence.
@@ -328,8 +329,8 @@ pub enum Report {
     },
     /// A rank called abort: the whole job ends with this code.
     Aborted {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The rank.
@@ -339,8 +340,8 @@ pub enum Report {
     },
     /// A rank ended abnormally while others still run.
     RankFailed {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// How it ended.
@@ -354,8 +355,8 @@ pub enum Report {
     /// The node cannot continue its part of the job, and kills it: the ranks of other nodes would
     /// wait for it.
     JobFailed {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// Why, for the user.
@@ -364,8 +365,8 @@ pub enum Report {
     /// A process of the job took more memory than the job has on the node. The node kills its part
     /// of the job.
     OverMemory {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The node and the limit, for the user.
@@ -374,8 +375,8 @@ pub enum Report {
     /// Every rank of the node that reads input has taken `taken_bytes`, or has ended and needs no
     /// more ([`input_flow`](crate::input_flow)).
     InputTaken {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// Bytes since the beginning.
@@ -387,8 +388,8 @@ pub enum Report {
     /// A rank that used PMI ended without having finalized: no barrier of the job can open any
     /// more. Sent once per node.
     RankLeft {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The rank.
@@ -404,18 +405,17 @@ pub enum Report {
         /// number. Runs that former Node Managers of the node received do not count.
         first_run: Option<JobIncarnation>,
     },
-    /// All ranks of the announcer execute, so the manager may now check all nodes for theirs.
-    /// Before this report, a launch causes no traffic.
+    /// All ranks of the announcer execute. Before this report, a launch causes no traffic.
     Started {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
     },
     /// The classes of the job's ranks under flexible coscheduling.
     Classes {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// Each rank of the node that has not ended.
@@ -425,16 +425,16 @@ pub enum Report {
     /// Otherwise the job could have been running elsewhere at the same time. No other report of
     /// their end follows.
     LeaseOver {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
     },
     /// The node holds a part of the job that its former Node Manager did not leave whole, and kills
     /// it. If the job's ranks never all executed, the job can be launched again.
     LaunchCut {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
         /// The defect of the part.
@@ -451,8 +451,8 @@ pub enum Report {
     /// A rank of the node has requested the memory by which the node moves its messages in slices.
     /// From now on the job ends with a Node Manager that does not hand it over. Sent once per node.
     InSlices {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
     },
@@ -462,8 +462,8 @@ pub enum Report {
     /// This Node Manager has the state that the former one handed over, and can continue the job's
     /// slices. Sent before [`Report::Joined`].
     SlicesBack {
-        /// The job.
-        job: JobId,
+        /// The step.
+        step: StepRef,
         /// Which run of it.
         incarnation: JobIncarnation,
     },

@@ -57,6 +57,11 @@ impl RankMap {
         })
     }
 
+    /// Number of ranks on all nodes.
+    pub fn count(&self) -> u32 {
+        self.runs.iter().map(|run| run.nodes * run.count).sum()
+    }
+
     /// The runs, in order of rank.
     pub fn runs(&self) -> &[RankRun] {
         &self.runs
@@ -137,6 +142,7 @@ mod tests {
         assert_eq!(map.iter().collect::<Vec<_>>(), shares);
         assert_eq!(map.of_node(NodeId(6)), Some(share(6, 6, 1)));
         assert_eq!(map.of_node(NodeId(4)), None);
+        assert_eq!(map.count(), 7);
         let bytes = postcard::to_stdvec(&map).expect("encodes");
         assert_eq!(postcard::from_bytes::<RankMap>(&bytes), Ok(map));
     }

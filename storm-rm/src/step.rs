@@ -38,6 +38,13 @@ pub struct StepRef {
     pub step: StepId,
 }
 
+impl StepRef {
+    /// The program of a job without a script.
+    pub const fn program(job: JobId) -> StepRef {
+        StepRef { job, step: StepId::Number(0) }
+    }
+}
+
 impl fmt::Display for StepRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.job, self.step)
@@ -55,27 +62,43 @@ pub enum FirstStep {
     Script,
 }
 
+impl FirstStep {
+    /// Its name among the steps of its job.
+    pub fn id(self) -> StepId {
+        match self {
+            FirstStep::Program => StepId::Number(0),
+            FirstStep::Script => StepId::Batch,
+        }
+    }
+}
+
 impl LaunchJob {
     /// The ranks that each node starts.
     pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
-        self.ranks.iter().map_while(|share| share.of_step(self.spec.first))
+        self.ranks.iter().map_while(|share| share.of_step(self.step.step))
     }
 
     /// The ranks that a node starts, if it starts any.
     pub fn step_ranks_of(&self, node: NodeId) -> Option<NodeRanks> {
-        self.ranks.of_node(node)?.of_step(self.spec.first)
+        self.ranks.of_node(node)?.of_step(self.step.step)
+    }
+
+    /// Number of ranks of the step on all nodes.
+    pub fn size(&self) -> u32 {
+        match self.step.step {
+            StepId::Batch => 1,
+            StepId::Number(_) => self.ranks.count(),
+        }
     }
 }
 
 impl NodeRanks {
-    /// The ranks of a job's first step on a node that has room for these.
-    pub fn of_step(&self, first: FirstStep) -> Option<NodeRanks> {
-        match first {
-            FirstStep::Program => Some(self.clone()),
-            FirstStep::Script if self.first == Rank(0) => {
-                Some(NodeRanks { count: 1, ..self.clone() })
-            }
-            FirstStep::Script => None,
+    /// The ranks that a step starts on a node that has room for these.
+    pub fn of_step(&self, step: StepId) -> Option<NodeRanks> {
+        match step {
+            StepId::Number(_) => Some(self.clone()),
+            StepId::Batch if self.first == Rank(0) => Some(NodeRanks { count: 1, ..self.clone() }),
+            StepId::Batch => None,
         }
     }
 }
@@ -88,10 +111,16 @@ mod tests {
     fn a_script_has_one_rank_on_the_first_node_of_its_place() {
         let share = |node, first| NodeRanks { node: NodeId(node), first: Rank(first), count: 3 };
         let place = [share(4, 0), share(1, 3)];
-        let of_step = |first| place.iter().map_while(|share| share.of_step(first)).collect();
-        let script: Vec<NodeRanks> = of_step(FirstStep::Script);
+        let of_step = |step| place.iter().map_while(|share| share.of_step(step)).collect();
+        let script: Vec<NodeRanks> = of_step(FirstStep::Script.id());
         assert_eq!(script, [NodeRanks { count: 1, ..share(4, 0) }]);
-        let program: Vec<NodeRanks> = of_step(FirstStep::Program);
+        let program: Vec<NodeRanks> = of_step(FirstStep::Program.id());
         assert_eq!(program, place);
+    }
+
+    #[test]
+    fn steps_are_named_as_users_write_them() {
+        let named = |step| StepRef { job: JobId(7), step }.to_string();
+        assert_eq!([StepId::Batch, StepId::Number(3)].map(named), ["7.batch", "7.3"]);
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::message::Report;
 use crate::poll::Probe;
-use crate::{GlobalPlan, JobId, JobIncarnation, JobSlot};
+use crate::{GlobalPlan, JobIncarnation, JobSlot, StepRef};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -73,13 +73,13 @@ pub fn announce_termination<P: Primitives>(
     true
 }
 
-/// Jobs whose flags the master polls: all starting jobs, or all ending jobs.
+/// Steps whose flags the master polls: all that start, or all that end.
 #[derive(Clone, Debug, Default)]
 pub struct WatchedJobs {
-    jobs: BTreeMap<JobId, JobFlags>,
+    jobs: BTreeMap<StepRef, JobFlags>,
 }
 
-/// A run of a job, and where its flags lie.
+/// A run of a step, and where its flags lie.
 #[derive(Clone, Debug)]
 struct JobFlags {
     slot: JobSlot,
@@ -111,13 +111,13 @@ impl WatchedJobs {
     /// nodes was launched again, or a node announced that its part is over.
     pub fn watch(
         &mut self,
-        job: JobId,
+        step: StepRef,
         slot: JobSlot,
         incarnation: JobIncarnation,
         nodes: NodeSet,
     ) {
         let (probe, unanswered) = Default::default();
-        self.jobs.insert(job, JobFlags { slot, incarnation, nodes, probe, unanswered });
+        self.jobs.insert(step, JobFlags { slot, incarnation, nodes, probe, unanswered });
     }
 
     /// Nodes that died hold no process any more.
@@ -127,30 +127,30 @@ impl WatchedJobs {
         }
     }
 
-    /// Forgets those jobs.
-    pub fn forget_all(&mut self, those: impl Fn(JobId) -> bool) {
-        self.jobs.retain(|job, _| !those(*job));
+    /// Forgets those steps.
+    pub fn forget_all(&mut self, those: impl Fn(StepRef) -> bool) {
+        self.jobs.retain(|step, _| !those(*step));
     }
 
-    /// Forgets a job.
-    pub fn remove(&mut self, job: JobId) {
-        self.jobs.remove(&job);
+    /// Forgets a step.
+    pub fn remove(&mut self, step: StepRef) {
+        self.jobs.remove(&step);
     }
 
-    /// Forgets this run of a job, not a later one.
-    pub fn forget(&mut self, job: JobId, incarnation: JobIncarnation) {
-        self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
+    /// Forgets this run of a step, not a later one.
+    pub fn forget(&mut self, step: StepRef, incarnation: JobIncarnation) {
+        self.jobs.retain(|id, flags| *id != step || flags.incarnation != incarnation);
     }
 
     /// In the order in which they are to be polled.
-    fn in_order(&self) -> Vec<JobId> {
-        let mut order: Vec<(u32, JobId)> =
+    fn in_order(&self) -> Vec<StepRef> {
+        let mut order: Vec<(u32, StepRef)> =
             self.jobs.iter().map(|(id, flags)| (flags.unanswered.get(), *id)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Whether no job is watched.
+    /// Whether no step is watched.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -169,7 +169,7 @@ pub async fn detect_termination<P: Primitives>(
     plan: &GlobalPlan,
     terminating: &mut WatchedJobs,
     round: u32,
-) -> Result<Vec<(JobId, JobIncarnation)>, PrimitiveError> {
+) -> Result<Vec<(StepRef, JobIncarnation)>, PrimitiveError> {
     let mut terminated = Vec::new();
     for id in terminating.in_order() {
         let Some(job) = terminating.jobs.get_mut(&id) else { continue };
@@ -212,7 +212,7 @@ pub async fn detect_started<P: Primitives>(
     plan: &GlobalPlan,
     starting: &WatchedJobs,
     round: u32,
-) -> Result<Vec<(JobId, JobIncarnation, StartNews)>, PrimitiveError> {
+) -> Result<Vec<(StepRef, JobIncarnation, StartNews)>, PrimitiveError> {
     let mut news = Vec::new();
     for id in starting.in_order() {
         let Some(job) = starting.jobs.get(&id) else { continue };

@@ -16,7 +16,7 @@ use storm_nm::{
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet, StepRef};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -52,8 +52,8 @@ impl Host for FlawedHost {
         inherited
     }
 
-    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
-        self.inner.remember_fence(job, sequence, puts);
+    fn remember_fence(&self, step: StepRef, sequence: u64, puts: &[(String, String)]) {
+        self.inner.remember_fence(step, sequence, puts);
     }
 
     fn output_offset(&self, job: JobKey, rank: Rank, stream: Stream) -> u64 {

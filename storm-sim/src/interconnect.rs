@@ -67,8 +67,8 @@ impl Interconnect {
     /// A run is over: drops the messages that its ranks did not take.
     pub(crate) fn forget(&self, job: storm_rm::JobId) {
         let mut state = self.state.borrow_mut();
-        state.boxes.retain(|(key, _, _), _| key.job != job);
-        state.barriers.retain(|key, _| key.job != job);
+        state.boxes.retain(|(key, _, _), _| key.step.job != job);
+        state.barriers.retain(|key, _| key.step.job != job);
     }
 
     fn after(&self, delay: Duration, act: impl FnOnce(&mut State) -> Vec<Waker> + 'static) {

@@ -109,13 +109,13 @@ impl Record {
                 true
             }
             Fact::Host(_, HostAct::Launch { job, .. }) => {
-                if let Some(times) = state.jobs.get_mut(&job.job) {
+                if let Some(times) = state.jobs.get_mut(&job.step.job) {
                     times.launched.get_or_insert(now);
                 }
                 false
             }
             Fact::Host(_, HostAct::Classified { job, ranks }) => {
-                if let Some(times) = state.jobs.get_mut(&job.job) {
+                if let Some(times) = state.jobs.get_mut(&job.step.job) {
                     times.classes.extend(ranks.iter().map(|told| (told.rank, told.class)));
                 }
                 false

@@ -1,12 +1,14 @@
 //! The end of a job, as a command reports it.
 
 use storm_mm::api::{JobState, LaunchBreakdown};
-use storm_rm::JobId;
+use storm_rm::{JobId, StepId, StepRef};
 
 /// How a followed job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) job: JobId,
+    /// The number of the step, if it is a further step of the job.
+    pub(crate) step: Option<u32>,
     /// Its final state.
     pub(crate) state: JobState,
     /// Its exit status.
@@ -21,4 +23,16 @@ pub(crate) struct Outcome {
     pub(crate) node_list: Option<String>,
     /// Whether a rank of Open MPI reported that it found no PMIx server.
     pub(crate) without_pmix: bool,
+}
+
+impl Outcome {
+    /// The job, or the step of it, in words.
+    pub(crate) fn name(&self) -> String {
+        match self.step {
+            None => format!("job {}", self.job),
+            Some(number) => {
+                format!("step {}", StepRef { job: self.job, step: StepId::Number(number) })
+            }
+        }
+    }
 }

@@ -222,6 +222,7 @@ fn one_user_cannot_cancel_signal_read_or_feed_the_job_of_another() {
                 data: b"rm -rf /\n"[..].into(),
                 eof: true,
                 resent_from: None,
+                ask: None,
             },
             ManagerRequest::Shutdown,
         ],

@@ -111,6 +111,18 @@ pub enum Reply {
         /// Its state.
         status: Box<ClusterStatus>,
     },
+    /// Event: a step has its elements, or waits for them. Its state, its output and its end follow
+    /// under the same number of a request, as those of a job do.
+    Step {
+        /// The job.
+        job: JobId,
+        /// The number of the step; absent while it waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u32>,
+        /// The nodes of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_list: Option<String>,
+    },
     /// Event: the job entered a state.
     State {
         /// The job.
@@ -192,6 +204,7 @@ impl Reply {
             | Reply::NeedFiles { .. }
             | Reply::Submitted { .. }
             | Reply::Attached { .. }
+            | Reply::Step { .. }
             | Reply::Partitions { .. }
             | Reply::Status { .. }
             | Reply::State { .. }

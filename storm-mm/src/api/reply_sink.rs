@@ -93,6 +93,7 @@ impl ReplySink {
             Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.is_streaming(),
             Reply::NeedFiles { .. }
             | Reply::Forgotten { .. }
+            | Reply::Step { .. }
             | Reply::State { .. }
             | Reply::Output { .. } => false,
             // A client that waits for jobs gets those that have ended so far.

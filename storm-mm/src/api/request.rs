@@ -6,7 +6,7 @@ use super::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use storm_rm::{ContentHash, JobId, JobSpec};
+use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepSize, StepSpec};
 
 /// A request to the manager's core: each variant is the `request` of one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,28 @@ pub enum ManagerRequest {
         /// The jobs; the number of an array stands for all of its jobs.
         jobs: Vec<JobId>,
     },
+    /// Run a step in the place of a job. Answered [`Step`](super::Reply::Step) when it has its
+    /// elements, and before if it must wait for them. Then its events follow until it has ended.
+    /// The step ends if its client leaves. For the job's owner.
+    RunStep {
+        /// The job.
+        job: JobId,
+        /// The run of the job.
+        run: JobIncarnation,
+        /// A random number. The same number again attaches to the step that it made before.
+        ask: StepAsk,
+        /// The elements and the memory that the step needs.
+        size: StepSize,
+        /// The program and its surroundings.
+        spec: Box<StepSpec>,
+    },
+    /// End a step. Answered `ok`, also if it is over.
+    EndStep {
+        /// The job.
+        job: JobId,
+        /// The number by which the step was asked for.
+        ask: StepAsk,
+    },
     /// Standard input for the job. The `ok` is sent when there is room for more.
     Input {
         /// The job.
@@ -53,6 +75,10 @@ pub enum ManagerRequest {
         /// ended may not have passed them on. Bytes that have arrived are not taken twice.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resent_from: Option<u64>,
+        /// The step whose input it is, by the number by which it was asked for; the first step when
+        /// it is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ask: Option<StepAsk>,
     },
     /// The jobs that the manager has in memory.
     Jobs(JobFilter),
@@ -180,6 +206,8 @@ impl ManagerRequest {
         "submit",
         "attach",
         "wait",
+        "run-step",
+        "end-step",
         "input",
         "jobs",
         "show",
@@ -247,6 +275,8 @@ impl ManagerRequest {
             | ManagerRequest::Wait { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }
+            | ManagerRequest::RunStep { .. }
+            | ManagerRequest::EndStep { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }
             | ManagerRequest::Explain { .. }

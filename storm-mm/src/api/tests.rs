@@ -5,7 +5,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, JobIncarnation, Rank};
+use storm_rm::{ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepSize, StepSpec};
 
 fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);
@@ -16,7 +16,16 @@ fn requests() -> Vec<ManagerRequest> {
             data: Bytes::from_static(b"\xff\0text"),
             eof: true,
             resent_from: None,
+            ask: None,
         },
+        ManagerRequest::RunStep {
+            job,
+            run: JobIncarnation(u64::MAX),
+            ask: StepAsk(u64::MAX),
+            size: StepSize { nodes: Some(2), ..StepSize::of_procs(4) },
+            spec: Box::new(StepSpec::plain("a", Program::OnNodes("/bin/a".into()))),
+        },
+        ManagerRequest::EndStep { job, ask: StepAsk(1) },
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],
@@ -156,6 +165,8 @@ fn replies_survive_their_line() {
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
         Reply::Attached { job, state: JobState::Running, run, away: true },
+        Reply::Step { job, step: None, node_list: None },
+        Reply::Step { job, step: Some(3), node_list: Some("n1".into()) },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State {

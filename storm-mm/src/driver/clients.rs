@@ -1,21 +1,23 @@
 //! Clients: each request is answered from the core; attached clients get the
 //! events and the output of their job.
 
+use super::followed::Followed;
 use super::inputs::{InputRequest, Inputs};
+use super::step_clients::StepClients;
 use super::subscribers::Subscribers;
 use super::waits::Waits;
 use super::{Contents, Shared};
-use crate::Core;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobFilter, JobState,
     ManagerRequest, Peer, Reply, ReplySink, Service,
 };
 use crate::job::Phase;
+use crate::{Core, StepRequest};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet, Primitives};
 use storm_rm::message::NodeRanks;
-use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
+use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank, StepAsk, StepRef};
 
 /// The events and ends of jobs that clients wait for.
 pub(super) struct Clients {
@@ -23,13 +25,15 @@ pub(super) struct Clients {
     subscribers: Subscribers,
     waits: Waits,
     inputs: Inputs,
+    steps: StepClients,
 }
 
 impl Clients {
     /// No clients of a manager that starts now.
     pub(super) fn new(started: Instant) -> Clients {
         let (subscribers, waits) = (Subscribers::default(), Waits::default());
-        Clients { started, subscribers, waits, inputs: Inputs::default() }
+        let (inputs, steps) = (Inputs::default(), StepClients::default());
+        Clients { started, subscribers, waits, inputs, steps }
     }
 
     /// Clients attached to jobs.
@@ -40,6 +44,11 @@ impl Clients {
     /// Clients that wait for jobs to end.
     pub(super) fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// Clients that asked for steps.
+    pub(super) fn steps(&self) -> &StepClients {
+        &self.steps
     }
 
     /// Input that waits for its readers.
@@ -56,9 +65,10 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     while let Ok(call) = calls.recv().await {
         match call {
             FromClient::Call(call) => answer(&shared, call),
-            // Nothing of a job ends with its client: a follower is forgotten with its replies.
+            // Steps end with their clients. Jobs do not: a follower is forgotten with its replies.
             FromClient::Left { client, end } => {
                 tracing::trace!(client = client.0, ?end, "a client left");
+                shared.client_left(client, end);
             }
         }
     }
@@ -75,7 +85,7 @@ pub(super) async fn learn_users<P: Primitives, C: Contents + 'static>(shared: Rc
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     // Answers must show the present state.
     shared.pass_slices();
-    let Call { peer, client: _, request, replies } = call;
+    let Call { peer, client, request, replies } = call;
     let now = shared.now();
     let alter = |jobs: &[JobId], alter: fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<_>| {
         altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
@@ -86,8 +96,14 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::Input { job, data, eof, resent_from } => {
-            return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
+        ManagerRequest::RunStep { job, run, ask, size, spec } => {
+            let request = StepRequest { run, ask, size, spec: *spec };
+            return shared.run_step((peer, client), job, request, replies);
+        }
+        ManagerRequest::EndStep { job, ask } => return shared.end_step(peer, (job, ask), replies),
+        ManagerRequest::Input { job, data, eof, resent_from, ask } => {
+            let request = InputRequest { data, eof, resent_from, replies };
+            return input(shared, peer, (job, ask), request);
         }
         ManagerRequest::Cancel { jobs, signal, states } => Ok(cancelled(
             &jobs,
@@ -110,14 +126,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
         ManagerRequest::History(query) => Ok(history(shared, &query)),
-        ManagerRequest::Show { job } => {
-            shared.core().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
-        }
+        ManagerRequest::Show { job } => show(shared, job),
         ManagerRequest::Explain { job } => explain(shared, job),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: shared.core().list_nodes(now) }),
-        ManagerRequest::Drain { nodes, reason } => {
-            shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
-        }
+        ManagerRequest::Drain { nodes, reason } => drain(shared, peer, &nodes, &reason),
         ManagerRequest::Resume { nodes } => {
             shared.drive(|core, now| core.resume(now, peer, &nodes)).map(|()| Reply::Ok)
         }
@@ -133,10 +145,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Unreserve { name } => {
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
-        ManagerRequest::Priority { jobs } => {
-            let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, &jobs));
-            Ok(Reply::Priorities { jobs, left })
-        }
+        ManagerRequest::Priority { jobs } => Ok(priorities(shared, &jobs)),
         ManagerRequest::Shares => Ok(shares(shared)),
         ManagerRequest::Status => Ok(status(shared, now)),
     };
@@ -169,6 +178,30 @@ fn history<P: Primitives, C: Contents + 'static>(
         None => (core.history(now, query), false),
     };
     Reply::Jobs { jobs, more }
+}
+
+fn show<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    job: JobId,
+) -> Result<Reply, ApiError> {
+    shared.core().show(shared.now(), job).map(|job| Reply::Job { job: Box::new(job) })
+}
+
+fn drain<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    nodes: &str,
+    reason: &str,
+) -> Result<Reply, ApiError> {
+    shared.drive(|core, now| core.drain(now, peer, nodes, reason)).map(|()| Reply::Ok)
+}
+
+fn priorities<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    jobs: &[JobId],
+) -> Reply {
+    let (jobs, left) = shared.drive(|core, now| core.list_priorities(now, jobs));
+    Reply::Priorities { jobs, left }
 }
 
 fn explain<P: Primitives, C: Contents + 'static>(
@@ -227,7 +260,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     {
         // Subscribes before the effects of the submission are carried out, so that no event is
         // missed.
-        shared.subscribe(job, replies.clone());
+        shared.subscribe(Followed::Job(job), replies.clone());
     }
     shared.defer(move || {
         let _ = match submitted {
@@ -253,7 +286,7 @@ fn attach<P: Primitives, C: Contents + 'static>(
     };
     if !state.is_final() {
         let _ = replies.send(Reply::Attached { job, state, run, away });
-        return shared.subscribe(job, replies);
+        return shared.subscribe(Followed::Job(job), replies);
     }
     // The end may not be durable yet.
     let ended = {
@@ -279,12 +312,15 @@ fn attach<P: Primitives, C: Contents + 'static>(
 fn input<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
-    job: JobId,
+    (job, ask): (JobId, Option<StepAsk>),
     request: InputRequest,
 ) {
+    if let Some(ask) = ask {
+        return shared.step_input(peer, (job, ask), request);
+    }
     match input_nodes(shared, peer, job) {
-        Ok((incarnation, nodes)) if !nodes.is_empty() => {
-            shared.take_input(job, incarnation, &nodes, request);
+        Ok((step, incarnation, nodes)) if !nodes.is_empty() => {
+            shared.take_input(step, incarnation, &nodes, request);
         }
         answer => {
             let reply = match answer {
@@ -302,7 +338,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     peer: Peer,
     job: JobId,
-) -> Result<(JobIncarnation, NodeSet), ApiError> {
+) -> Result<(StepRef, JobIncarnation, NodeSet), ApiError> {
     let (state, _) = shared.owned_by(peer, job)?;
     let core = shared.core();
     let record = core.job(job)?;
@@ -317,7 +353,7 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         InputSpec::All => true,
     };
     let shares = record.step_ranks().filter(|_| !state.is_final()).filter(reads);
-    Ok((record.incarnation, shares.map(|share| share.node).collect()))
+    Ok((record.first_step(), record.incarnation, shares.map(|share| share.node).collect()))
 }
 
 fn altered(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
@@ -359,7 +395,11 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     /// The state and the latest run of a job that the peer may follow.
-    fn owned_by(&self, peer: Peer, job: JobId) -> Result<(JobState, JobIncarnation), ApiError> {
+    pub(super) fn owned_by(
+        &self,
+        peer: Peer,
+        job: JobId,
+    ) -> Result<(JobState, JobIncarnation), ApiError> {
         let core = self.core();
         let record = core.job(job)?;
         if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {

@@ -1,9 +1,10 @@
 //! Carries out the durable effects of the core, in order, once the journal entries before them are
 //! durable.
 
+use super::followed::Followed;
 use super::job_tasks::Duty;
 use super::pending::Item;
-use super::{Contents, DriverError, Shared, staging, watches};
+use super::{Contents, DriverError, Shared, staging, step_orders, watches};
 use crate::journal::Journal;
 use crate::{Durable, Notice};
 use std::rc::Rc;
@@ -44,8 +45,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::Journal(..) => {}
         Durable::Command(nodes, command) => shared.say(nodes, command),
         Durable::Draft(nodes, draft) => shared.outbox.say(nodes, draft),
-        // No request of a client makes a step yet.
-        Durable::Step(order) => tracing::error!(?order, "this version starts no steps on nodes"),
+        Durable::Step(order) => step_orders::perform(shared, order),
         Durable::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));
@@ -54,7 +54,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::AbandonStaging(job) => shared.runs.end_tasks_of(job),
         Durable::AwaitStarted(watch) => shared.runs.starting().watch(watch),
         Durable::NameUnstarted(watch) => {
-            let job = watch.job;
+            let job = watch.step.job;
             let asking = watches::name_unstarted(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(asking);
             shared.runs.set_task(job, Duty::Launch, task);
@@ -70,6 +70,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
             shared.runs.set_timer(timer, task);
         }
         Durable::Notify(job, notice) => notify(shared, job, notice),
+        Durable::NotifyStep(job, ask, notice) => shared.notify_step(job, ask, notice),
     }
 }
 
@@ -86,7 +87,7 @@ fn notify<P: Primitives, C: Contents + 'static>(
     if run_is_over {
         shared.runs.end(job);
     }
-    shared.publish(job, notice);
+    shared.publish(Followed::Job(job), notice);
     if run_is_over {
         shared.forget_flow(job);
     }

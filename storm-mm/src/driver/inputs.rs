@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{NodeId, NodeSet, Primitives};
 use storm_rm::input_flow::{PIECE_BYTES, WINDOW_BYTES};
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, StepRef};
 
 /// Largest input of one job that waits for its ranks, over all clients: two of the longest
 /// requests. A client that waits for its `ok` has one request under way.
@@ -41,7 +41,7 @@ impl InputRequest {
 /// The input of all jobs.
 #[derive(Default)]
 pub(super) struct Inputs {
-    flows: RefCell<BTreeMap<JobId, Flow>>,
+    flows: RefCell<BTreeMap<StepRef, Flow>>,
 }
 
 /// The input of one run of a job.
@@ -143,7 +143,7 @@ impl Flow {
         bytes >= WAITING_BYTES_MAX || self.waiting.len() >= WAITING_MAX
     }
 
-    fn next(&mut self, job: JobId) -> Option<Next> {
+    fn next(&mut self, step: StepRef) -> Option<Next> {
         if !self.returning.is_empty() {
             return None;
         }
@@ -170,9 +170,9 @@ impl Flow {
         self.sent_bytes += piece.len() as u64;
         let nodes = self.taken_bytes.keys().copied().collect();
         let command = match self.origin {
-            Origin::Here => Command::Input { job, data: piece, eof: last },
+            Origin::Here => Command::Input { step, data: piece, eof: last },
             Origin::Former | Origin::Continued => {
-                Command::InputAgain { job, offset, data: piece, eof: last }
+                Command::InputAgain { step, offset, data: piece, eof: last }
             }
         };
         Some(Next::Say(nodes, command))
@@ -189,14 +189,14 @@ impl Flow {
     }
 
     /// The pieces that a returned node lacks, which has taken `taken_bytes`.
-    fn again(&self, job: JobId, taken_bytes: u64) -> Vec<Command> {
+    fn again(&self, step: StepRef, taken_bytes: u64) -> Vec<Command> {
         let lacks = |(at, piece): &&(u64, Bytes)| at + piece.len() as u64 > taken_bytes;
         let piece = |(offset, data): &(u64, Bytes)| {
             let (offset, data) = (*offset, data.clone());
-            Command::InputAgain { job, offset, data, eof: false }
+            Command::InputAgain { step, offset, data, eof: false }
         };
         let end =
-            Command::InputAgain { job, offset: self.sent_bytes, data: Bytes::new(), eof: true };
+            Command::InputAgain { step, offset: self.sent_bytes, data: Bytes::new(), eof: true };
         let pieces = self.sent.iter().filter(lacks).map(piece);
         pieces.chain(self.ended.then_some(end)).collect()
     }
@@ -206,20 +206,20 @@ impl Inputs {
     /// Takes input for the ranks of a run of a job on `nodes`. Answers if there is no room for it.
     fn take(
         &self,
-        job: JobId,
+        step: StepRef,
         (incarnation, origin): (JobIncarnation, Origin),
         nodes: &NodeSet,
         request: InputRequest,
     ) -> Option<Next> {
         let mut flows = self.flows.borrow_mut();
-        let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, origin));
+        let flow = flows.entry(step).or_insert_with(|| Flow::new(incarnation, origin));
         flow.has_readers(nodes);
         if !flow.is_full() {
             flow.waiting.push_back(request);
             return None;
         }
         let limit_mib = WAITING_BYTES_MAX >> 20;
-        let message = format!("job {job} has not read {limit_mib} MiB of its input yet");
+        let message = format!("job {} has not read {limit_mib} MiB of its input yet", step.job);
         let error = ApiError::new(ErrorCode::TooLarge, message)
             .hint("send more once the previous input is answered");
         Some(Next::Answer(request.replies, Reply::Error { error }))
@@ -230,12 +230,12 @@ impl Inputs {
     fn taken(
         &self,
         node: NodeId,
-        job: JobId,
+        step: StepRef,
         incarnation: JobIncarnation,
         taken_bytes: u64,
     ) -> Vec<Next> {
         let mut flows = self.flows.borrow_mut();
-        let flow = flows.get_mut(&job).filter(|flow| flow.incarnation == incarnation);
+        let flow = flows.get_mut(&step).filter(|flow| flow.incarnation == incarnation);
         let Some(flow) = flow else { return Vec::new() };
         flow.reported.insert(node);
         if flow.origin == Origin::Former {
@@ -245,7 +245,7 @@ impl Inputs {
         let again = match flow.returning.remove(&node) {
             true => {
                 *known = taken_bytes;
-                flow.again(job, taken_bytes)
+                flow.again(step, taken_bytes)
             }
             false => {
                 *known = taken_bytes.max(*known);
@@ -258,16 +258,20 @@ impl Inputs {
     }
 
     /// A former manager began the input of this run, and a node reports of it.
-    fn begun_by_former(&self, job: JobId, incarnation: JobIncarnation) {
+    fn begun_by_former(&self, step: StepRef, incarnation: JobIncarnation) {
         let mut flows = self.flows.borrow_mut();
-        flows.entry(job).or_insert_with(|| Flow::new(incarnation, Origin::Former));
+        flows.entry(step).or_insert_with(|| Flow::new(incarnation, Origin::Former));
     }
 
     /// For a run that a former manager began: sends nothing before the nodes that `inherited` gives
     /// have reported how much they have taken.
-    fn await_reports(&self, job: JobId, inherited: impl FnOnce(JobIncarnation) -> Option<NodeSet>) {
+    fn await_reports(
+        &self,
+        step: StepRef,
+        inherited: impl FnOnce(JobIncarnation) -> Option<NodeSet>,
+    ) {
         let mut flows = self.flows.borrow_mut();
-        let flow = flows.get_mut(&job).filter(|flow| flow.origin == Origin::Former);
+        let flow = flows.get_mut(&step).filter(|flow| flow.origin == Origin::Former);
         let Some(flow) = flow else { return };
         let Some(nodes) = inherited(flow.incarnation) else { return };
         let silent = |node: &NodeId| nodes.contains(*node) && !flow.reported.contains(node);
@@ -277,12 +281,12 @@ impl Inputs {
 
     /// A node died. Flows no longer wait for it, except flows of jobs that wait for the node
     /// themselves. Returns the jobs whose flows may continue.
-    fn node_died(&self, node: NodeId, awaits: impl Fn(JobId) -> bool) -> Vec<JobId> {
+    fn node_died(&self, node: NodeId, awaits: impl Fn(StepRef) -> bool) -> Vec<StepRef> {
         let mut go_on = Vec::new();
-        for (job, flow) in self.flows.borrow_mut().iter_mut() {
-            if !awaits(*job) {
+        for (step, flow) in self.flows.borrow_mut().iter_mut() {
+            if !awaits(*step) {
                 flow.returning.remove(&node);
-                go_on.extend(flow.taken_bytes.remove(&node).map(|_| *job));
+                go_on.extend(flow.taken_bytes.remove(&node).map(|_| *step));
             } else if flow.taken_bytes.contains_key(&node) {
                 flow.reported.remove(&node);
                 flow.returning.insert(node);
@@ -291,20 +295,28 @@ impl Inputs {
         go_on
     }
 
-    /// The run of a job is over: the rest of its input has no reader.
+    /// The run of a job is over: the rest of its steps' input has no reader.
     fn forget(&self, job: JobId) -> Vec<Next> {
-        let flow = self.flows.borrow_mut().remove(&job);
+        let mut flows = self.flows.borrow_mut();
+        let over: Vec<StepRef> = flows.keys().filter(|step| step.job == job).copied().collect();
+        let over = over.into_iter().filter_map(|step| flows.remove(&step));
+        over.flat_map(|flow| flow.waiting).map(InputRequest::answered).collect()
+    }
+
+    /// A step is over: the rest of its input has no reader.
+    fn forget_step(&self, step: StepRef) -> Vec<Next> {
+        let flow = self.flows.borrow_mut().remove(&step);
         let waiting = flow.into_iter().flat_map(|flow| flow.waiting);
         waiting.map(InputRequest::answered).collect()
     }
 
     /// The next step for a job's input; `None` if there is no room or nothing waits.
-    fn next(&self, job: JobId) -> Option<Next> {
-        self.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job))
+    fn next(&self, step: StepRef) -> Option<Next> {
+        self.flows.borrow_mut().get_mut(&step).and_then(|flow| flow.next(step))
     }
 
     /// The jobs that have input.
-    fn jobs(&self) -> Vec<JobId> {
+    fn jobs(&self) -> Vec<StepRef> {
         self.flows.borrow().keys().copied().collect()
     }
 }
@@ -314,45 +326,50 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// way.
     pub(super) fn take_input(
         &self,
-        job: JobId,
+        step: StepRef,
         incarnation: JobIncarnation,
         nodes: &NodeSet,
         request: InputRequest,
     ) {
         // Nodes that are on their way back are there before anything is sent.
-        let alive = if self.core().is_recovering(job) {
+        let alive = if self.core().is_recovering(step.job) {
             nodes.clone()
         } else {
             nodes.intersection(&self.primitives.membership().alive())
         };
-        let is_inherited = self.core().inherited_parts(job, incarnation).is_some();
+        let is_inherited = self.core().inherited_parts(step.job, incarnation).is_some();
         let origin = if is_inherited { Origin::Former } else { Origin::Here };
-        let refused = self.clients.inputs().take(job, (incarnation, origin), &alive, request);
+        let refused = self.clients.inputs().take(step, (incarnation, origin), &alive, request);
         refused.into_iter().for_each(|next| self.do_next(next));
-        self.pass_input(job);
+        self.pass_input(step);
     }
 
     /// The ranks of a node have taken more input.
     pub(super) fn input_taken(
         &self,
         node: NodeId,
-        job: JobId,
+        step: StepRef,
         incarnation: JobIncarnation,
         taken_bytes: u64,
     ) {
-        if self.core().inherited_parts(job, incarnation).is_some() {
-            self.clients.inputs().begun_by_former(job, incarnation);
+        let is_inherited = {
+            let core = self.core();
+            let is_known = core.has_step(step, incarnation);
+            is_known && core.inherited_parts(step.job, incarnation).is_some()
+        };
+        if is_inherited {
+            self.clients.inputs().begun_by_former(step, incarnation);
         }
-        let lacks = self.clients.inputs().taken(node, job, incarnation, taken_bytes);
+        let lacks = self.clients.inputs().taken(node, step, incarnation, taken_bytes);
         lacks.into_iter().for_each(|next| self.do_next(next));
-        self.pass_input(job);
+        self.pass_input(step);
     }
 
     /// A node that died takes no input.
     pub(super) fn input_of_dead(&self, node: NodeId) {
-        let awaits = |job| self.core().is_recovering(job);
+        let awaits = |step: StepRef| self.core().is_recovering(step.job);
         let go_on = self.clients.inputs().node_died(node, awaits);
-        go_on.into_iter().for_each(|job| self.pass_input(job));
+        go_on.into_iter().for_each(|step| self.pass_input(step));
     }
 
     /// The run of a job is over: the rest of its input has no reader.
@@ -361,20 +378,26 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         answers.into_iter().for_each(|next| self.do_next(next));
     }
 
+    /// A step is over: the rest of its input has no reader.
+    pub(super) fn forget_input_of(&self, step: StepRef) {
+        let answers = self.clients.inputs().forget_step(step);
+        answers.into_iter().for_each(|next| self.do_next(next));
+    }
+
     /// Nodes have rejoined: sends the input that waited for them.
     pub(super) fn resume_inputs(&self) {
-        self.clients.inputs().jobs().into_iter().for_each(|job| self.pass_input(job));
+        self.clients.inputs().jobs().into_iter().for_each(|step| self.pass_input(step));
     }
 
     /// Sends as much input as there is room for.
-    fn pass_input(&self, job: JobId) {
-        if self.core().is_recovering(job) {
+    fn pass_input(&self, step: StepRef) {
+        if self.core().is_recovering(step.job) {
             return;
         }
         self.clients
             .inputs()
-            .await_reports(job, |run| self.core().inherited_parts(job, run).cloned());
-        while let Some(next) = self.clients.inputs().next(job) {
+            .await_reports(step, |run| self.core().inherited_parts(step.job, run).cloned());
+        while let Some(next) = self.clients.inputs().next(step) {
             self.do_next(next);
         }
     }

@@ -17,8 +17,10 @@ pub(super) enum Duty {
     Fenced,
     Begin,
     Output,
+    StepStaging(u32),
     StepLaunch(u32),
     StepKill(u32),
+    StepClient(u32),
 }
 
 impl From<JobTimer> for Duty {
@@ -58,6 +60,7 @@ impl JobTasks {
                 let duty = match kind {
                     StepTimer::Launch => Duty::StepLaunch(number),
                     StepTimer::Kill => Duty::StepKill(number),
+                    StepTimer::Client => Duty::StepClient(number),
                 };
                 self.set(job, duty, task);
             }
@@ -66,6 +69,22 @@ impl JobTasks {
                 drop(former);
             }
         }
+    }
+
+    /// Ends all tasks of a further step.
+    pub(super) fn end_step(&self, job: JobId, number: u32) {
+        let duties = [
+            Duty::StepStaging(number),
+            Duty::StepLaunch(number),
+            Duty::StepKill(number),
+            Duty::StepClient(number),
+        ];
+        let ended = {
+            let mut tasks = self.tasks.borrow_mut();
+            let of_job = tasks.get_mut(&job);
+            of_job.map(|of_job| duties.map(|duty| of_job.remove(&duty)))
+        };
+        drop(ended);
     }
 
     /// Ends all tasks of a job.

@@ -122,8 +122,8 @@ fn take<P: Primitives, C: Contents + 'static>(
     if let Report::FileFailed { channel, generation, reason } = &report {
         shared.staging.note_failure(*channel, *generation, reason.clone());
     }
-    if let Report::InputTaken { job, incarnation, taken_bytes } = report {
-        return shared.input_taken(node, job, incarnation, taken_bytes);
+    if let Report::InputTaken { step, incarnation, taken_bytes } = report {
+        return shared.input_taken(node, step, incarnation, taken_bytes);
     }
     let joined = matches!(report, Report::Joined(_));
     shared.drive(|core, now| core.report(now, node, report));

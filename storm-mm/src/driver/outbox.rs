@@ -254,12 +254,12 @@ mod tests {
     use futures_util::FutureExt;
     use storm_primitives::NodeId;
     use storm_rm::message::Strobe;
-    use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, Row, RowSet};
+    use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, Row, RowSet, StepRef};
 
     const LIMIT_BYTES: usize = 1024;
 
     fn destroy(job: u64) -> Command {
-        Command::DestroyJob { job: JobId(job) }
+        Command::DestroyJob { step: StepRef::program(JobId(job)) }
     }
 
     fn strobe(partition: u16, number: u64) -> Slices {
@@ -317,7 +317,7 @@ mod tests {
         let outbox = Outbox::default();
         let in_row = |row| move || [Row(row)].into_iter().collect::<ActiveRows>();
         let job = Resumed {
-            job: JobId(1),
+            step: StepRef::program(JobId(1)),
             incarnation: JobIncarnation(1),
             slot: JobSlot(0),
             partition: PartitionId(0),
@@ -354,8 +354,11 @@ mod tests {
     fn items_that_do_not_fit_wait_and_oversized_items_go_alone() {
         let outbox = Outbox::default();
         let node = NodeSet::single(NodeId(1));
-        let input =
-            |len: usize| Command::Input { job: JobId(1), data: vec![7; len].into(), eof: false };
+        let input = |len: usize| Command::Input {
+            step: StepRef::program(JobId(1)),
+            data: vec![7; len].into(),
+            eof: false,
+        };
         for len in [600, 600, 5000, 10] {
             outbox.say(node.clone(), input(len));
         }

@@ -51,11 +51,11 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storm_rm::JobId;
+    use storm_rm::{JobId, StepRef};
 
     fn fence(len: usize) -> Report {
         let puts = vec![("key".to_owned(), "v".repeat(len))];
-        Report::Fence { job: JobId(1), sequence: 1, puts }
+        Report::Fence { step: StepRef::program(JobId(1)), sequence: 1, puts }
     }
 
     fn part(bytes: &[u8], last: bool) -> Report {

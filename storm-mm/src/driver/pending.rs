@@ -91,6 +91,9 @@ impl Pending {
                     Item::Effect(Durable::Command(nodes, _) | Durable::Draft(nodes, _)) => {
                         *nodes = nodes.difference(dead);
                     }
+                    Item::Effect(Durable::Step(order)) => {
+                        order.nodes = order.nodes.difference(dead);
+                    }
                     Item::Effect(
                         Durable::AwaitStarted(watch) | Durable::AwaitTermination(watch),
                     ) => {
@@ -110,14 +113,14 @@ mod tests {
     use crate::manager::Watch;
     use jiff::Timestamp;
     use storm_primitives::NodeId;
-    use storm_rm::{JobId, JobIncarnation, JobSlot, Row};
+    use storm_rm::{JobId, JobIncarnation, JobSlot, Row, StepRef};
 
     fn nodes(numbers: &[u32]) -> NodeSet {
         numbers.iter().map(|number| NodeId(*number)).collect()
     }
 
     fn destroy(job: u64, to: &[u32]) -> Durable {
-        Durable::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
+        Durable::Command(nodes(to), Command::DestroyJob { step: StepRef::program(JobId(job)) })
     }
 
     /// The nodes that each remaining command is sent to, or that a remaining watch polls.
@@ -143,8 +146,8 @@ mod tests {
         let entries = pending.begin().expect("something waits");
         assert_eq!(entries.len(), 1);
         pending.effect(destroy(2, &[2, 3]));
-        let (job, slot, incarnation) = (JobId(3), JobSlot(0), JobIncarnation(1));
-        let watch = Watch { job, slot, incarnation, nodes: nodes(&[1, 2]) };
+        let (step, slot, incarnation) = (StepRef::program(JobId(3)), JobSlot(0), JobIncarnation(1));
+        let watch = Watch { step, slot, incarnation, nodes: nodes(&[1, 2]) };
         pending.effect(Durable::AwaitTermination(watch));
         pending.nodes_died(&nodes(&[2]));
         // A command for the next incarnation follows the death.

@@ -4,7 +4,7 @@ use super::job_tasks::{Duty, JobTasks};
 use super::watches::Watched;
 use crate::Timer;
 use storm_primitives::{NodeSet, Task};
-use storm_rm::JobId;
+use storm_rm::{JobId, StepRef};
 
 /// The runs of all jobs.
 #[derive(Default)]
@@ -48,14 +48,22 @@ impl Runs {
     /// The run of a job is over.
     pub(super) fn end(&self, job: JobId) {
         self.tasks.end(job);
-        self.starting.remove(job);
-        self.terminating.remove(job);
+        self.starting.forget_all(|step| step.job == job);
+        self.terminating.forget_all(|step| step.job == job);
+    }
+
+    /// A further step is over, or its staging is not needed any more.
+    pub(super) fn end_step(&self, step: StepRef, number: u32) {
+        self.tasks.end_step(step.job, number);
+        self.starting.forget_all(|other| other == step);
+        self.terminating.forget_all(|other| other == step);
     }
 
     /// Nodes died. Jobs that wait for them are watched again when the nodes are back.
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
-        self.terminating.forget_all(&awaits);
-        self.starting.forget_all(&awaits);
+        let awaits = |step: StepRef| awaits(step.job);
+        self.terminating.forget_all(awaits);
+        self.starting.forget_all(awaits);
         // A run that continues had ended there.
         self.starting.nodes_died(dead);
         self.terminating.nodes_died(dead);

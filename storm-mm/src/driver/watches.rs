@@ -9,7 +9,7 @@ use storm_primitives::{Bell, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_unstarted;
 use storm_rm::poll::Backoff;
 use storm_rm::termination::{StartNews, WatchedJobs, detect_started, detect_termination};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobIncarnation, StepRef};
 
 /// First pause between two checks of jobs that are ending; the pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_micros(500);
 /// little, since only one node is polled.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
-/// Runs of jobs whose flags are watched.
+/// Runs of steps whose flags are watched.
 #[derive(Default)]
 pub(super) struct Watched {
     jobs: RefCell<WatchedJobs>,
@@ -27,23 +27,18 @@ pub(super) struct Watched {
 impl Watched {
     /// Watches a run from now on.
     pub(super) fn watch(&self, watch: Watch) {
-        let Watch { job, incarnation, slot, nodes } = watch;
-        self.jobs.borrow_mut().watch(job, slot, incarnation, nodes);
+        let Watch { step, incarnation, slot, nodes } = watch;
+        self.jobs.borrow_mut().watch(step, slot, incarnation, nodes);
         self.bell.ring();
     }
 
-    /// A job is not watched any more.
-    pub(super) fn remove(&self, job: JobId) {
-        self.jobs.borrow_mut().remove(job);
+    /// A run is not watched any more. The step may be watched for another run by now.
+    fn forget(&self, step: StepRef, incarnation: JobIncarnation) {
+        self.jobs.borrow_mut().forget(step, incarnation);
     }
 
-    /// A run is not watched any more. The job may be watched for another run by now.
-    fn forget(&self, job: JobId, incarnation: JobIncarnation) {
-        self.jobs.borrow_mut().forget(job, incarnation);
-    }
-
-    /// These jobs are not watched any more.
-    pub(super) fn forget_all(&self, these: impl Fn(JobId) -> bool) {
+    /// These steps are not watched any more.
+    pub(super) fn forget_all(&self, these: impl Fn(StepRef) -> bool) {
         self.jobs.borrow_mut().forget_all(these);
     }
 
@@ -87,9 +82,9 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
                 // The membership reports a death as well: the job ends, waits for the node, or
                 // continues without it.
                 let started = news.into_iter().filter(|(_, _, news)| *news == StartNews::Started);
-                for (job, incarnation, _) in started {
-                    starting.forget(job, incarnation);
-                    shared.drive(|core, now| core.started(now, job, incarnation));
+                for (step, incarnation, _) in started {
+                    starting.forget(step, incarnation);
+                    shared.drive(|core, now| core.started(now, step.job, incarnation));
                 }
             }
             // A node that does not answer is handled elsewhere: its job ends or continues.
@@ -112,12 +107,12 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     watch: Watch,
 ) {
-    let Watch { job, incarnation, slot, nodes } = watch;
+    let Watch { step, incarnation, slot, nodes } = watch;
     let asked = isolate_unstarted(&shared.primitives, &shared.plan, &nodes, slot, incarnation);
     match asked.await {
         Ok(isolated) => {
             // Deaths are left to the membership, since a job of a dead node may be queued again.
-            shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
+            shared.drive(|core, now| core.unstarted(now, step.job, incarnation, &isolated.late));
         }
         Err(error) => shared.fail(error),
     }
@@ -139,9 +134,9 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
         let mut asked = terminating.now();
         match detect_termination(&shared.primitives, &shared.plan, &mut asked, round).await {
             Ok(terminated) => {
-                for (job, incarnation) in terminated {
-                    terminating.forget(job, incarnation);
-                    shared.drive(|core, now| core.terminated(now, job, incarnation));
+                for (step, incarnation) in terminated {
+                    terminating.forget(step, incarnation);
+                    shared.drive(|core, now| core.terminated(now, step.job, incarnation));
                 }
             }
             Err(PrimitiveError::TimedOut { .. }) => {}

@@ -116,6 +116,8 @@ pub enum EndCause {
         /// How many launches in a row were cut off, this one included.
         launches: u32,
     },
+    /// For a step: the client that asked for it has left.
+    ClientLeft,
 }
 
 impl EndCause {
@@ -126,6 +128,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::RequeuedBy { .. }
             | EndCause::ScriptEnded
+            | EndCause::ClientLeft
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
@@ -156,6 +159,7 @@ impl EndCause {
             | EndCause::DependencyNeverSatisfied { .. }
             | EndCause::Shutdown
             | EndCause::ScriptEnded
+            | EndCause::ClientLeft
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
             EndCause::RankKilled { signal, .. } => {
@@ -184,6 +188,7 @@ impl EndCause {
             | EndCause::TimeLimit
             | EndCause::Shutdown
             | EndCause::ScriptEnded
+            | EndCause::ClientLeft
             | EndCause::Preempted { .. } => true,
             EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
@@ -214,6 +219,7 @@ impl EndCause {
             | EndCause::ManagerRestarted
             | EndCause::Shutdown
             | EndCause::ScriptEnded
+            | EndCause::ClientLeft
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -244,6 +250,7 @@ impl EndCause {
             | EndCause::ManagerRestarted
             | EndCause::Shutdown
             | EndCause::ScriptEnded
+            | EndCause::ClientLeft
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -311,6 +318,7 @@ impl std::fmt::Display for EndCause {
             }
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
             EndCause::ScriptEnded => f.write_str("the script of its job has ended"),
+            EndCause::ClientLeft => f.write_str("the command that started it has left"),
             EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
                 write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")

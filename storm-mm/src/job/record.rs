@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{ArraySpec, ArrayTask, FirstStep, JobId, JobIncarnation, JobSpec, Row};
+use storm_rm::{ArraySpec, ArrayTask, FirstStep, JobId, JobIncarnation, JobSpec, Row, StepRef};
 use storm_sched::ReservationId;
 
 /// Where a job is in its life.
@@ -116,9 +116,14 @@ const MAX_LOG: usize = 128;
 const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
+    /// The step that the job ends with.
+    pub fn first_step(&self) -> StepRef {
+        StepRef { job: self.id, step: self.spec.first.id() }
+    }
+
     /// The ranks that each node starts, once placed.
     pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
-        self.ranks.iter().map_while(|share| share.of_step(self.spec.first))
+        self.ranks.iter().map_while(|share| share.of_step(self.spec.first.id()))
     }
 
     /// The nodes that start ranks, once placed.

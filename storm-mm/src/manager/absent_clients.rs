@@ -74,7 +74,7 @@ impl Core {
             && let Some(live) = self.live.get(job)
         {
             let nodes = live.holders();
-            let command = Command::HoldOutput { job, hold: false };
+            let command = Command::HoldOutput { step: self.first_step(job), hold: false };
             self.effects.durable.push(Durable::Command(nodes, command));
         }
     }

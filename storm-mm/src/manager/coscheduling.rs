@@ -81,10 +81,13 @@ impl Core {
             self.leaving.remove(node);
             let has_part = |live: &LivePlace| live.is_in_slices() && live.has_part_on(node);
             let jobs = self.live.of(partition).filter(|(_, live)| has_part(live));
-            let runs = jobs.map(|(job, live)| HeldJob { job, incarnation: live.incarnation() });
+            let runs = jobs.map(|(job, live)| HeldJob {
+                step: self.first_step(job),
+                incarnation: live.incarnation(),
+            });
             let runs: Vec<HeldJob> = runs.collect();
-            for HeldJob { job, .. } in &runs {
-                self.live.hand_over_slices(*job, node);
+            for job in runs.iter().map(|held| held.step.job) {
+                self.live.hand_over_slices(job, node);
             }
             tracing::info!(node = %self.node_name(node), runs = runs.len(), "its slices stand");
             let answer = Command::HandOver { runs };

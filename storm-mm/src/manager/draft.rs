@@ -9,8 +9,8 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{ClientsAddress, Command, LaunchJob, ResumedJob};
 use storm_rm::{
-    ArrayTask, Coscheduling, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, RankMap, Row,
-    RowSet,
+    ArrayTask, Coscheduling, JobIncarnation, JobSlot, JobSpec, PartitionId, RankMap, Row, RowSet,
+    StepRef,
 };
 
 /// A command that lacks the active rows.
@@ -33,8 +33,9 @@ pub enum Draft {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of `LaunchJob`")]
 pub struct Launch {
-    pub job: JobId,
+    pub step: StepRef,
     pub incarnation: JobIncarnation,
+    pub place: JobIncarnation,
     pub slot: JobSlot,
     pub task: Option<ArrayTask>,
     pub spec: Rc<JobSpec>,
@@ -52,7 +53,7 @@ pub struct Launch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of `ResumedJob`")]
 pub struct Resumed {
-    pub job: JobId,
+    pub step: StepRef,
     pub incarnation: JobIncarnation,
     pub slot: JobSlot,
     pub partition: PartitionId,
@@ -102,8 +103,9 @@ impl Launch {
     fn in_row(&self, active_row: Row) -> LaunchJob {
         // Names all fields, so that the compiler rejects a new field that is missing here.
         let Launch {
-            job,
+            step,
             incarnation,
+            place,
             slot,
             task,
             spec,
@@ -117,8 +119,9 @@ impl Launch {
             hold_output,
         } = self.clone();
         LaunchJob {
-            job,
+            step,
             incarnation,
+            place,
             slot,
             task,
             spec,
@@ -137,9 +140,9 @@ impl Launch {
 
 impl Resumed {
     fn in_row(&self, active_row: Row) -> ResumedJob {
-        let Resumed { job, incarnation, slot, partition, rows, coscheduling, hold_output } = *self;
+        let Resumed { step, incarnation, slot, partition, rows, coscheduling, hold_output } = *self;
         ResumedJob {
-            job,
+            step,
             incarnation,
             slot,
             partition,

@@ -37,9 +37,10 @@ impl Core {
         let of_script = record.spec.first == FirstStep::Script;
         let (signal, script_only) = (signal.signal, signal.script_only);
         self.append(now, job, JobEventKind::SignalledEarly { signal });
+        let step = self.first_step(job);
         let command = match (of_script, script_only) {
-            (true, true) => Command::SignalScript { job, signal },
-            (false, false) => Command::SignalJob { job, signal },
+            (true, true) => Command::SignalScript { step, signal },
+            (false, false) => Command::SignalJob { step, signal },
             // Without `B:` a script itself gets nothing, and without a script `B:` is for nobody.
             (true, false) | (false, true) => return,
         };

@@ -6,7 +6,7 @@ use crate::journal::Entry;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, Slices};
-use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId};
+use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, StepAsk, StepRef};
 
 /// The effects of an act of the core, for the driver to carry out, each list in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,14 +62,16 @@ pub enum Durable {
     },
     /// Notify the clients attached to a job.
     Notify(JobId, Notice),
+    /// Notify the clients of a further step, which they know by the number of their request.
+    NotifyStep(JobId, StepAsk, Notice),
 }
 
-/// A run of a job to watch.
+/// A run of a step to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// The job.
-    pub job: JobId,
-    /// The run of the job.
+    /// The step.
+    pub step: StepRef,
+    /// The run of the step.
     pub incarnation: JobIncarnation,
     /// Where its flags lie.
     pub slot: JobSlot,
@@ -141,6 +143,8 @@ pub enum StepTimer {
     Launch,
     /// The step received a request to end, and may not have ended.
     Kill,
+    /// The client of the step has left, and may not have returned.
+    Client,
 }
 
 /// The purpose of a job's timer.

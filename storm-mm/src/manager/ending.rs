@@ -98,7 +98,7 @@ impl Core {
         check_signal(signal)?;
         match self.live.get(job) {
             Some(live) if live.is_on_nodes() => {
-                let command = Command::SignalJob { job, signal };
+                let command = Command::SignalJob { step: self.first_step(job), signal };
                 self.effects.durable.push(Durable::Command(live.nodes().clone(), command));
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl Core {
         let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
         if cause.asks_first() {
-            let ask = Command::SignalJob { job, signal: SIGTERM };
+            let ask = Command::SignalJob { step: self.first_step(job), signal: SIGTERM };
             self.effects.durable.push(Durable::Command(nodes, ask));
             let at = now + self.config.kill_grace;
             self.effects.durable.push(Durable::Timer {
@@ -209,7 +209,9 @@ impl Core {
                 timer: Timer::Job { job, incarnation, kind: JobTimer::Kill },
             });
         } else {
-            self.effects.durable.push(Durable::Command(nodes, Command::DestroyJob { job }));
+            self.effects
+                .durable
+                .push(Durable::Command(nodes, Command::DestroyJob { step: self.first_step(job) }));
         }
     }
 
@@ -217,7 +219,9 @@ impl Core {
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
         let Some(live) = self.live.remove(job) else { return };
         let nodes = self.up(live.nodes());
-        self.effects.durable.push(Durable::Command(nodes, Command::ReleaseJob { job }));
+        self.effects
+            .durable
+            .push(Durable::Command(nodes, Command::ReleaseJob { step: self.first_step(job) }));
         let cause = self.lost_meanwhile(job, &live, cause);
         let cause = cause.map(|cause| self.crash_behind(job, &live, cause));
         let requeue = self.runs_again(job, cause.as_ref());

@@ -116,8 +116,9 @@ impl Core {
         let runs = partition.runs(live.rows());
         let record = &self.jobs[&job];
         let draft = Draft::Launch(Rc::new(Launch {
-            job,
+            step: record.first_step(),
             incarnation: live.incarnation(),
+            place: live.incarnation(),
             slot: live.slot(),
             task: record.task,
             spec: match without_dependency(&record.spec) {
@@ -135,7 +136,7 @@ impl Core {
         }));
         self.live.launched(now, job, runs);
         let Some(live) = self.live.get(job) else { return };
-        let (watch, incarnation) = (live.watch(job), live.incarnation());
+        let (watch, incarnation) = (live.watch(self.first_step(job)), live.incarnation());
         let relaunched = nodes != *live.nodes();
         if !nodes.is_empty() {
             self.effects.durable.push(Durable::Draft(nodes, draft));
@@ -163,7 +164,7 @@ impl Core {
         if live.nodes().len() == 1 {
             return self.started(now, job, incarnation);
         }
-        self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
+        self.effects.durable.push(Durable::AwaitStarted(live.watch(self.first_step(job))));
     }
 
     /// All ranks of a job execute.
@@ -245,7 +246,7 @@ impl Core {
         }
         let limit = self.config.launch_timeout;
         let effect = if live.run_time(now) >= limit {
-            Durable::NameUnstarted(live.watch(job))
+            Durable::NameUnstarted(live.watch(self.first_step(job)))
         } else {
             let (at, incarnation) = (live.earliest(now, limit), live.incarnation());
             Durable::Timer { at, timer: Timer::Job { job, incarnation, kind: JobTimer::Launch } }
@@ -270,7 +271,7 @@ impl Core {
             return;
         }
         if nodes.is_empty() {
-            self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(live.watch(self.first_step(job))));
             return;
         }
         self.live.count_failure();
@@ -314,7 +315,10 @@ impl Core {
             JobTimer::Kill => {
                 let nodes =
                     run.map(|live| live.nodes().difference(live.over())).unwrap_or_default();
-                self.effects.durable.push(Durable::Command(nodes, Command::DestroyJob { job }));
+                self.effects.durable.push(Durable::Command(
+                    nodes,
+                    Command::DestroyJob { step: self.first_step(job) },
+                ));
             }
             JobTimer::Recovery => self.recovery_timer(now, job),
             JobTimer::Output => self.release_output(job),

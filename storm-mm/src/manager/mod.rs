@@ -54,8 +54,11 @@ mod returns;
 mod scheduling;
 mod settings;
 mod shares;
+mod step_clients;
 mod step_ends;
+mod step_launch;
 mod step_order;
+mod step_ranks;
 mod steps;
 mod stopping;
 mod strobing;
@@ -74,11 +77,11 @@ pub use effect::{
     Timer, Watch,
 };
 pub use partitions::{NextEdge, PartitionError};
-pub use step_order::{StepLaunch, StepOrder, StepOrderKind};
+pub use step_order::{StepOrder, StepOrderKind};
 pub use steps::{AskedStep, STEPS_MAX, StepRequest};
 
 use crate::cluster::{ClusterEvent, ClusterEventKind};
-use crate::job::{JobEvent, JobEventKind};
+use crate::job::{JobEvent, JobEventKind, JobRecord};
 use crate::journal;
 use crate::{CoreConfig, NodeBook};
 use absent_clients::AbsentClients;
@@ -93,7 +96,7 @@ use priority_table::Priorities;
 use reservations::ReservationTable;
 use returns::Returns;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::JobId;
+use storm_rm::{JobId, StepRef};
 
 /// The Machine Manager's state.
 pub struct Core {
@@ -170,6 +173,11 @@ impl Core {
     /// The id of the node of this name, if it is configured.
     pub fn node_id(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().find(|(_, entry)| entry.name == name).map(|(id, _)| id)
+    }
+
+    /// The step that a job ends with.
+    fn first_step(&self, job: JobId) -> StepRef {
+        self.jobs.get(&job).map_or(StepRef::program(job), JobRecord::first_step)
     }
 
     /// The name of a node, even of a node that is no longer configured.

@@ -150,6 +150,7 @@ impl Core {
         let place = (partition, row, slot);
         let restored = self.to_restore(now, record, place, (placement.clone(), steps));
         self.live.restore(now, job, restored);
+        self.await_step_clients(now, job);
         let suspends = self.partitions[partition].policy().preempts();
         if placement.is_some() && self.is_suspended(job) && !suspends {
             self.append(now, job, JobEventKind::Moved { row });

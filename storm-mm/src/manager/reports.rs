@@ -7,7 +7,7 @@ use super::{Core, Durable};
 use crate::job::{Cut, EndCause, JobEventKind, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, StepRef};
 
 /// Bytes of a heartbeat and a command in addition to the pairs: some varints and a set of nodes.
 const HEADER_BYTES: usize = 16 * 1024;
@@ -192,55 +192,57 @@ impl Core {
             Report::FileFailed { .. } => {}
             // The driver paces the input by this report; nothing is decided here.
             Report::InputTaken { .. } => {}
-            Report::Output { job, incarnation, rank, stream, offset, data } => {
-                self.output((job, incarnation), Piece { rank, stream, offset, data });
+            Report::Output { step, incarnation, rank, stream, offset, data } => {
+                self.output((step.job, incarnation), Piece { rank, stream, offset, data });
             }
-            Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
-            Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
+            Report::Fence { step, sequence, puts } => self.fence(now, step, node, sequence, puts),
+            Report::LaunchFailed { step, incarnation, reason, exit_code, .. } => {
                 self.live.count_failure();
-                self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
+                self.fail(now, step.job, incarnation, EndCause::LaunchFailed { reason, exit_code });
             }
-            Report::Aborted { job, incarnation, rank, exit_code } => {
+            Report::Aborted { step, incarnation, rank, exit_code } => {
                 // The last byte, as in wait(2).
                 let exit_code = (exit_code & 0xff) as u8;
-                self.fail(now, job, incarnation, EndCause::Aborted { rank, exit_code });
+                self.fail(now, step.job, incarnation, EndCause::Aborted { rank, exit_code });
             }
-            Report::RankFailed { job, incarnation, exit, joined } => {
+            Report::RankFailed { step, incarnation, exit, joined } => {
                 let node = self.node_name(node);
                 if let Some(cause) = end_by(node, &exit, joined) {
-                    self.fail(now, job, incarnation, cause);
+                    self.fail(now, step.job, incarnation, cause);
                 }
             }
-            Report::Terminated { job, incarnation, ranks } => {
-                self.part_over(now, node, job, incarnation, ranks);
+            Report::Terminated { step, incarnation, ranks } => {
+                self.part_over(now, node, step.job, incarnation, ranks);
             }
-            Report::JobFailed { job, incarnation, reason } => {
-                self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
+            Report::JobFailed { step, incarnation, reason } => {
+                self.fail(now, step.job, incarnation, EndCause::Unserviceable { reason });
             }
-            Report::OverMemory { job, incarnation, reason } => {
-                self.fail(now, job, incarnation, EndCause::OverMemory { reason });
+            Report::OverMemory { step, incarnation, reason } => {
+                self.fail(now, step.job, incarnation, EndCause::OverMemory { reason });
             }
             Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
-            Report::RankLeft { job, incarnation, rank } => {
-                if self.live.rank_left((job, incarnation), rank) {
-                    self.end_if_in_vain(now, job);
+            Report::RankLeft { step, incarnation, rank } => {
+                if self.live.rank_left((step.job, incarnation), rank) {
+                    self.end_if_in_vain(now, step.job);
                 }
             }
-            Report::LeaseOver { job, incarnation } => self.lease_over(now, node, job, incarnation),
-            Report::LaunchCut { job, incarnation, cut } => {
-                if self.live.run(job, incarnation).is_some() {
-                    self.launch_cut(now, job, node, cut.into());
+            Report::LeaseOver { step, incarnation } => {
+                self.lease_over(now, node, step.job, incarnation)
+            }
+            Report::LaunchCut { step, incarnation, cut } => {
+                if self.live.run(step.job, incarnation).is_some() {
+                    self.launch_cut(now, step.job, node, cut.into());
                 }
             }
             Report::Holds { jobs, first_run } => self.returns.report(node, jobs, first_run),
-            Report::Classes { job, incarnation, ranks } => {
-                self.classes_told(now, node, (job, incarnation), ranks);
+            Report::Classes { step, incarnation, ranks } => {
+                self.classes_told(now, node, (step.job, incarnation), ranks);
             }
-            Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
-            Report::InSlices { job, incarnation } => self.joins_slices(now, job, incarnation),
+            Report::Started { step, incarnation } => self.part_started(now, step.job, incarnation),
+            Report::InSlices { step, incarnation } => self.joins_slices(now, step.job, incarnation),
             Report::Leaving => self.node_leaves(node),
-            Report::SlicesBack { job, incarnation } => {
-                self.slices_back(now, node, job, incarnation);
+            Report::SlicesBack { step, incarnation } => {
+                self.slices_back(now, node, step.job, incarnation);
             }
             // The driver joins the parts.
             Report::Part { .. } => {}
@@ -270,7 +272,7 @@ impl Core {
         let first = self.live.part_over((job, incarnation), node, exits);
         let (Some(first), Some(live)) = (first, self.live.get(job)) else { return };
         if first && !live.is_over() && !live.is_recovering() {
-            let watch = live.watch(job);
+            let watch = live.watch(self.first_step(job));
             self.effects.durable.push(Durable::AwaitTermination(watch));
         }
         self.end_if_in_vain(now, job);
@@ -295,31 +297,28 @@ impl Core {
     fn fence(
         &mut self,
         now: Instant,
-        job: JobId,
+        step: StepRef,
         node: NodeId,
         sequence: u64,
         puts: Vec<(String, String)>,
     ) {
+        let job = step.job;
+        if step != self.first_step(job) {
+            return self.step_fence(now, step, node, (sequence, puts));
+        }
         let Some(live) = self.live.get(job) else { return };
         if let Some(puts) = live.fences().outcome(sequence) {
-            let done = Command::FenceDone { job, sequence, puts };
+            let done = Command::FenceDone { step, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
         let Some(complete) = self.live.fence_arrived(job, sequence, (node, puts)) else {
             return self.end_if_in_vain(now, job);
         };
         let Some(nodes) = self.live.get(job).map(|live| live.nodes().clone()) else { return };
-        let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
-        if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
-            // The pairs could never be sent, and the ranks would wait for ever.
-            let reason = format!(
-                "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
-                 lets {} through",
-                self.config.heartbeat_bytes.saturating_sub(HEADER_BYTES)
-            );
+        if let Some(reason) = too_many_pairs(&complete, self.config.heartbeat_bytes) {
             return self.end_job(now, job, EndCause::LaunchFailed { reason, exit_code: 1 });
         }
-        let done = Command::FenceDone { job, sequence, puts: complete };
+        let done = Command::FenceDone { step, sequence, puts: complete };
         self.effects.durable.push(Durable::Command(nodes, done));
     }
 
@@ -363,6 +362,18 @@ impl Core {
         }
         self.finish(now, job, cause);
     }
+}
+
+/// The reason, if the pairs of a PMI barrier could never be sent, and its ranks would wait for ever.
+pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize) -> Option<String> {
+    let bytes = pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
+    (HEADER_BYTES.saturating_add(bytes) > heartbeat_bytes).then(|| {
+        format!(
+            "its ranks exchange {bytes} bytes through PMI at once; `heartbeat-bytes` in [network] \
+             lets {} through",
+            heartbeat_bytes.saturating_sub(HEADER_BYTES)
+        )
+    })
 }
 
 /// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that

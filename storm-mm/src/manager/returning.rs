@@ -7,6 +7,7 @@
 
 use super::live::{LiveJobs, LivePlace};
 use super::returns::HeldRuns;
+use super::steps::step_ref;
 use super::{Core, Draft, Durable, Resumed};
 use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
@@ -103,7 +104,13 @@ impl Core {
     fn resumed_step(&self, (job, number): (JobId, u32)) -> Option<Resumed> {
         let step = self.live.step(job, number)?;
         let of_job = self.resumed(job)?;
-        Some(Resumed { incarnation: step.run(), slot: step.slot(), hold_output: false, ..of_job })
+        Some(Resumed {
+            step: step_ref(job, number),
+            incarnation: step.run(),
+            slot: step.slot(),
+            hold_output: self.holds_step_output((job, number)),
+            ..of_job
+        })
     }
 
     /// Whether the present run of a job was placed so recently that ranks of it on this node, if
@@ -143,7 +150,7 @@ impl Core {
     fn resumed(&self, job: JobId) -> Option<Resumed> {
         let live = self.live.get(job)?;
         Some(Resumed {
-            job,
+            step: self.first_step(job),
             incarnation: live.incarnation(),
             slot: live.slot(),
             partition: live.partition(),
@@ -185,7 +192,7 @@ impl Core {
         }
         let Some(live) = self.live.get(job) else { return };
         if !live.over().is_empty() && !live.is_over() {
-            self.effects.durable.push(Durable::AwaitTermination(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(live.watch(self.first_step(job))));
         }
         self.give_grace(now, job, incarnation);
         self.finish_if_over(now, job);
@@ -222,7 +229,12 @@ impl Core {
     /// For a run that a former manager placed: the nodes that returned with their parts. They
     /// report how much input their ranks have taken.
     pub fn inherited_parts(&self, job: JobId, run: JobIncarnation) -> Option<&NodeSet> {
-        self.live.get(job).filter(|live| live.incarnation() == run)?.inherited()
+        let live = self.live.get(job)?;
+        match live.step_of_run(run) {
+            Some(number) => live.step(number)?.inherited(),
+            None if live.incarnation() == run => live.inherited(),
+            None => None,
+        }
     }
 
     /// Why a job is where a former manager left it.

@@ -119,7 +119,7 @@ impl HeldRuns {
     fn add(&mut self, jobs: Vec<HeldJob>, first_run: Option<JobIncarnation>) {
         self.first_run = first_run;
         let room = HELD_MAX.saturating_sub(self.runs.len());
-        let runs = jobs.into_iter().map(|held| (held.job, held.incarnation));
+        let runs = jobs.into_iter().map(|held| (held.step.job, held.incarnation));
         self.runs.extend(runs.take(room));
     }
 

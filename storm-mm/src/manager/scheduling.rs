@@ -255,7 +255,7 @@ impl Core {
         let node_list = self.nodes.fold(&nodes);
         self.partitions.job_comes_to(partition, &nodes);
         let first = self.jobs.get(&job).map_or(FirstStep::Program, |record| record.spec.first);
-        let steps = ranks.iter().map_while(|share| share.of_step(first));
+        let steps = ranks.iter().map_while(|share| share.of_step(first.id()));
         let nodes = (nodes, steps.map(|share| share.node).collect());
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
         let rooms = self.jobs.get(&job).map(|record| self.rooms(record)).unwrap_or_default();

@@ -3,14 +3,15 @@
 
 use super::ending::{SIGTERM, outcome};
 use super::launching::NOT_STARTED;
-use super::live::Launch;
+use super::live::{Launch, Piece};
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
+use super::steps::step_ref;
 use super::{Core, Durable, StepTimer};
 use crate::job::{EndCause, EndedStep, Phase, StepEvent, StepUse};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{RankExit, Report};
+use storm_rm::message::{Command, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
 
 impl Core {
@@ -30,7 +31,10 @@ impl Core {
         let has_part = self.live.step(job, number).is_some_and(|step| step.has_part_on(node));
         match report {
             _ if !has_part => return None,
-            Report::Terminated { ranks, .. } => self.step_part_over(step, node, ranks),
+            Report::Terminated { ranks, .. } => {
+                self.step_part_over(step, node, ranks);
+                self.end_step_if_in_vain(now, step);
+            }
             Report::Started { .. } => self.step_part_started(now, step),
             Report::LaunchFailed { reason, exit_code, .. } => {
                 self.live.count_failure();
@@ -55,20 +59,23 @@ impl Core {
             }
             Report::LeaseOver { .. } => {
                 // The node has ended its part of the whole job.
-                let first = self.live.get(job).map(|live| live.incarnation())?;
-                return Some(Report::LeaseOver { job, incarnation: first });
+                let incarnation = self.live.get(job).map(|live| live.incarnation())?;
+                return Some(Report::LeaseOver { step: self.first_step(job), incarnation });
             }
+            Report::Output { rank, stream, offset, data, .. } => {
+                self.step_output(step, Piece { rank, stream, offset, data });
+                return None;
+            }
+            Report::RankLeft { rank, .. } => self.step_rank_left(now, step, rank),
+            Report::Classes { ranks, .. } => self.step_classes_told(now, step, node, ranks),
             Report::LaunchCut { .. }
             | Report::Joined(_)
             | Report::Status(_)
             | Report::FileFailed { .. }
             | Report::InputTaken { .. }
-            | Report::Output { .. }
             | Report::Fence { .. }
             | Report::ProcessesLost
-            | Report::RankLeft { .. }
             | Report::Holds { .. }
-            | Report::Classes { .. }
             | Report::InSlices { .. }
             | Report::Leaving
             | Report::SlicesBack { .. }
@@ -85,7 +92,7 @@ impl Core {
             return self.step_started(now, (job, number));
         }
         if step.launch() == Launch::Launched {
-            self.effects.durable.push(Durable::AwaitStarted(step.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(step.watch(step_ref(job, number))));
         }
     }
 
@@ -100,7 +107,7 @@ impl Core {
         let first = self.live.step_part_over((job, number), node, exits);
         let Some(step) = self.live.step(job, number) else { return };
         if first == Some(true) && !step.is_over() && step.launch() != Launch::Recovering {
-            self.effects.durable.push(Durable::AwaitTermination(step.watch(job)));
+            self.effects.durable.push(Durable::AwaitTermination(step.watch(step_ref(job, number))));
         }
     }
 
@@ -161,7 +168,8 @@ impl Core {
     /// A job is to end, or its script has ended: no step of the job waits any longer, and all are
     /// to end.
     pub(super) fn end_steps(&mut self, now: Instant, job: JobId, cause: &EndCause) {
-        self.live.leave_steps(job);
+        let given_up = self.live.leave_steps(job);
+        self.notify_steps_given_up(job, given_up, cause);
         let steps = self.live.get(job).map(|live| live.steps()).unwrap_or_default();
         for number in steps {
             self.end_step(now, (job, number), cause.clone());
@@ -195,8 +203,10 @@ impl Core {
         let outcome = outcome(cause.map(|cause| (self.config.said(&cause), cause)), &exits);
         let (ended, used) = (self.wall(now), used(&exits));
         let step = Box::new(EndedStep { ask, procs, began, started, ended, outcome, used });
+        let reply = step.clone();
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
+        self.notify_step_ended(job, &reply);
         // Jobs before steps: steps that take no elements could keep all places in the arrays of
         // flags from them.
         self.place_awaiting(now);
@@ -228,6 +238,15 @@ impl Core {
                 self.finish_if_over(now, job);
             }
             StepTimer::Launch => {}
+            StepTimer::Client if step.has_client() => {}
+            StepTimer::Client => {
+                // Its output has no reader, and must not keep its processes from ending.
+                let (step, nodes) = (step_ref(job, number), live.holders_of(step));
+                let release = Command::HoldOutput { step, hold: false };
+                self.effects.durable.push(Durable::Command(nodes, release));
+                self.end_step(now, (job, number), EndCause::ClientLeft);
+                self.finish_if_over(now, job);
+            }
             StepTimer::Kill => {
                 let nodes = live.holders_of(step);
                 self.order((job, number), run, nodes, StepOrderKind::Destroy);
@@ -288,7 +307,9 @@ impl Core {
             }
             let Some(step) = self.live.step(job, number) else { continue };
             if !step.is_over() {
-                self.effects.durable.push(Durable::AwaitTermination(step.watch(job)));
+                self.effects
+                    .durable
+                    .push(Durable::AwaitTermination(step.watch(step_ref(job, number))));
             }
         }
         self.grant_steps(now, job);
@@ -308,20 +329,20 @@ impl Core {
 /// The run that a report is about.
 fn run_of(report: &Report) -> Option<(JobId, JobIncarnation)> {
     match report {
-        Report::LaunchFailed { job, incarnation, .. }
-        | Report::Aborted { job, incarnation, .. }
-        | Report::RankFailed { job, incarnation, .. }
-        | Report::Terminated { job, incarnation, .. }
-        | Report::JobFailed { job, incarnation, .. }
-        | Report::OverMemory { job, incarnation, .. }
-        | Report::RankLeft { job, incarnation, .. }
-        | Report::LeaseOver { job, incarnation }
-        | Report::LaunchCut { job, incarnation, .. }
-        | Report::Classes { job, incarnation, .. }
-        | Report::Output { job, incarnation, .. }
-        | Report::Started { job, incarnation }
-        | Report::InSlices { job, incarnation }
-        | Report::SlicesBack { job, incarnation } => Some((*job, *incarnation)),
+        Report::LaunchFailed { step, incarnation, .. }
+        | Report::Aborted { step, incarnation, .. }
+        | Report::RankFailed { step, incarnation, .. }
+        | Report::Terminated { step, incarnation, .. }
+        | Report::JobFailed { step, incarnation, .. }
+        | Report::OverMemory { step, incarnation, .. }
+        | Report::RankLeft { step, incarnation, .. }
+        | Report::LeaseOver { step, incarnation }
+        | Report::LaunchCut { step, incarnation, .. }
+        | Report::Classes { step, incarnation, .. }
+        | Report::Output { step, incarnation, .. }
+        | Report::Started { step, incarnation }
+        | Report::InSlices { step, incarnation }
+        | Report::SlicesBack { step, incarnation } => Some((step.job, *incarnation)),
         Report::Joined(_)
         | Report::Status(_)
         | Report::FileFailed { .. }

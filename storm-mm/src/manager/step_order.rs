@@ -1,9 +1,9 @@
 //! Orders to the nodes about a step that a job starts in its place.
 
+use super::Launch;
 use std::rc::Rc;
 use storm_primitives::NodeSet;
-use storm_rm::message::NodeRanks;
-use storm_rm::{FileSpec, JobIncarnation, JobSlot, Owner, StepRef, StepSize, StepSpec};
+use storm_rm::{FileSpec, JobIncarnation, Owner, StepRef};
 
 /// An order about a step, to be carried out as the order of the same name about a job is.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ pub enum StepOrderKind {
     },
     /// The files are not needed any more.
     AbandonStaging,
-    /// Start the ranks.
-    Launch(StepLaunch),
+    /// Start the ranks; the active row is entered when the order leaves.
+    Launch(Rc<Launch>),
     /// Send the ranks a signal.
     Signal {
         /// Its number.
@@ -41,17 +41,4 @@ pub enum StepOrderKind {
     Destroy,
     /// The step is over everywhere: forget it.
     Release,
-}
-
-/// Facts that a node needs to start the ranks of a step, besides those of the place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StepLaunch {
-    /// Its place in the arrays of flags.
-    pub slot: JobSlot,
-    /// The program, with its surroundings.
-    pub spec: Rc<StepSpec>,
-    /// The elements and the memory that it has.
-    pub size: StepSize,
-    /// Its ranks on every node.
-    pub ranks: Vec<NodeRanks>,
 }

@@ -3,15 +3,15 @@
 
 use super::live::{Granted, Launch, Room};
 use super::scheduling::files_of_step;
-use super::step_order::{StepLaunch, StepOrder, StepOrderKind};
+use super::step_order::{StepOrder, StepOrderKind};
 use super::{Core, Durable, StageOutcome, StepTimer, Timer};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase, StepEvent, StepRecord};
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, Memory, PartitionId, Share, StepAsk, StepId, StepRef,
-    StepSize, StepSpec,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, PartitionId, Share, StepAsk, StepId,
+    StepRef, StepSize, StepSpec,
 };
 
 /// The most steps of a run of a job, as Slurm's `MaxStepCount`.
@@ -53,7 +53,7 @@ impl Core {
         job: JobId,
         request: StepRequest,
     ) -> Result<AskedStep, ApiError> {
-        let StepRequest { run, ask, size, spec } = request;
+        let StepRequest { run, ask, size, mut spec } = request;
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         if record.spec.owner.uid != peer.uid {
             let message = format!("job {} is another user's", record.name());
@@ -67,6 +67,12 @@ impl Core {
             return Ok(known);
         }
         self.check_step(record, &size)?;
+        // A launch that is too long for a message could never leave.
+        let as_job = JobSpec { step: spec, ..(*record.spec).clone() };
+        self.config.check_size(&as_job)?;
+        self.contents_sent(now, peer.uid, &as_job);
+        spec = as_job.step;
+        spec.env = self.jobs.shared_environment(&spec.env);
         self.live.wait_for_room(job, (ask, size), Rc::new(spec));
         self.grant_steps(now, job);
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
@@ -81,11 +87,10 @@ impl Core {
     /// The step that was asked for by this number.
     fn asked_before(&self, record: &JobRecord, ask: StepAsk) -> Option<AskedStep> {
         let number = record.steps.as_ref().and_then(|steps| steps.asked_by(ask));
-        if let Some(number) = number {
-            return Some(AskedStep::Is(step_ref(record.id, number)));
-        }
-        let live = self.live.get(record.id)?;
-        live.ledger().waiting().any(|(other, _)| other == ask).then_some(AskedStep::Waits)
+        let waits = self.live.get(record.id).is_some_and(|live| live.awaits_step(ask));
+        number
+            .map(|number| AskedStep::Is(step_ref(record.id, number)))
+            .or(waits.then_some(AskedStep::Waits))
     }
 
     /// Fails if the job's place takes no step of this size.
@@ -177,6 +182,7 @@ impl Core {
             let Granted { run, ask, size, spec, ranks } = granted;
             let event = StepEvent::Began { run, ask, size, spec, ranks };
             self.append_of_step(now, (job, number), event);
+            self.notify_step_began((job, number), ask);
             self.stage_step(now, (job, number));
         }
     }
@@ -269,19 +275,16 @@ impl Core {
         (job, number): (JobId, u32),
         nodes: NodeSet,
     ) {
-        let Some((_, known)) = self.step_record((job, number)) else { return };
-        let (spec, size, ranks, run) =
-            (known.spec.clone(), known.size, known.ranks.clone(), known.run);
+        let Some(launch) = self.step_launch((job, number)) else { return };
         let Some(live) = self.live.step(job, number) else { return };
-        let (slot, again) = (live.slot(), nodes != *live.nodes());
+        let (run, again) = (launch.incarnation, nodes != *live.nodes());
         self.live.step_launched(now, (job, number));
         if !nodes.is_empty() {
-            let launch = StepLaunch { slot, spec, size, ranks };
-            self.order((job, number), run, nodes, StepOrderKind::Launch(launch));
+            self.order((job, number), run, nodes, StepOrderKind::Launch(Rc::new(launch)));
         }
         if again && let Some(live) = self.live.step(job, number) {
             // Its announcer may have reported before.
-            self.effects.durable.push(Durable::AwaitStarted(live.watch(job)));
+            self.effects.durable.push(Durable::AwaitStarted(live.watch(step_ref(job, number))));
         }
         self.arm_step(now + self.config.launch_timeout, (job, number), run, StepTimer::Launch);
     }
@@ -295,6 +298,7 @@ impl Core {
         if known == Some(false) {
             self.append_of_step(now, (job, number), StepEvent::Started);
         }
+        self.notify_step_runs((job, number));
     }
 
     /// The record of a job, and that of a step that is not over.
@@ -331,6 +335,7 @@ impl Core {
     }
 }
 
-fn step_ref(job: JobId, number: u32) -> StepRef {
+/// A further step of a job.
+pub(super) fn step_ref(job: JobId, number: u32) -> StepRef {
     StepRef { job, step: StepId::Number(number) }
 }

@@ -5,7 +5,7 @@ use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace};
 use super::partitions::{Partition, Waiting, sched_time};
 use super::reservations::in_the_way;
-use super::scheduling::files_of;
+use super::scheduling::{files_of, files_of_step};
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, JobDetail, JobState, JobView, PartitionView,
     RankView, ReservedNodes, SpecSummary, asked_for,
@@ -23,10 +23,16 @@ impl Core {
     pub fn needed_contents(&self) -> HashSet<(u32, ContentHash)> {
         let waiting_or_running =
             self.jobs.values().filter(|job| !matches!(job.phase, Phase::Ended(_)));
-        waiting_or_running
-            .map(|job| &job.spec)
-            .flat_map(|spec| files_of(spec).into_iter().map(|file| (spec.owner.uid, file.hash)))
-            .collect()
+        let of_job = |job: &JobRecord| {
+            let further = job.steps.iter().flat_map(|steps| steps.live());
+            let further = further.flat_map(|(_, step)| files_of_step(&step.spec));
+            let waiting = self.live.get(job.id).into_iter().flat_map(LivePlace::waiting_specs);
+            let files = files_of(&job.spec).into_iter().chain(further);
+            let files = files.chain(waiting.flat_map(files_of_step));
+            let uid = job.spec.owner.uid;
+            files.map(|file| (uid, file.hash)).collect::<Vec<_>>()
+        };
+        waiting_or_running.flat_map(of_job).collect()
     }
 
     /// The details of a job.

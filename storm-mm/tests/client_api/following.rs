@@ -145,7 +145,8 @@ fn requests_are_answered_while_a_job_is_followed() {
         let attach = requests.send(ManagerRequest::Attach { job: JOB }).await.expect("sent");
         let following = served.call().await;
         let data = Bytes::from_static(b"input");
-        let input = ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None };
+        let input =
+            ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None, ask: None };
         let asked = requests.send(input.clone()).await.expect("sent");
         let call = served.call().await;
         assert_eq!(call.request, input);

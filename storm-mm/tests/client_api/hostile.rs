@@ -1,11 +1,14 @@
 //! Clients that do not keep to the protocol.
 
+use crate::served::job;
 use crate::served::{Served, on_runtime};
 use crate::uploads::our_uid;
 use std::time::Duration;
 use storm_mm::api::{
-    Client, ClientError, ErrorCode, MAX_REQUEST_LINE_BYTES, ManagerRequest, Reply, ServerLimits,
+    ApiError, Client, ClientError, ErrorCode, FromClient, MAX_REQUEST_LINE_BYTES, ManagerRequest,
+    Reply, RequestLine, ServerLimits,
 };
+use storm_rm::{JobId, JobIncarnation, Program, StepAsk, StepSize, StepSpec};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 
@@ -155,5 +158,63 @@ fn one_user_does_not_take_the_places_of_all_and_none_is_taken_from_the_trusted()
                 }
             }
         }
+    });
+}
+
+/// The core counts on the peer that it gets, and on files that the spool has.
+#[test]
+fn a_step_with_forged_numbers_reaches_the_core_as_its_peers_and_one_without_files_does_not() {
+    on_runtime(async {
+        let served = Served::start();
+        let mut raw = served.raw().await;
+        raw.hello().await;
+        let program = Program::OnNodes("/bin/true".into());
+        let step = |program| ManagerRequest::RunStep {
+            job: JobId(u64::MAX),
+            run: JobIncarnation(u64::MAX),
+            ask: StepAsk(u64::MAX),
+            size: StepSize::of_procs(u32::MAX),
+            spec: Box::new(StepSpec::plain("true", program)),
+        };
+        let line = |id, request| {
+            let line = RequestLine::Manager(id, request).encode().expect("it is written");
+            String::from_utf8(line).expect("text")
+        };
+        raw.send(&line(1, step(program))).await;
+        let call = served.call().await;
+        assert_eq!(call.peer.uid, our_uid());
+        let ManagerRequest::RunStep { job: asked, size, .. } = &call.request else {
+            panic!("{call:?}")
+        };
+        assert_eq!((*asked, size.procs), (JobId(u64::MAX), u32::MAX));
+        call.replies.refuse(ApiError::new(ErrorCode::NoSuchJob, "none")).expect("it reads");
+        assert_eq!(raw.refusal().await.code, ErrorCode::NoSuchJob);
+        for wrong in [
+            "{\"id\":2,\"request\":\"run-step\",\"job\":1}\n",
+            "{\"id\":3,\"request\":\"end-step\",\"job\":1,\"ask\":-1}\n",
+            "{\"id\":4,\"request\":\"end-step\",\"job\":1,\"ask\":1,\"uid\":0}\n",
+        ] {
+            raw.send(wrong).await;
+            assert_eq!(raw.refusal().await.code, ErrorCode::BadRequest, "{wrong}");
+        }
+        // Its program is asked for, and other bytes end the connection before the core is asked.
+        let spec = job(&[b"program"]).step;
+        assert!(matches!(spec.program, Program::Shipped(_)) || !spec.files.is_empty());
+        let ManagerRequest::RunStep { job: number, run, ask, size, .. } =
+            step(Program::OnNodes("/bin/true".into()))
+        else {
+            unreachable!("it is a step")
+        };
+        let shipped = ManagerRequest::RunStep { job: number, run, ask, size, spec: Box::new(spec) };
+        raw.send(&line(5, shipped)).await;
+        let reply = raw.reply().await.map(|line| line.reply);
+        assert!(matches!(reply, Some(Reply::NeedFiles { .. })), "{reply:?}");
+        raw.send("{\"id\":6,\"request\":\"nodes\"}\n").await;
+        assert_eq!(raw.refusal().await.code, ErrorCode::BadRequest);
+        assert_eq!(raw.reply().await, None);
+        assert!(
+            served.calls.is_empty()
+                || matches!(served.calls.recv().await, Ok(FromClient::Left { .. }))
+        );
     });
 }

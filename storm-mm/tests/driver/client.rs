@@ -165,7 +165,7 @@ impl Client {
 }
 
 impl Following {
-    fn new(job: JobId, replies: ReplyStream) -> Following {
+    pub(crate) fn new(job: JobId, replies: ReplyStream) -> Following {
         Following { job, replies, output: Vec::new(), states: Vec::new() }
     }
 
@@ -236,5 +236,5 @@ pub(crate) fn reading(input: InputSpec, mut spec: JobSpec) -> JobSpec {
 
 /// A request to write to the job's standard input.
 pub(crate) fn input(job: JobId, data: &'static [u8], eof: bool) -> ManagerRequest {
-    ManagerRequest::Input { job, data: Bytes::from_static(data), eof, resent_from: None }
+    ManagerRequest::Input { job, data: Bytes::from_static(data), eof, resent_from: None, ask: None }
 }

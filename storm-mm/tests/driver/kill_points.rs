@@ -69,7 +69,7 @@ fn workload(
 fn starts(cluster: &Cluster) -> BTreeMap<(JobId, NodeId), u32> {
     let mut starts = BTreeMap::new();
     for (node, job) in cluster.launches.borrow().iter() {
-        *starts.entry((job.job, *node)).or_default() += 1;
+        *starts.entry((job.step.job, *node)).or_default() += 1;
     }
     starts
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use storm_mm::api::JobState;
 use storm_nm::JobKey;
 use storm_primitives::NodeId;
-use storm_rm::{JobIncarnation, JobSpec, Rank};
+use storm_rm::{JobIncarnation, JobSpec, Rank, StepRef};
 
 #[test]
 fn a_job_with_files_runs_on_all_its_nodes_and_a_relaunch_ships_nothing() {
@@ -53,7 +53,10 @@ fn two_gang_jobs_share_all_elements_in_turn_and_both_progress() {
             second.until(JobState::Running).await;
             cluster.pause(Duration::from_millis(100)).await;
             let used = |incarnation, job| {
-                let key = JobKey { job, incarnation: JobIncarnation(incarnation) };
+                let key = JobKey {
+                    step: StepRef::program(job),
+                    incarnation: JobIncarnation(incarnation),
+                };
                 cluster.hosts.borrow()[&NodeId(2)].cpu_time(key, Rank(3))
             };
             let (one, two) = (used(1, first.job), used(2, second.job));

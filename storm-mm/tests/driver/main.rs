@@ -21,3 +21,4 @@ mod ordered_slices;
 mod queues;
 mod restart;
 mod slices;
+mod steps;

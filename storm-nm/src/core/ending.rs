@@ -8,7 +8,7 @@ use super::job::JobPhase;
 use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use crate::reason::bounded;
-use storm_rm::JobId;
+use storm_rm::StepRef;
 use storm_rm::message::{CutLaunch, ExitStatus, Report};
 use storm_rm::termination::Urgency;
 
@@ -45,7 +45,7 @@ impl NodeCore {
     /// job everywhere, as its ranks on other nodes may wait for those here.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let reason = self.with_place(&reason);
-        let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
+        let report = Report::JobFailed { step: key.step, incarnation: key.incarnation, reason };
         self.end_here(key, report, actions);
     }
 
@@ -56,8 +56,8 @@ impl NodeCore {
              asked for on a node"
         );
         let reason = self.with_place(&reason);
-        let JobKey { job, incarnation } = key;
-        self.end_here(key, Report::OverMemory { job, incarnation, reason }, actions);
+        let JobKey { step, incarnation } = key;
+        self.end_here(key, Report::OverMemory { step, incarnation, reason }, actions);
     }
 
     /// Why a job cannot continue, with the node.
@@ -69,8 +69,8 @@ impl NodeCore {
     /// Ends a job that a former node manager did not leave whole. The Machine Manager decides
     /// whether the job is launched again.
     pub(super) fn launch_cut(&mut self, key: JobKey, cut: CutLaunch, actions: &mut Vec<Action>) {
-        let JobKey { job, incarnation } = key;
-        self.end_here(key, Report::LaunchCut { job, incarnation, cut }, actions);
+        let JobKey { step, incarnation } = key;
+        self.end_here(key, Report::LaunchCut { step, incarnation, cut }, actions);
     }
 
     /// Kills a job and reports the reason to the Machine Manager, unless the job ends anyway.
@@ -103,9 +103,9 @@ impl NodeCore {
         self.release_run(key, actions);
     }
 
-    /// Forgets a job that is over on all nodes. If the job has not ended here, kills it first.
-    pub(super) fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
-        if let Some(key) = self.current(job) {
+    /// Forgets a step that is over on all nodes. If the step has not ended here, kills it first.
+    pub(super) fn release(&mut self, step: StepRef, actions: &mut Vec<Action>) {
+        if let Some(key) = self.current(step) {
             self.release_run(key, actions);
         }
     }

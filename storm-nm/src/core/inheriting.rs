@@ -26,7 +26,7 @@ impl NodeCore {
                     self.host_event(HostEvent::Pmi { job: key, rank, line }, &mut actions);
                 }
                 PmiStep::FenceDone { sequence, puts } => {
-                    self.fence_done(key.job, sequence, puts, &mut actions);
+                    self.fence_done(key.step, sequence, puts, &mut actions);
                 }
             }
             for action in actions {

@@ -201,12 +201,12 @@ impl LocalJob {
             (ExitStatus::Code(0), false) => return None,
             (ExitStatus::Code(_), false) => 0,
         };
-        let alone = self.all_ended() && self.task.count == self.task.spec().ranks();
+        let alone = self.all_ended() && self.task.count == self.task.launch.size();
         if alone || self.doomed || self.silent {
             return None;
         }
-        let JobKey { job, incarnation } = self.key();
-        let report = Report::RankFailed { job, incarnation, exit: exit.clone(), joined };
+        let JobKey { step, incarnation } = self.key();
+        let report = Report::RankFailed { step, incarnation, exit: exit.clone(), joined };
         if kind > 0 {
             self.failure.get_or_insert(report.clone());
         }
@@ -254,10 +254,10 @@ impl LocalJob {
         if matches!(self.failure, Some(Report::LaunchCut { .. })) {
             return;
         }
-        let JobKey { job, incarnation } = self.key();
+        let JobKey { step, incarnation } = self.key();
         actions.push(Action::MarkStarted { slot: self.slot, incarnation });
         if self.announces(config) {
-            let report = Report::Started { job, incarnation };
+            let report = Report::Started { step, incarnation };
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         }
     }
@@ -300,8 +300,8 @@ impl LocalJob {
     }
 
     fn terminated_report(&self) -> Report {
-        let JobKey { job, incarnation } = self.key();
-        Report::Terminated { job, incarnation, ranks: self.exits().cloned().collect() }
+        let JobKey { step, incarnation } = self.key();
+        Report::Terminated { step, incarnation, ranks: self.exits().cloned().collect() }
     }
 
     fn exits(&self) -> impl Iterator<Item = &RankExit> {

@@ -16,7 +16,9 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{Coscheduling, FirstStep, JobId, Owner, PartitionId, Rank, RowSet};
+use storm_rm::{
+    Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, RowSet, StepId, StepRef,
+};
 
 /// The core's data on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,32 +132,32 @@ impl NodeCore {
             Command::Slices(slices) => self.strobe(slices.strobe, Some(slices), actions),
             Command::SetRows { job, rows } => self.set_rows(job, rows, actions),
             Command::Coschedule { job, coscheduling } => {
-                if let Some(key) = self.current(job) {
+                for key in self.steps_of(job) {
                     self.coschedule(key, coscheduling, actions);
                 }
             }
-            Command::SignalJob { job, signal } => self.signal(job, (signal, Whom::All), actions),
-            Command::SignalScript { job, signal } => {
-                self.signal(job, (signal, Whom::Script), actions);
+            Command::SignalJob { step, signal } => self.signal(step, (signal, Whom::All), actions),
+            Command::SignalScript { step, signal } => {
+                self.signal(step, (signal, Whom::Script), actions);
             }
-            Command::DestroyJob { job } => {
-                if let Some(key) = self.current(job) {
+            Command::DestroyJob { step } => {
+                if let Some(key) = self.current(step) {
                     self.doom(key, actions);
                 }
             }
-            Command::ReleaseJob { job } => self.release(job, actions),
-            Command::Input { job, data, eof } => self.input(job, (None, data, eof), actions),
-            Command::InputAgain { job, offset, data, eof } => {
-                self.input(job, (Some(offset), data, eof), actions);
+            Command::ReleaseJob { step } => self.release(step, actions),
+            Command::Input { step, data, eof } => self.input(step, (None, data, eof), actions),
+            Command::InputAgain { step, offset, data, eof } => {
+                self.input(step, (Some(offset), data, eof), actions);
             }
-            Command::HoldOutput { job, hold } => {
-                let key = self.current(job);
+            Command::HoldOutput { step, hold } => {
+                let key = self.current(step);
                 if let Some(state) = key.and_then(|key| self.jobs.get_mut(&key)) {
                     state.hold_output(hold && !state.doomed, &self.config, actions);
                 }
             }
-            Command::FenceDone { job, sequence, puts } => {
-                self.fence_done(job, sequence, puts, actions);
+            Command::FenceDone { step, sequence, puts } => {
+                self.fence_done(step, sequence, puts, actions);
             }
             Command::Shutdown => self.leave(actions),
             // The node manager handles the command and leaves.
@@ -187,11 +189,12 @@ impl NodeCore {
     }
 
     fn launch(&mut self, launch: Rc<LaunchJob>, actions: &mut Vec<Action>) {
-        let (job, partition, row) = (launch.job, launch.partition, launch.active_row);
+        let (step, partition, row) = (launch.step, launch.partition, launch.active_row);
+        let place = launch.place;
         let (rows, coscheduling) = (launch.rows, launch.coscheduling);
         let (owner, hold_output) = (launch.spec.owner, launch.hold_output);
         let Some(task) = JobTask::of_node(launch, self.config.node) else {
-            tracing::error!(%job, "told to launch a job that has no rank here");
+            tracing::error!(%step, "told to launch a step that has no rank here");
             return;
         };
         let (task, key) = (Rc::new(task.clone()), task.key());
@@ -199,11 +202,19 @@ impl NodeCore {
             tracing::error!(job = %key, "told to launch a run from before this node was there");
             return;
         }
-        if self.jobs.keys().any(|known| known.job == job && known.incarnation >= key.incarnation) {
-            tracing::error!(job = %key, "told to launch a job that was launched before");
+        let is_past = |(known, job): (&JobKey, &LocalJob)| {
+            let is_step = known.step == step && known.incarnation >= key.incarnation;
+            is_step || job.task.launch.place > place
+        };
+        if self.of_job(step.job).any(is_past) {
+            tracing::error!(job = %key, "told to launch a step that was launched before");
             return;
         }
-        let earlier: Vec<JobKey> = self.jobs.keys().filter(|k| k.job == job).copied().collect();
+        // A step belongs to one run of its job.
+        let is_earlier =
+            |known: &JobKey, job: &LocalJob| known.step == step || job.task.launch.place < place;
+        let earlier = self.of_job(step.job).filter(|(known, job)| is_earlier(known, job));
+        let earlier: Vec<JobKey> = earlier.map(|(known, _)| *known).collect();
         for old in earlier {
             self.supersede(old, actions);
         }
@@ -354,8 +365,8 @@ impl NodeCore {
         let LaunchRefused { reason, exit_code } = refused;
         let reason = format!("rank {rank} cannot start on {name} ({hostname}): {reason}");
         let reason = bounded(reason);
-        let JobKey { job, incarnation } = key;
-        state.fails(Report::LaunchFailed { job, incarnation, rank, reason, exit_code }, actions);
+        let JobKey { step, incarnation } = key;
+        state.fails(Report::LaunchFailed { step, incarnation, rank, reason, exit_code }, actions);
     }
 
     /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, and others stop.
@@ -370,10 +381,11 @@ impl NodeCore {
     }
 
     fn set_rows(&mut self, job: JobId, rows: RowSet, actions: &mut Vec<Action>) {
-        let Some(key) = self.current(job) else { return };
-        if let Some(state) = self.jobs.get_mut(&key) {
-            state.rows = rows;
-            actions.push(Action::Rows { job: key, rows });
+        for key in self.steps_of(job) {
+            if let Some(state) = self.jobs.get_mut(&key) {
+                state.rows = rows;
+                actions.push(Action::Rows { job: key, rows });
+            }
         }
         self.reschedule(None, None, actions);
     }
@@ -417,13 +429,13 @@ impl NodeCore {
         }
     }
 
-    fn signal(&mut self, job: JobId, (signal, whom): (i32, Whom), actions: &mut Vec<Action>) {
-        let Some(key) = self.current(job) else { return };
+    fn signal(&mut self, step: StepRef, (signal, whom): (i32, Whom), actions: &mut Vec<Action>) {
+        let Some(key) = self.current(step) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
         if !state.is_live() {
             return;
         }
-        if whom == Whom::Script && state.task.spec().first != FirstStep::Script {
+        if whom == Whom::Script && step.step != StepId::Batch {
             return;
         }
         actions.push(Action::Signal { job: key, signal, whom });
@@ -436,12 +448,12 @@ impl NodeCore {
 
     pub(super) fn fence_done(
         &mut self,
-        job: JobId,
+        step: StepRef,
         sequence: u64,
         puts: Vec<(String, String)>,
         actions: &mut Vec<Action>,
     ) {
-        let Some(key) = self.current(job) else { return };
+        let Some(key) = self.current(step) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
         if sequence > state.fences {
             let begun = state.fences;
@@ -458,8 +470,27 @@ impl NodeCore {
         pmi_actions(state, outputs, actions);
     }
 
-    /// The latest run of a job that is known here.
-    pub(super) fn current(&self, job: JobId) -> Option<JobKey> {
-        self.jobs.keys().rev().find(|key| key.job == job).copied()
+    /// The latest run of a step that is known here.
+    pub(super) fn current(&self, step: StepRef) -> Option<JobKey> {
+        let runs = JobKey { step, incarnation: JobIncarnation(0) }..=JobKey {
+            step,
+            incarnation: JobIncarnation(u64::MAX),
+        };
+        self.jobs.range(runs).next_back().map(|(key, _)| *key)
+    }
+
+    /// The runs of a job's steps that are known here.
+    fn of_job(&self, job: JobId) -> impl Iterator<Item = (&JobKey, &LocalJob)> {
+        let least = StepRef { job, step: StepId::Batch };
+        let all = self.jobs.range(JobKey { step: least, incarnation: JobIncarnation(0) }..);
+        all.take_while(move |(key, _)| key.step.job == job)
+    }
+
+    /// The latest run of each step in the present place of a job.
+    fn steps_of(&self, job: JobId) -> Vec<JobKey> {
+        let place = self.of_job(job).map(|(_, state)| state.task.launch.place).max();
+        let present = self.of_job(job).filter(|(_, state)| Some(state.task.launch.place) == place);
+        let present = present.map(|(key, _)| (key.step, *key)).collect::<BTreeMap<_, _>>();
+        present.into_values().collect()
     }
 }

@@ -71,12 +71,13 @@ mod tests {
     #[test]
     fn a_run_that_was_given_up_is_not_new_to_the_next_manager() {
         let mut life = NodeLife::default();
+        let step = storm_rm::StepRef::program(storm_rm::JobId(1));
         assert!(life.is_older(JobIncarnation(9)), "no manager has named a run");
         life.joined(JobIncarnation(5));
         life.gives_up(JobIncarnation(7));
         life.manager_is_lost();
         assert_eq!(life.first_run(), Some(JobIncarnation(8)));
-        assert!(!life.is_meant_by(&Command::DestroyJob { job: storm_rm::JobId(1) }));
+        assert!(!life.is_meant_by(&Command::DestroyJob { step }));
         life.joined(JobIncarnation(9));
         assert_eq!(life.first_run(), Some(JobIncarnation(5)));
         assert!(life.is_older(JobIncarnation(4)) && !life.is_older(JobIncarnation(5)));

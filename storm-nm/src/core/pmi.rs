@@ -21,7 +21,7 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
             Output::FenceReady { puts } => {
                 job.fences += 1;
                 job.in_fence = true;
-                let report = Report::Fence { job: key.job, sequence: job.fences, puts };
+                let report = Report::Fence { step: key.step, sequence: job.fences, puts };
                 job.last_fences.push_back(report.clone());
                 if job.last_fences.len() > FENCES_KEPT {
                     job.last_fences.pop_front();
@@ -55,10 +55,10 @@ pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Opt
         ));
     }
     let gone = gone?;
-    let elsewhere = job.task.count < job.task.spec().ranks();
+    let elsewhere = job.task.count < job.task.launch.size();
     if elsewhere && !job.silent && job.left_told.is_none() {
         let (key, rank) = (job.key(), Rank(gone.0));
-        let report = Report::RankLeft { job: key.job, incarnation: key.incarnation, rank };
+        let report = Report::RankLeft { step: key.step, incarnation: key.incarnation, rank };
         job.left_told = Some(report.clone());
         if !job.is_unheard() {
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
@@ -68,5 +68,5 @@ pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Opt
 }
 
 fn aborted(key: JobKey, rank: Rank, exit_code: i32) -> Report {
-    Report::Aborted { job: key.job, incarnation: key.incarnation, rank, exit_code }
+    Report::Aborted { step: key.step, incarnation: key.incarnation, rank, exit_code }
 }

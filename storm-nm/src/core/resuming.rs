@@ -14,7 +14,7 @@ impl NodeCore {
     /// The runs of jobs that another Machine Manager must know of.
     pub fn held(&self) -> Vec<HeldJob> {
         let orphans = self.jobs.iter().filter(|(_, job)| job.orphaned);
-        let held = |key: &JobKey| HeldJob { job: key.job, incarnation: key.incarnation };
+        let held = |key: &JobKey| HeldJob { step: key.step, incarnation: key.incarnation };
         orphans.map(|(key, _)| held(key)).collect()
     }
 
@@ -70,8 +70,8 @@ impl NodeCore {
         let Some(job) = self.jobs.get_mut(&key).filter(ended) else { return };
         tracing::warn!(job = %key, "this node manager stood still: the job is ended, it may run elsewhere");
         job.orphaned = false;
-        let JobKey { job, incarnation } = key;
-        let report = Report::LeaseOver { job, incarnation };
+        let JobKey { step, incarnation } = key;
+        let report = Report::LeaseOver { step, incarnation };
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         // If the manager is lost, the report is too, and the next manager must not take the run for
         // new here.
@@ -84,7 +84,7 @@ impl NodeCore {
     pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
         self.forget_slices(actions);
         for resumed in jobs {
-            let key = JobKey { job: resumed.job, incarnation: resumed.incarnation };
+            let key = JobKey { step: resumed.step, incarnation: resumed.incarnation };
             let Some(job) = self.jobs.get_mut(&key).filter(|job| job.orphaned) else {
                 tracing::error!(job = %key, "told to go on with a job that is not here");
                 continue;

@@ -123,7 +123,7 @@ fn parse_list(text: &str) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storm_rm::{JobId, JobIncarnation, Row};
+    use storm_rm::{JobId, JobIncarnation, Row, StepRef};
 
     fn cores(cores: &[&[u16]]) -> Cores {
         let cores = cores.iter().map(|core| core.to_vec()).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn key(job: u64) -> JobKey {
-        JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
+        JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(1) }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, FirstStep, JobSpec, OpenMode, OsBytes, OutputSpec, Owner,
-    Program, Rank,
+    Binding, Destination, FileSpec, JobSpec, OpenMode, OsBytes, OutputSpec, Owner, Program, Rank,
+    StepId,
 };
 
 /// "No such file or directory".
@@ -118,7 +118,7 @@ pub(super) fn launch_spec(
         umask: spec.step.umask,
         credentials,
         limits: spec.step.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
-        pmi: spec.first == FirstStep::Program,
+        pmi: task.launch.step.step != StepId::Batch,
     }
 }
 
@@ -202,7 +202,7 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
         return Output::Lines { path };
     }
     let of_ranks =
-        task.spec().ranks() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
+        task.launch.size() > 1 && path == output_path(task, Rank(u32::MAX), names, pattern);
     let append = match task.spec().step.open_mode {
         OpenMode::Usual => of_ranks || (task.launch.task.is_some() && names_one_file(pattern)),
         OpenMode::Append => true,
@@ -218,7 +218,7 @@ pub(super) fn output_path(
     names: &NodeNames,
     pattern: &OsBytes,
 ) -> PathBuf {
-    let (job, task) = (task.launch.job, task.launch.task);
+    let (job, task) = (task.launch.step.job, task.launch.task);
     let parts = FileNameParts { job, task, rank, node_name: &names.name };
     expand_pattern(pattern, &parts).as_os_str().into()
 }

@@ -175,7 +175,7 @@ impl Ledger {
         if limit != RLIM_INFINITY {
             return Err(io::Error::other("its files may not grow beyond the limit of file sizes"));
         }
-        let file = memory_file(&format!("storm-job-{key}"))?;
+        let file = memory_file(&format!("storm-job-{}", key.file_name()))?;
         let spool = entry.has_spool.then(|| Spool::make(entry.count)).transpose()?;
         let encoded = postcard::to_stdvec(entry).map_err(io::Error::other)?;
         file.write_all_at(&encoded, ENTRY_AT)?;

@@ -226,7 +226,7 @@ impl LiveHost {
     }
 
     fn job_directory(&self, key: JobKey) -> PathBuf {
-        self.config.dir.join("jobs").join(key.to_string())
+        self.config.dir.join("jobs").join(key.file_name())
     }
 
     async fn try_prepare(&self, task: &Rc<JobTask>) -> Result<LiveJob, LaunchRefused> {

@@ -49,7 +49,7 @@ impl SharedMemory {
 
     /// The path of a job's directory, whether it exists or not.
     pub(super) fn path(&self, job: JobKey) -> PathBuf {
-        Path::new(SHARED_MEMORY).join(format!("{}{job}", self.prefix))
+        Path::new(SHARED_MEMORY).join(format!("{}{}", self.prefix, job.file_name()))
     }
 
     /// The names of all directories, for the process that cleans up.
@@ -204,9 +204,9 @@ fn remove_any(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storm_rm::{JobId, JobIncarnation};
+    use storm_rm::{JobId, JobIncarnation, StepRef};
 
-    const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+    const JOB: JobKey = JobKey { step: StepRef::program(JobId(1)), incarnation: JobIncarnation(1) };
 
     #[test]
     fn names_of_other_programs_are_not_taken_for_ours() {

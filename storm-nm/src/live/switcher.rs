@@ -258,9 +258,9 @@ mod tests {
     use std::process::{Child, Command};
     use storm_pl::{ProcessId, SignalFreezer};
     use storm_rm::message::Strobe;
-    use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
+    use storm_rm::{JobId, JobIncarnation, PartitionId, Row, StepRef};
 
-    const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+    const JOB: JobKey = JobKey { step: StepRef::program(JobId(1)), incarnation: JobIncarnation(1) };
 
     struct Sleeper(Child);
 

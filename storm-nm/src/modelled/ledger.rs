@@ -72,9 +72,9 @@ impl Ledger {
         let total = outputs.totals.entry((rank, stream == Stream::Stderr)).or_default();
         let offset = *total;
         *total += data.len() as u64;
-        let (JobKey { job, incarnation }, data) = (self.task.key(), data.clone());
+        let (JobKey { step, incarnation }, data) = (self.task.key(), data.clone());
         outputs.kept_bytes += data.len();
-        outputs.kept.push_back(Report::Output { job, incarnation, rank, stream, offset, data });
+        outputs.kept.push_back(Report::Output { step, incarnation, rank, stream, offset, data });
         let most = KEPT_BYTES + self.task.count as usize * KEPT_BYTES_PER_RANK;
         while outputs.kept_bytes > most
             && let Some(Report::Output { data, .. }) = outputs.kept.pop_front()

@@ -387,7 +387,7 @@ impl<R: Runtime> Process<R> {
     }
 
     fn kvs(&self) -> String {
-        format!("storm-{}-{}", self.job.job, self.job.incarnation.0)
+        format!("storm-{}-{}", self.job.step.job, self.job.incarnation.0)
     }
 
     async fn ask(&self, line: &str) -> String {

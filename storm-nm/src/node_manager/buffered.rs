@@ -267,8 +267,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             .is_none_or(|opened| std::mem::replace(&mut opened.joined, true));
         if !was_in {
             self.host.ends_with_manager(key);
-            let JobKey { job, incarnation } = key;
-            self.post(Report::InSlices { job, incarnation }, Urgency::AtOnce);
+            let JobKey { step, incarnation } = key;
+            self.post(Report::InSlices { step, incarnation }, Urgency::AtOnce);
         }
     }
 

@@ -26,8 +26,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let heard = self.core.borrow().is_heard(key);
         let ranks = if heard { self.host.classes(key) } else { Vec::new() };
         if !ranks.is_empty() {
-            let JobKey { job, incarnation } = key;
-            let report = Report::Classes { job, incarnation, ranks };
+            let JobKey { step, incarnation } = key;
+            let report = Report::Classes { step, incarnation, ranks };
             self.post(report, Urgency::WhenConvenient);
         }
     }

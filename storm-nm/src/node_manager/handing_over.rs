@@ -67,8 +67,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         handing.is_closed.set(true);
         self.hear_no_bells();
         let mut left = Vec::new();
-        for HeldJob { job, incarnation } in runs {
-            let key = JobKey { job, incarnation };
+        for HeldJob { step, incarnation } in runs {
+            let key = JobKey { step, incarnation };
             match self.leave_slices(buffered, key) {
                 true => left.push(key),
                 // The keeper may have got a part.
@@ -144,8 +144,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Reports the jobs whose slices this node manager continues.
     pub(super) fn say_whose_slices_are_back(self: &Rc<Self>) {
-        for JobKey { job, incarnation } in self.buffered.handing.back.take() {
-            self.post(Report::SlicesBack { job, incarnation }, Urgency::AtOnce);
+        for JobKey { step, incarnation } in self.buffered.handing.back.take() {
+            self.post(Report::SlicesBack { step, incarnation }, Urgency::AtOnce);
         }
     }
 }

@@ -143,8 +143,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             return;
         }
         let taken_bytes = self.streams.inputs().taken(key).unwrap_or(0);
-        let JobKey { job, incarnation } = key;
-        self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
+        let JobKey { step, incarnation } = key;
+        self.post(Report::InputTaken { step, incarnation, taken_bytes }, Urgency::AtOnce);
     }
 
     /// Queues input for ranks, without the part that they have received already if its offset is
@@ -193,8 +193,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     fn report_input(self: &Rc<Self>, key: JobKey) {
         if let Some(taken_bytes) = self.streams.inputs().progress(key) {
-            let JobKey { job, incarnation } = key;
-            self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
+            let JobKey { step, incarnation } = key;
+            self.post(Report::InputTaken { step, incarnation, taken_bytes }, Urgency::AtOnce);
         }
     }
 }

@@ -126,15 +126,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn cut_outputs(&self) {
         let mut cut = self.streams.held.cut.borrow_mut();
         for held in self.core.borrow().held() {
-            let job = JobKey { job: held.job, incarnation: held.incarnation };
+            let job = JobKey { step: held.step, incarnation: held.incarnation };
             cut.entry(job).or_default();
         }
         self.streams.held.jobs.borrow_mut().clear();
         self.streams.held.changed.ring();
         for report in self.streams.outbox.drain() {
             let of_job = match &report {
-                Report::Output { job, incarnation, .. } => {
-                    cut.get_mut(&JobKey { job: *job, incarnation: *incarnation })
+                Report::Output { step, incarnation, .. } => {
+                    cut.get_mut(&JobKey { step: *step, incarnation: *incarnation })
                 }
                 _ => None,
             };
@@ -174,8 +174,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let Some(data) = self.host.read_output(key, rank, stream, limit).await else { break };
             let begins = offset;
             offset += data.len() as u64;
-            let JobKey { job, incarnation } = key;
-            let report = Report::Output { job, incarnation, rank, stream, offset: begins, data };
+            let JobKey { step, incarnation } = key;
+            let report = Report::Output { step, incarnation, rank, stream, offset: begins, data };
             if let Some(report) = self.streams.held.keep(key, report) {
                 self.post_output(key, report);
             }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, NodeRanks, RankExit, ResumedJob, Stream};
 use storm_rm::{
-    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Owner, Program, Rank,
+    Coscheduling, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Owner, Program, Rank, StepRef,
 };
 
 const RANKS: u32 = 2;
@@ -19,7 +19,7 @@ const JOBS: u64 = 5;
 const QUANTUM_US: u64 = 1_000;
 
 fn key(job: u64) -> JobKey {
-    JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
+    JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(1) }
 }
 
 fn partition_of(job: u64) -> PartitionId {
@@ -35,8 +35,9 @@ fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
     };
     spec.step.input = InputSpec::All;
     LaunchJob {
-        job: JobId(job),
+        step: StepRef::program(JobId(job)),
         incarnation: JobIncarnation(1),
+        place: JobIncarnation(1),
         slot: JobSlot(job as u32),
         task: None,
         spec: Rc::new(spec),
@@ -308,14 +309,20 @@ impl Known {
             Step::SetRows { job, rows } => {
                 command(Command::SetRows { job: JobId(job), rows: RowSet(rows) })
             }
-            Step::Signal { job } => command(Command::SignalJob { job: JobId(job), signal: 15 }),
+            Step::Signal { job } => {
+                command(Command::SignalJob { step: StepRef::program(JobId(job)), signal: 15 })
+            }
             Step::GraceOver { job } => vec![Event::SignalGraceOver { job: key(job) }],
             Step::Input { job } => {
                 let data = bytes::Bytes::from_static(b"input");
-                command(Command::Input { job: JobId(job), data, eof: false })
+                command(Command::Input { step: StepRef::program(JobId(job)), data, eof: false })
             }
-            Step::Destroy { job } => command(Command::DestroyJob { job: JobId(job) }),
-            Step::Release { job } => command(Command::ReleaseJob { job: JobId(job) }),
+            Step::Destroy { job } => {
+                command(Command::DestroyJob { step: StepRef::program(JobId(job)) })
+            }
+            Step::Release { job } => {
+                command(Command::ReleaseJob { step: StepRef::program(JobId(job)) })
+            }
             Step::Coschedule { job } => {
                 let coscheduling = Coscheduling::Flexible;
                 command(Command::Coschedule { job: JobId(job), coscheduling })
@@ -333,10 +340,10 @@ impl Known {
     fn new_manager(&mut self, rows: u64, core: &NodeCore) -> Vec<Event> {
         self.strobes.clear();
         let resumed = |job: JobKey| ResumedJob {
-            job: job.job,
+            step: job.step,
             incarnation: job.incarnation,
-            slot: JobSlot(job.job.0 as u32),
-            partition: partition_of(job.job.0),
+            slot: JobSlot(job.step.job.0 as u32),
+            partition: partition_of(job.step.job.0),
             rows: RowSet(rows),
             active_row: Row(0),
             hold_output: false,

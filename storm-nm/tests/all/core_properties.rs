@@ -11,6 +11,7 @@ use storm_rm::message::{
 };
 use storm_rm::{
     JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId, Program, Rank, Row, RowSet,
+    StepRef,
 };
 
 pub(crate) const RANKS: u32 = 2;
@@ -63,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 pub(crate) fn key(job: u64, incarnation: u64) -> JobKey {
-    JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
+    JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(incarnation) }
 }
 
 fn exit(rank: u32, code: u8) -> RankExit {
@@ -78,8 +79,9 @@ pub(crate) fn launch(job: u64, incarnation: u64, rows: u64, active: u32) -> Laun
         ..JobSpec::plain("p", Program::OnNodes("p".into()))
     };
     LaunchJob {
-        job: JobId(job),
+        step: StepRef::program(JobId(job)),
         incarnation: JobIncarnation(incarnation),
+        place: JobIncarnation(incarnation),
         slot: JobSlot(job as u32),
         task: None,
         spec: Rc::new(spec),
@@ -129,10 +131,10 @@ impl Model {
                 prop_assert!(self.ended.insert(*job), "ended twice");
             }
             Action::Announce { part, report } => {
-                let Report::Terminated { job, incarnation, ranks } = report else {
+                let Report::Terminated { step, incarnation, ranks } = report else {
                     return Err(TestCaseError::fail("announced something else"));
                 };
-                let key = JobKey { job: *job, incarnation: *incarnation };
+                let key = JobKey { step: *step, incarnation: *incarnation };
                 prop_assert!(self.announced.insert(key), "announced twice");
                 prop_assert!(self.ended.contains(&key), "announced before its end");
                 prop_assert_eq!(ranks.len() as u32, RANKS);
@@ -196,12 +198,18 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
         Step::SetRows { job, rows } => {
             command(Command::SetRows { job: JobId(job), rows: RowSet(rows) })
         }
-        Step::Signal { job, signal } => command(Command::SignalJob { job: JobId(job), signal }),
+        Step::Signal { job, signal } => {
+            command(Command::SignalJob { step: StepRef::program(JobId(job)), signal })
+        }
         Step::GraceOver { job, incarnation } => {
             Some(Event::SignalGraceOver { job: key(job, incarnation) })
         }
-        Step::Destroy { job } => command(Command::DestroyJob { job: JobId(job) }),
-        Step::Release { job } => command(Command::ReleaseJob { job: JobId(job) }),
+        Step::Destroy { job } => {
+            command(Command::DestroyJob { step: StepRef::program(JobId(job)) })
+        }
+        Step::Release { job } => {
+            command(Command::ReleaseJob { step: StepRef::program(JobId(job)) })
+        }
     }
 }
 

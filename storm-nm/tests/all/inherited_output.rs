@@ -9,9 +9,12 @@ use storm_nm::{Host, JobKey, JobTask};
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{Command, CutLaunch, NodeReturn, Report, ResumedJob, Stream};
-use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
+use storm_rm::{
+    Coscheduling, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepId, StepRef,
+};
 
 const JOB: JobId = JobId(1);
+const STEP: StepRef = StepRef { job: JOB, step: StepId::Number(0) };
 const RUN: JobIncarnation = JobIncarnation(1);
 const SAID: &[u8] = b"all that it said";
 
@@ -52,7 +55,7 @@ async fn keeps_in_part(host: &ModelledHost<SimRuntime>) {
 
 fn resumed(hold_output: bool) -> ResumedJob {
     ResumedJob {
-        job: JOB,
+        step: STEP,
         incarnation: RUN,
         slot: JobSlot(1),
         partition: PartitionId(0),
@@ -84,10 +87,10 @@ fn output_of_a_job_that_cannot_continue_arrives() {
             *world.resumed.borrow_mut() = vec![resumed(hold)];
             world.say(Vec::new()).await;
             let told = |_, report: &Report| match report {
-                Report::LaunchCut { job, incarnation, cut } => Some((*job, *incarnation, *cut)),
+                Report::LaunchCut { step, incarnation, cut } => Some((*step, *incarnation, *cut)),
                 _ => None,
             };
-            assert_eq!(world.until(told).await, (JOB, RUN, CutLaunch::NotKept));
+            assert_eq!(world.until(told).await, (STEP, RUN, CutLaunch::NotKept));
             // The keeper closed the pipes with what was not read.
             all_came(&world, SAID).await;
         }
@@ -101,7 +104,7 @@ fn output_of_a_job_that_cannot_continue_arrives() {
 fn output_of_a_job_that_has_ended_meanwhile_arrives_before_its_end() {
     let body = |hold| {
         move |world: Rc<World>| async move {
-            let key = JobKey { job: JOB, incarnation: RUN };
+            let key = JobKey { step: STEP, incarnation: RUN };
             world.when(|| world.host(1).live_processes() == 0).await;
             world.sleep(ms(50)).await;
             *world.resumed.borrow_mut() = vec![resumed(hold)];
@@ -111,7 +114,7 @@ fn output_of_a_job_that_has_ended_meanwhile_arrives_before_its_end() {
                 let told = world.reports();
                 let is_end = |one: &Report| matches!(one, Report::Terminated { .. });
                 assert!(!told.iter().any(|(_, one)| is_end(one)), "{key}: {told:?}");
-                world.say(vec![Command::HoldOutput { job: JOB, hold: false }]).await;
+                world.say(vec![Command::HoldOutput { step: STEP, hold: false }]).await;
             }
             all_came(&world, SAID).await;
         }
@@ -142,7 +145,7 @@ fn a_job_that_has_ended_and_is_not_wanted_is_forgotten() {
         world.when(|| world.host(1).live_processes() == 0).await;
         world.sleep(ms(50)).await;
         world.say(Vec::new()).await;
-        let key = JobKey { job: JOB, incarnation: RUN };
+        let key = JobKey { step: STEP, incarnation: RUN };
         world.when(|| world.host(1).kept_output(key).is_none()).await;
     };
     scenario_after(keeps, 93, 1, model(10), body);

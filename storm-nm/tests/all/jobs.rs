@@ -8,7 +8,7 @@ use storm_nm::modelled::{Model, RankContext, Script, Step};
 use storm_nm::{ExitReason, LaunchRefused};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, Report};
-use storm_rm::{JobId, JobIncarnation, Rank, RowSet};
+use storm_rm::{JobId, JobIncarnation, Rank, RowSet, StepRef};
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
@@ -38,11 +38,11 @@ fn a_job_starts_everywhere_and_its_end_is_known_everywhere() {
             assert_eq!(exit.user_us, 3000, "as long as it computed");
         }
         world.all_terminated(1, 1).await;
-        world.say(vec![Command::ReleaseJob { job: JobId(1) }]).await;
+        world.say(vec![Command::ReleaseJob { step: StepRef::program(JobId(1)) }]).await;
         world.sleep(ms(1)).await;
     };
     let ((), trace) = scenario(1, 3, compute(ms(3)), body);
-    assert_eq!(trace.matches("forget 1.1").count(), 3);
+    assert_eq!(trace.matches("forget 1.0:1").count(), 3);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_program_that_cannot_be_executed_is_reported_and_the_others_can_be_killed() 
         let expected = "rank 3 cannot start on n2 (host2): \
                         cannot execute the program: No such file or directory";
         assert_eq!(reason, expected);
-        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
         let exits = world.exits_of(1).await;
         assert_eq!(exits[&Rank(3)].status, ExitStatus::Code(127));
         assert_eq!(exits[&Rank(0)].status, ExitStatus::Signal(SIGKILL));
@@ -130,7 +130,7 @@ fn the_last_rank_of_a_node_that_fails_is_reported_for_those_elsewhere() {
         world.sleep(ms(20)).await;
         let told = |report: &Report| matches!(report, Report::RankFailed { .. });
         assert_eq!(world.reports().iter().filter(|(_, report)| told(report)).count(), 1);
-        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
         world.exits_of(1).await;
         let told = world.reports().iter().filter(|(_, report)| told(report)).count();
         assert_eq!(told, 1, "those that were killed on request are no news");
@@ -147,10 +147,12 @@ fn a_signal_and_a_kill_end_a_job() {
     let body = |world: Rc<World>| async move {
         world.launch(world.job(1, RowSet::ALL)).await;
         world.all_started(1, 1).await;
-        world.say(vec![Command::SignalJob { job: JobId(1), signal: SIGTERM }]).await;
+        world
+            .say(vec![Command::SignalJob { step: StepRef::program(JobId(1)), signal: SIGTERM }])
+            .await;
         world.sleep(ms(5)).await;
         assert_eq!(world.host(1).live_processes(), 1, "the one that ignores it");
-        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
         let ends = killed(&world, 1).await;
         let (kill, term) = (ExitStatus::Signal(SIGKILL), ExitStatus::Signal(SIGTERM));
         assert_eq!(ends, [kill, term]);
@@ -162,14 +164,14 @@ fn a_signal_and_a_kill_end_a_job() {
 fn a_job_destroyed_before_it_has_processes_ends_without_any() {
     let body = |world: Rc<World>| async move {
         let launch = world.job(1, RowSet::ALL);
-        let destroy = Command::DestroyJob { job: JobId(1) };
+        let destroy = Command::DestroyJob { step: StepRef::program(JobId(1)) };
         world.say(vec![Command::LaunchJob(Rc::new(launch)), destroy]).await;
         let ends = killed(&world, 1).await;
         assert_eq!(ends, vec![ExitStatus::Signal(SIGKILL); 4]);
         world.all_terminated(1, 1).await;
     };
     let ((), trace) = scenario(5, 2, compute(ms(50)), body);
-    assert!(!trace.contains("launch 1.1"), "{trace}");
+    assert!(!trace.contains("launch 1.0:1"), "{trace}");
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn a_requeued_job_is_not_confused_with_its_earlier_run() {
         }
     };
     let ((), trace) = scenario(6, 2, compute(ms(20)), body);
-    assert_eq!(trace.matches("forget 1.1").count(), 2);
+    assert_eq!(trace.matches("forget 1.0:1").count(), 2);
 }
 
 #[test]
@@ -201,7 +203,7 @@ fn a_child_left_behind_is_killed_before_the_end_is_announced() {
         world.exits_of(1).await;
     };
     let ((), trace) = scenario(7, 1, model, body);
-    let (end, told) = (trace.find("end 1.1"), trace.find("Terminated"));
+    let (end, told) = (trace.find("end 1.0:1"), trace.find("Terminated"));
     assert!(end.is_some() && end < told, "{trace}");
 }
 
@@ -328,7 +330,7 @@ fn the_pmi_barrier_crosses_nodes_and_carries_the_keys() {
             all.extend(world.until(fence).await);
         }
         assert_eq!(all.len(), 6);
-        let done = Command::FenceDone { job: JobId(1), sequence: 1, puts: all };
+        let done = Command::FenceDone { step: StepRef::program(JobId(1)), sequence: 1, puts: all };
         world.say(vec![done]).await;
         world.exits_of(1).await;
         for rank in 0..6 {
@@ -377,7 +379,7 @@ fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
                         barrier do not fit a report of 4194304 bytes";
         assert_eq!(reason, expected);
         // The ranks of the other node would stay in the barrier for ever.
-        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
         let ends = killed(&world, 1).await;
         assert_eq!(ends, vec![ExitStatus::Signal(SIGKILL); 4]);
     };

@@ -4,7 +4,9 @@ use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
 use storm_nm::{Action, Event, HostEvent, NodeCore};
 use storm_rm::message::{Command, CutLaunch, ExitStatus, RankExit, Report, ResumedJob, Stream};
-use storm_rm::{Coscheduling, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
+use storm_rm::{
+    Coscheduling, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepRef,
+};
 
 /// A node where a job of two ranks runs.
 fn with_job(requeue: bool) -> NodeCore {
@@ -77,8 +79,8 @@ fn a_part_that_is_not_whole_is_told_and_killed_and_never_counts_as_started() {
     let mut core = with_job(false);
     let cut = CutLaunch::NotKept;
     let mut actions = core.handle(Event::LaunchCut { job: key(1, 1), cut });
-    let (job, incarnation) = (JobId(1), JobIncarnation(1));
-    let report = Report::LaunchCut { job, incarnation, cut };
+    let (step, incarnation) = (StepRef::program(JobId(1)), JobIncarnation(1));
+    let report = Report::LaunchCut { step, incarnation, cut };
     let is_told =
         |action: &Action| matches!(action, Action::Post { report: r, .. } if *r == report);
     assert!(actions.iter().any(is_told), "{actions:?}");
@@ -93,7 +95,7 @@ fn a_part_that_is_not_whole_is_told_and_killed_and_never_counts_as_started() {
     let next_run = JobIncarnation(5);
     let slot = JobSlot(3);
     let resumed = ResumedJob {
-        job,
+        step,
         incarnation,
         slot,
         partition: PartitionId(0),
@@ -116,8 +118,8 @@ fn the_manager_hears_of_a_lease_that_has_run_out_and_of_nothing_else() {
     let actions = lease_over(&mut core);
     let said: Vec<&Action> = actions.iter().filter(|action| says_something(action)).collect();
     let [Action::Post { report, .. }] = said[..] else { panic!("{actions:?}") };
-    let (job, incarnation) = (JobId(1), JobIncarnation(1));
-    assert_eq!(*report, Report::LeaseOver { job, incarnation });
+    let (step, incarnation) = (StepRef::program(JobId(1)), JobIncarnation(1));
+    assert_eq!(*report, Report::LeaseOver { step, incarnation });
     assert!(actions.contains(&Action::Destroy { job: key(1, 1) }), "{actions:?}");
     assert_eq!(core.requeued(), []);
     assert_eq!(lease_over(&mut core), [], "once");

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::rc::Rc;
 use storm_nm::{Action, Event, HostEvent, JobPhase, NodeCore};
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ResumedJob, Stream, Strobe};
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepRef};
 
 fn launch_of(job: u64, run: u64) -> Command {
     Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
@@ -17,7 +17,7 @@ fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
 
 fn answer(next_run: u64, kept: &[(u64, u64)]) -> Command {
     let resumed = |(job, run): &(u64, u64)| ResumedJob {
-        job: JobId(*job),
+        step: StepRef::program(JobId(*job)),
         incarnation: JobIncarnation(*run),
         slot: JobSlot(0),
         partition: PartitionId(0),
@@ -42,23 +42,23 @@ fn nothing_is_believed_before_a_join_is_answered() {
     core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
     core.handle(Event::ManagerLost);
     let strobe = Strobe { partition: PartitionId(0), row: Row(1), number: 9, issued_ns: 0 };
-    let job = JobId(1);
+    let (job, step) = (JobId(1), StepRef::program(JobId(1)));
     let early = [
         launch_of(2, 2),
         Command::Strobe(strobe),
         Command::SetRows { job, rows: RowSet(2) },
-        Command::DestroyJob { job },
-        Command::SignalJob { job, signal: 15 },
-        Command::Input { job, data: Bytes::from_static(b"x"), eof: true },
-        Command::HoldOutput { job, hold: false },
-        Command::ReleaseJob { job },
+        Command::DestroyJob { step },
+        Command::SignalJob { step, signal: 15 },
+        Command::Input { step, data: Bytes::from_static(b"x"), eof: true },
+        Command::HoldOutput { step, hold: false },
+        Command::ReleaseJob { step },
     ];
     for command in early {
         assert_eq!(tell(&mut core, command), []);
     }
     let resumed = tell(&mut core, answer(3, &[(1, 1)]));
     assert!(resumed.contains(&Action::HoldOutput { job: key(1, 1), hold: true }), "{resumed:?}");
-    let released = tell(&mut core, Command::HoldOutput { job, hold: false });
+    let released = tell(&mut core, Command::HoldOutput { step, hold: false });
     assert_eq!(released, [Action::HoldOutput { job: key(1, 1), hold: false }]);
     assert!(!tell(&mut core, launch_of(2, 3)).is_empty());
     let leaving = tell(&mut joined(4), Command::Shutdown);
@@ -104,7 +104,10 @@ fn the_end_of_a_job_is_told_after_its_withheld_output() {
         let is_end = |action: &Action| matches!(action, Action::Announce { .. });
         assert_eq!(actions.iter().any(is_end), !hold, "{actions:?}");
         if hold {
-            actions = tell(&mut core, Command::HoldOutput { job: JobId(1), hold: false });
+            actions = tell(
+                &mut core,
+                Command::HoldOutput { step: StepRef::program(JobId(1)), hold: false },
+            );
         }
         let passed = Action::HoldOutput { job, hold: false };
         let passed = actions.iter().position(|action| *action == passed);

@@ -5,6 +5,7 @@ mod inherited_output;
 mod jobs;
 mod leases;
 mod lives;
+mod steps;
 mod streams_and_files;
 mod support;
 mod switching;

@@ -9,7 +9,7 @@ use storm_nm::modelled::{Model, Script, Step};
 use storm_primitives::NodeSet;
 use storm_rm::file_transfer::TransferError;
 use storm_rm::message::{Command, ExitStatus, Report, Stream};
-use storm_rm::{Destination, InputSpec, JobId, Program, Rank, RowSet};
+use storm_rm::{Destination, InputSpec, JobId, Program, Rank, RowSet, StepRef};
 
 fn pattern(rank: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i as u32 * 7 + rank * 13) as u8).collect()
@@ -57,12 +57,14 @@ fn all_output_comes_whole_and_in_order_before_the_end_is_told() {
 fn output_of_a_client_that_does_not_keep_up_waits_in_the_ranks() {
     let body = |world: Rc<World>| async move {
         let launch = Command::LaunchJob(Rc::new(world.job(1, RowSet::ALL)));
-        let hold = Command::HoldOutput { job: JobId(1), hold: true };
+        let hold = Command::HoldOutput { step: StepRef::program(JobId(1)), hold: true };
         world.say(vec![launch, hold]).await;
         world.sleep(ms(100)).await;
         assert_eq!(world.output_of(0, Stream::Stdout), b"");
         assert_eq!(world.host(1).live_processes(), 2, "they wait for their pipes");
-        world.say(vec![Command::HoldOutput { job: JobId(1), hold: false }]).await;
+        world
+            .say(vec![Command::HoldOutput { step: StepRef::program(JobId(1)), hold: false }])
+            .await;
         world.exits_of(1).await;
         assert!(world.output_of(1, Stream::Stdout) == pattern(1, 200_000));
     };
@@ -73,9 +75,9 @@ fn output_of_a_client_that_does_not_keep_up_waits_in_the_ranks() {
 fn a_held_job_that_is_destroyed_does_not_hang() {
     let body = |world: Rc<World>| async move {
         world.launch(world.job(1, RowSet::ALL)).await;
-        world.say(vec![Command::HoldOutput { job: JobId(1), hold: true }]).await;
+        world.say(vec![Command::HoldOutput { step: StepRef::program(JobId(1)), hold: true }]).await;
         world.sleep(ms(5)).await;
-        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
         let exits = world.exits_of(1).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)));
     };
@@ -96,9 +98,12 @@ fn input_reaches_the_ranks_that_read_it() {
         world.launch(launch).await;
         for piece in ["to be, ", "or not", " to be"] {
             let data = Bytes::from(piece);
-            world.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+            world
+                .say(vec![Command::Input { step: StepRef::program(JobId(1)), data, eof: false }])
+                .await;
         }
-        let end = Command::Input { job: JobId(1), data: Bytes::new(), eof: true };
+        let end =
+            Command::Input { step: StepRef::program(JobId(1)), data: Bytes::new(), eof: true };
         world.say(vec![end]).await;
         world.exits_of(1).await;
         for rank in 0..4 {
@@ -118,7 +123,9 @@ async fn launch_reader(world: &World, input: InputSpec) {
 async fn send(world: &World, pieces: usize) {
     for _ in 0..pieces {
         let data = Bytes::from(vec![0; PIECE]);
-        world.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+        world
+            .say(vec![Command::Input { step: StepRef::program(JobId(1)), data, eof: false }])
+            .await;
     }
 }
 
@@ -144,7 +151,8 @@ fn input_that_is_not_read_is_not_reported_as_taken_and_kills_nobody() {
         send(&world, 32).await;
         world.sleep(ms(1_000)).await;
         assert!(taken(&world) <= 2 * PIECE as u64, "no more than a pipe holds");
-        let end = Command::Input { job: JobId(1), data: Bytes::new(), eof: true };
+        let end =
+            Command::Input { step: StepRef::program(JobId(1)), data: Bytes::new(), eof: true };
         world.say(vec![end]).await;
         let exits = world.exits_of(1).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
@@ -169,7 +177,8 @@ fn input_to_a_rank_that_is_gone_counts_as_taken() {
         world.when(|| taken(&world) == 8 * PIECE as u64).await;
         send(&world, 8).await;
         world.when(|| taken(&world) == 16 * PIECE as u64).await;
-        let end = Command::Input { job: JobId(1), data: Bytes::new(), eof: true };
+        let end =
+            Command::Input { step: StepRef::program(JobId(1)), data: Bytes::new(), eof: true };
         world.say(vec![end]).await;
         world.exits_of(1).await;
         assert_eq!(world.output_of(1, Stream::Stdout).len(), 16 * PIECE, "the other reads on");

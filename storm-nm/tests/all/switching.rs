@@ -8,7 +8,7 @@ use storm_nm::modelled::{Model, Script, Step};
 use storm_nm::{ExitReason, JobKey};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, Report, Slices, Stream};
-use storm_rm::{InputSpec, JobId, JobIncarnation, Rank, Row, RowSet};
+use storm_rm::{InputSpec, JobId, JobIncarnation, Rank, Row, RowSet, StepRef};
 
 const SIGTERM: i32 = 15;
 /// A heartbeat reaches all nodes of the simulated network well within this.
@@ -19,7 +19,7 @@ fn compute(time: Duration) -> Model {
 }
 
 fn key(job: u64) -> JobKey {
-    JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
+    JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(1) }
 }
 
 fn row(row: u32) -> RowSet {
@@ -50,7 +50,7 @@ fn a_job_of_another_row_starts_stopped_and_executes_nothing() {
         world.all_started(2, 1).await;
     };
     let ((), trace) = scenario(20, 2, compute(ms(500)), body);
-    assert!(trace.contains("launch 2.1 stopped=true"), "{trace}");
+    assert!(trace.contains("launch 2.0:1 stopped=true"), "{trace}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn nodes_begin_the_slices_that_follow_by_their_own_clocks() {
         close(used(1) - first, ms(30), SWEEP * 2);
     };
     let ((), trace) = scenario(27, 2, compute(ms(500)), body);
-    assert_eq!(trace.matches("stop 1.1").count(), 10, "five on each of two nodes\n{trace}");
+    assert_eq!(trace.matches("stop 1.0:1").count(), 10, "five on each of two nodes\n{trace}");
 }
 
 /// A regression: slices that were on their way to a node that died reached its next life.
@@ -179,7 +179,13 @@ fn what_does_not_concern_the_rows_leaves_the_ordered_slices_alone() {
         for _ in 0..100 {
             for job in [1, 2] {
                 let data = Bytes::from_static(b"input");
-                world.say(vec![Command::Input { job: JobId(job), data, eof: false }]).await;
+                world
+                    .say(vec![Command::Input {
+                        step: StepRef::program(JobId(job)),
+                        data,
+                        eof: false,
+                    }])
+                    .await;
             }
             world.sleep(ms(2)).await;
         }
@@ -229,7 +235,7 @@ fn a_job_of_both_rows_runs_on_through_the_switch() {
         assert_eq!(world.host(1).cpu_time(key(1), Rank(0)), stopped_at, "row 0 is active");
     };
     let ((), trace) = scenario(22, 1, compute(ms(500)), body);
-    assert_eq!(trace.matches("stop 1.1").count(), 1, "{trace}");
+    assert_eq!(trace.matches("stop 1.0:1").count(), 1, "{trace}");
 }
 
 #[test]
@@ -310,7 +316,9 @@ fn a_stopped_job_is_resumed_to_act_on_a_signal_and_stopped_again() {
         world.strobe(1).await;
         world.sleep(ms(2)).await;
         assert_eq!(world.host(1).live_processes(), 4);
-        world.say(vec![Command::SignalJob { job: JobId(1), signal: SIGTERM }]).await;
+        world
+            .say(vec![Command::SignalJob { step: StepRef::program(JobId(1)), signal: SIGTERM }])
+            .await;
         world.sleep(ms(20)).await;
         assert_eq!(world.host(1).live_processes(), 3, "the signal has acted");
         let used = world.host(1).cpu_time(key(1), Rank(0));
@@ -318,15 +326,15 @@ fn a_stopped_job_is_resumed_to_act_on_a_signal_and_stopped_again() {
         assert_eq!(world.host(1).cpu_time(key(1), Rank(0)), used, "stopped again");
     };
     let ((), trace) = scenario(26, 1, model, body);
-    assert_eq!(trace.matches("resume 1.1").count(), 1, "{trace}");
-    assert_eq!(trace.matches("stop 1.1").count(), 2, "{trace}");
+    assert_eq!(trace.matches("resume 1.0:1").count(), 1, "{trace}");
+    assert_eq!(trace.matches("stop 1.0:1").count(), 2, "{trace}");
 }
 
 #[test]
 fn a_stopped_job_can_be_killed() {
     let body = |world: Rc<World>| async move {
         two_rows(&world).await;
-        world.say(vec![Command::DestroyJob { job: JobId(2) }]).await;
+        world.say(vec![Command::DestroyJob { step: StepRef::program(JobId(2)) }]).await;
         let exits = world.exits_of(2).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)));
         let started = world.reports().iter().any(|(_, r)| matches!(r, Report::LaunchFailed { .. }));

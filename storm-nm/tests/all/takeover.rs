@@ -74,7 +74,7 @@ fn requests_and_fences_are_handed_over_with_those_that_wait() {
         let key = node.task.key();
         let HostEvent::Pmi { rank, line, .. } = node.host.next_event().await else { panic!() };
         node.host.pmi_reply(key, rank, "cmd=put_result rc=0");
-        node.host.remember_fence(key.job, 1, &[]);
+        node.host.remember_fence(key.step, 1, &[]);
         node.runtime.sleep(STARTED).await;
         node.host.manager_ends();
         node.host.manager_begins();

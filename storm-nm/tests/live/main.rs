@@ -19,8 +19,8 @@ use storm_nm::live::{ServeError, serve, start_keeper};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, Report, Stream};
 use storm_rm::{
-    ContentHash, Destination, FileSpec, InputSpec, JobId, OutputSpec, Owner, Program, Rank,
-    ResourceLimit, Row, RowSet,
+    ContentHash, Destination, FileSpec, FirstStep, InputSpec, JobId, JobSpec, OutputSpec, Owner,
+    Program, Rank, ResourceLimit, Row, RowSet, StepId, StepRef,
 };
 
 const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534 };
@@ -39,6 +39,7 @@ macro_rules! tests {
 const TESTS: &[(&str, Test)] = tests![
     ranks_know_who_they_are,
     a_shipped_script_runs_from_the_jobs_directory,
+    steps_beside_their_script_have_their_own_files_and_variables,
     failures_to_start_name_the_cause,
     input_comes_back_as_output,
     input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe,
@@ -186,9 +187,12 @@ async fn launch_failure(cluster: &Cluster, job: u64) -> (String, u8) {
     cluster
         .until(|reports| {
             reports.iter().find_map(|(_, report)| match report {
-                Report::LaunchFailed { job: JobId(id), reason, exit_code, .. } if *id == job => {
-                    Some((reason.clone(), *exit_code))
-                }
+                Report::LaunchFailed {
+                    step: StepRef { job: JobId(id), .. },
+                    reason,
+                    exit_code,
+                    ..
+                } if *id == job => Some((reason.clone(), *exit_code)),
                 _ => None,
             })
         })
@@ -209,7 +213,7 @@ async fn ranks_know_who_they_are(cluster: Rc<Cluster>) {
         assert_eq!(cluster.output(1, rank, Stream::Stdout), expected);
         assert_eq!(cluster.output(1, rank, Stream::Stderr), "problem\n");
     }
-    cluster.say(vec![Command::ReleaseJob { job: JobId(1) }]).await;
+    cluster.say(vec![Command::ReleaseJob { step: StepRef::program(JobId(1)) }]).await;
 }
 
 async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
@@ -235,7 +239,7 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
         assert!(said.starts_with(&head), "{}", &said[..said.len().min(200)]);
         assert!(said.as_bytes()[head.len()..] == data);
         assert!(path.exists());
-        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+        cluster.say(vec![Command::ReleaseJob { step: StepRef::program(JobId(job)) }]).await;
     }
     // Every node notices damage on the way.
     let mut damaged = content.clone();
@@ -251,6 +255,43 @@ async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
     });
     let reason = reason.await;
     assert!(reason.contains("cannot receive script2") && reason.contains("damaged"), "{reason}");
+}
+
+/// The script waits for its input, and two steps run beside it on both nodes.
+async fn steps_beside_their_script_have_their_own_files_and_variables(cluster: Rc<Cluster>) {
+    let step = |step| StepRef { job: JobId(1), step };
+    let (script, numbered) = (step(StepId::Batch), |number| step(StepId::Number(number)));
+    let in_place = |spec| JobSpec { first: FirstStep::Script, ..spec };
+    let mut spec =
+        shell("echo $STORM_PLACE ${STORM_STEP_ID-none} $SLURM_NTASKS; read line; exit 3");
+    spec.step.input = InputSpec::RankZero;
+    cluster.launch_step((script, 1), 1, RowSet::ALL, in_place(spec)).await;
+    let begun =
+        |_: &[_]| (cluster.output_of(script, 0, Stream::Stdout) == "1:1 none 2\n").then_some(());
+    cluster.until(begun).await;
+    let text = "echo $STORM_PLACE $STORM_STEP_ID $SLURM_STEP_ID $SLURM_PROCID/$SLURM_STEP_NUM_TASKS \
+                $SLURM_NODEID $PMI_RANK/$PMI_SIZE ${STORM_JOB_DIR##*/}; exit $SLURM_STEP_ID";
+    for number in [0, 1] {
+        let launch = (numbered(number), u64::from(number) + 2);
+        cluster.launch_step(launch, 1, RowSet::ALL, in_place(shell(text))).await;
+    }
+    for number in [0, 1] {
+        let exits = cluster.exits_of_step(numbered(number), 2).await;
+        let code = ExitStatus::Code(number as u8);
+        assert!(exits.len() == 2 && exits.values().all(|exit| exit.status == code), "{exits:?}");
+        for rank in [0, 1] {
+            let said = cluster.output_of(numbered(number), rank, Stream::Stdout);
+            let run = number + 2;
+            let told = format!("1:1 {number} {number} {rank}/2 {rank} {rank}/2 1.{run}\n");
+            assert_eq!(said, told);
+        }
+        cluster.say(vec![Command::ReleaseJob { step: numbered(number) }]).await;
+    }
+    let data = Bytes::from_static(b"end\n");
+    cluster.say(vec![Command::Input { step: script, data, eof: true }]).await;
+    let exits = cluster.exits_of_step(script, 1).await;
+    assert_eq!(exits[&Rank(0)].status, ExitStatus::Code(3), "the script outlives its steps");
+    cluster.say(vec![Command::ReleaseJob { step: script }]).await;
 }
 
 async fn failures_to_start_name_the_cause(cluster: Rc<Cluster>) {
@@ -287,9 +328,17 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
         let text = format!("{piece}-").repeat(2000);
         sent += &text;
         let data = Bytes::from(text);
-        cluster.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+        cluster
+            .say(vec![Command::Input { step: StepRef::program(JobId(1)), data, eof: false }])
+            .await;
     }
-    cluster.say(vec![Command::Input { job: JobId(1), data: Bytes::new(), eof: true }]).await;
+    cluster
+        .say(vec![Command::Input {
+            step: StepRef::program(JobId(1)),
+            data: Bytes::new(),
+            eof: true,
+        }])
+        .await;
     cluster.exits_of(1).await;
     assert!(cluster.output(1, 0, Stream::Stdout) == sent + "the end\n");
     for rank in 1..4 {
@@ -309,7 +358,9 @@ async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe
     let data = Bytes::from(vec![b'x'; 32 * 1024]);
     for _ in 0..PIECES {
         let data = data.clone();
-        cluster.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+        cluster
+            .say(vec![Command::Input { step: StepRef::program(JobId(1)), data, eof: false }])
+            .await;
     }
     let all = (PIECES * data.len()) as u64;
     for node in [NodeId(1), NodeId(2)] {
@@ -323,7 +374,13 @@ async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe
             })
             .await;
     }
-    cluster.say(vec![Command::Input { job: JobId(1), data: Bytes::new(), eof: true }]).await;
+    cluster
+        .say(vec![Command::Input {
+            step: StepRef::program(JobId(1)),
+            data: Bytes::new(),
+            eof: true,
+        }])
+        .await;
     cluster.exits_of(1).await;
     for rank in 1..4 {
         assert_eq!(cluster.output(1, rank, Stream::Stdout), format!("{all}\n"));
@@ -332,8 +389,8 @@ async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe
 
 async fn much_output_is_complete(cluster: Rc<Cluster>) {
     cluster.launch(1, 2, RowSet::ALL, shell("seq 1 200000")).await;
-    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: true }]).await;
-    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: false }]).await;
+    cluster.say(vec![Command::HoldOutput { step: StepRef::program(JobId(1)), hold: true }]).await;
+    cluster.say(vec![Command::HoldOutput { step: StepRef::program(JobId(1)), hold: false }]).await;
     cluster.exits_of(1).await;
     let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
     for rank in 0..4 {
@@ -381,7 +438,7 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
     cluster.output_contains(1, 0, "begun").await;
     let ask = |job, text: String| {
         let data = Bytes::from(format!("{text}\n"));
-        Command::Input { job: JobId(job), data, eof: false }
+        Command::Input { step: StepRef::program(JobId(job)), data, eof: false }
     };
     for turn in 0..30_u32 {
         let (running, stopped) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
@@ -400,7 +457,7 @@ async fn rows_take_turns(cluster: Rc<Cluster>) {
     cluster.output_contains(1, 0, "asked of turn 27.").await;
     // Job 2 has the last turn. On a busy host this rank may not have run in any before.
     cluster.output_contains(2, 1, "begun").await;
-    let destroy = |job| Command::DestroyJob { job: JobId(job) };
+    let destroy = |job| Command::DestroyJob { step: StepRef::program(JobId(job)) };
     cluster.say(vec![destroy(1), destroy(2)]).await;
     cluster.exits_of(1).await;
     cluster.exits_of(2).await;
@@ -416,11 +473,13 @@ async fn a_stopped_job_acts_on_signals_and_dies(cluster: Rc<Cluster>) {
         cluster.output_contains(1, rank, "ready").await;
     }
     cluster.strobe(1).await;
-    cluster.say(vec![Command::SignalJob { job: JobId(1), signal: SIGTERM }]).await;
+    cluster
+        .say(vec![Command::SignalJob { step: StepRef::program(JobId(1)), signal: SIGTERM }])
+        .await;
     cluster.say(vec![Command::SetRows { job: JobId(1), rows: RowSet::ALL }]).await;
     cluster.output_contains(1, 0, "caught").await;
     cluster.say(vec![Command::SetRows { job: JobId(1), rows: row(0) }]).await;
-    cluster.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+    cluster.say(vec![Command::DestroyJob { step: StepRef::program(JobId(1)) }]).await;
     let exits = cluster.exits_of(1).await;
     assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)), "{exits:?}");
 }
@@ -457,7 +516,9 @@ async fn pmi_is_served(cluster: Rc<Cluster>) {
             (puts.len() == 4).then_some(puts)
         })
         .await;
-    cluster.say(vec![Command::FenceDone { job: JobId(1), sequence: 1, puts }]).await;
+    cluster
+        .say(vec![Command::FenceDone { step: StepRef::program(JobId(1)), sequence: 1, puts }])
+        .await;
     cluster.exits_of(1).await;
     for rank in 0..4 {
         let said = cluster.output(1, rank, Stream::Stdout);
@@ -539,7 +600,7 @@ async fn many_short_jobs_follow_each_other(cluster: Rc<Cluster>) {
         cluster.launch(job, 2, RowSet::ALL, spec).await;
         let exits = cluster.exits_of(job).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(1)));
-        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+        cluster.say(vec![Command::ReleaseJob { step: StepRef::program(JobId(job)) }]).await;
     }
     println!("  {:?} for one job of 2 x 2 after the other", begun.elapsed() / 40);
 }
@@ -547,7 +608,7 @@ async fn many_short_jobs_follow_each_other(cluster: Rc<Cluster>) {
 async fn jobs_destroyed_at_once_give_their_places_back(cluster: Rc<Cluster>) {
     for job in 1..=8 {
         cluster.launch(job, 2, RowSet::ALL, shell("sleep 1000")).await;
-        cluster.say(vec![Command::DestroyJob { job: JobId(job) }]).await;
+        cluster.say(vec![Command::DestroyJob { step: StepRef::program(JobId(job)) }]).await;
         let exits = cluster.exits_of(job).await;
         assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)), "{exits:?}");
     }
@@ -563,9 +624,9 @@ async fn places_of_small_jobs_serve_larger_ones(cluster: Rc<Cluster>) {
         cluster.output_contains(job, 1, "up").await;
     }
     for job in 1..=4 {
-        cluster.say(vec![Command::DestroyJob { job: JobId(job) }]).await;
+        cluster.say(vec![Command::DestroyJob { step: StepRef::program(JobId(job)) }]).await;
         cluster.exits_of(job).await;
-        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+        cluster.say(vec![Command::ReleaseJob { step: StepRef::program(JobId(job)) }]).await;
     }
     for job in 5..=9 {
         cluster.launch(job, 2, RowSet::ALL, shell("exit 3")).await;

@@ -20,7 +20,7 @@ use storm_rm::message::{
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
     Channel, FileSpec, Generation, GlobalPlan, JobId, JobIncarnation, JobSlot, JobSpec, Owner,
-    PartitionId, PlanConfig, Program, Rank, Row, RowSet,
+    PartitionId, PlanConfig, Program, Rank, Row, RowSet, StepRef,
 };
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
@@ -170,28 +170,39 @@ impl Cluster {
         }
     }
 
-    /// The exits of all ranks of a job.
+    /// The exits of all ranks of a job with ranks on all nodes.
     pub(crate) async fn exits_of(&self, job: u64) -> BTreeMap<Rank, RankExit> {
-        let nodes = self.nodes.len();
+        self.exits_of_step(StepRef::program(JobId(job)), self.nodes.len()).await
+    }
+
+    /// The exits of all ranks of a step with ranks on this many nodes.
+    pub(crate) async fn exits_of_step(
+        &self,
+        step: StepRef,
+        nodes: usize,
+    ) -> BTreeMap<Rank, RankExit> {
+        let part_of = |report: &Report| match report {
+            Report::Terminated { step: of, ranks, .. } if *of == step => Some(ranks.clone()),
+            _ => None,
+        };
         self.until(|reports| {
-            let parts: Vec<&Vec<RankExit>> = reports
-                .iter()
-                .filter_map(|(_, report)| match report {
-                    Report::Terminated { job: JobId(id), ranks, .. } if *id == job => Some(ranks),
-                    _ => None,
-                })
-                .collect();
-            let all = || parts.iter().flat_map(|part| part.iter().cloned());
+            let parts = reports.iter().filter_map(|(_, report)| part_of(report));
+            let parts: Vec<Vec<RankExit>> = parts.collect();
+            let all = || parts.iter().flatten().cloned();
             (parts.len() == nodes).then(|| all().map(|exit| (exit.rank, exit)).collect())
         })
         .await
     }
 
     pub(crate) fn output(&self, job: u64, rank: u32, stream: Stream) -> String {
+        self.output_of(StepRef::program(JobId(job)), rank, stream)
+    }
+
+    pub(crate) fn output_of(&self, of: StepRef, rank: u32, stream: Stream) -> String {
         let mut all = Vec::new();
         for (_, report) in self.reports.borrow().iter() {
-            if let Report::Output { job: JobId(j), rank: Rank(r), stream: s, data, .. } = report
-                && (*j, *r, *s) == (job, rank, stream)
+            if let Report::Output { step, rank: Rank(r), stream: s, data, .. } = report
+                && (*step, *r, *s) == (of, rank, stream)
             {
                 all.extend_from_slice(data);
             }
@@ -224,15 +235,27 @@ impl Cluster {
 
     /// Starts a job of `per_node` ranks on every node; row 0 is active.
     pub(crate) async fn launch(&self, job: u64, per_node: u32, rows: RowSet, spec: JobSpec) {
+        self.launch_step((StepRef::program(JobId(job)), 1), per_node, rows, spec).await;
+    }
+
+    /// Starts a run of a step in the first place of a job, which has `per_node` ranks on every node.
+    pub(crate) async fn launch_step(
+        &self,
+        (step, run): (StepRef, u64),
+        per_node: u32,
+        rows: RowSet,
+        spec: JobSpec,
+    ) {
         let ids: Vec<NodeId> = self.nodes.iter().map(Primitives::node).collect();
         let ranks = (0u32..)
             .zip(&ids)
             .map(|(i, node)| NodeRanks { node: *node, first: Rank(i * per_node), count: per_node })
             .collect();
         let launch = LaunchJob {
-            job: JobId(job),
-            incarnation: JobIncarnation(1),
-            slot: JobSlot(job as u32),
+            step,
+            incarnation: JobIncarnation(run),
+            place: JobIncarnation(1),
+            slot: JobSlot((step.job.0 + run - 1) as u32),
             task: None,
             spec: Rc::new(JobSpec { procs: per_node * ids.len() as u32, ..spec }),
             ranks,

@@ -15,7 +15,8 @@ use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
     Destination, EarlySignal, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId,
     JobIncarnation, JobSlot, JobSpec, Memory, Needs, OpenMode, OsBytes, OutputSpec, Owner,
-    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepSpec,
+    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepId, StepRef,
+    StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -32,6 +33,11 @@ fn bytes() -> impl Strategy<Value = Bytes> {
 
 fn job() -> impl Strategy<Value = JobId> {
     any::<u64>().prop_map(JobId)
+}
+
+fn step() -> impl Strategy<Value = StepRef> {
+    let id = prop_oneof![Just(StepId::Batch), any::<u32>().prop_map(StepId::Number)];
+    (job(), id).prop_map(|(job, step)| StepRef { job, step })
 }
 
 fn run() -> impl Strategy<Value = JobIncarnation> {
@@ -228,12 +234,13 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
         shares.into_iter().map(share).collect::<Vec<_>>()
     });
     let numbers = any::<(u32, u16, u64, u32, u32)>();
-    (job(), run(), spec(), shares, numbers, any::<String>()).prop_map(
-        |(job, incarnation, spec, ranks, numbers, node_list)| LaunchJob {
-            job,
+    (step(), run(), spec(), shares, numbers, any::<String>()).prop_map(
+        |(step, incarnation, spec, ranks, numbers, node_list)| LaunchJob {
+            step,
             incarnation,
+            place: JobIncarnation(numbers.2),
             slot: JobSlot(numbers.0),
-            task: (numbers.3 > 7).then_some(ArrayTask { array: job, index: numbers.3 }),
+            task: (numbers.3 > 7).then_some(ArrayTask { array: step.job, index: numbers.3 }),
             spec: Rc::new(spec),
             ranks: ranks.into_iter().collect(),
             partition: PartitionId(numbers.1),
@@ -278,26 +285,26 @@ fn command() -> impl Strategy<Value = Command> {
             job,
             coscheduling: coscheduling(number)
         }),
-        (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalJob { job, signal }),
-        (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalScript { job, signal }),
-        job().prop_map(|job| Command::DestroyJob { job }),
-        job().prop_map(|job| Command::ReleaseJob { job }),
-        (job(), bytes(), any::<bool>()).prop_map(|(job, data, eof)| Command::Input {
-            job,
+        (step(), any::<i32>()).prop_map(|(step, signal)| Command::SignalJob { step, signal }),
+        (step(), any::<i32>()).prop_map(|(step, signal)| Command::SignalScript { step, signal }),
+        step().prop_map(|step| Command::DestroyJob { step }),
+        step().prop_map(|step| Command::ReleaseJob { step }),
+        (step(), bytes(), any::<bool>()).prop_map(|(step, data, eof)| Command::Input {
+            step,
             data,
             eof
         }),
-        (job(), any::<u64>(), bytes(), any::<bool>())
-            .prop_map(|(job, offset, data, eof)| Command::InputAgain { job, offset, data, eof }),
-        (job(), any::<bool>()).prop_map(|(job, hold)| Command::HoldOutput { job, hold }),
-        (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Command::FenceDone {
-            job,
+        (step(), any::<u64>(), bytes(), any::<bool>())
+            .prop_map(|(step, offset, data, eof)| Command::InputAgain { step, offset, data, eof }),
+        (step(), any::<bool>()).prop_map(|(step, hold)| Command::HoldOutput { step, hold }),
+        (step(), any::<u64>(), pairs()).prop_map(|(step, sequence, puts)| Command::FenceDone {
+            step,
             sequence,
             puts
         }),
         Just(Command::Shutdown),
         any::<u32>().prop_map(|configured_pes| Command::RefuseNode { configured_pes }),
-        vec((job(), run()).prop_map(|(job, incarnation)| HeldJob { job, incarnation }), 0..3)
+        vec((step(), run()).prop_map(|(step, incarnation)| HeldJob { step, incarnation }), 0..3)
             .prop_map(|runs| Command::HandOver { runs }),
     ]
 }
@@ -355,18 +362,18 @@ fn report_of_ranks() -> impl Strategy<Value = Report> {
             let (channel, generation) = (Channel(channel), Generation(generation));
             Report::FileFailed { channel, generation, reason }
         }),
-        (job(), run(), rank(), any::<(String, u8)>()).prop_map(
-            |(job, incarnation, rank, (reason, exit_code))| Report::LaunchFailed {
-                job,
+        (step(), run(), rank(), any::<(String, u8)>()).prop_map(
+            |(step, incarnation, rank, (reason, exit_code))| Report::LaunchFailed {
+                step,
                 incarnation,
                 rank,
                 reason,
                 exit_code
             }
         ),
-        (job(), run(), rank(), (stream, any::<u64>()), bytes()).prop_map(
-            |(job, incarnation, rank, (stream, offset), data)| Report::Output {
-                job,
+        (step(), run(), rank(), (stream, any::<u64>()), bytes()).prop_map(
+            |(step, incarnation, rank, (stream, offset), data)| Report::Output {
+                step,
                 incarnation,
                 rank,
                 stream,
@@ -374,18 +381,18 @@ fn report_of_ranks() -> impl Strategy<Value = Report> {
                 data
             }
         ),
-        (job(), run(), vec(exit(), 0..5))
-            .prop_map(|(job, incarnation, ranks)| Report::Terminated { job, incarnation, ranks }),
-        (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Report::Fence {
-            job,
+        (step(), run(), vec(exit(), 0..5))
+            .prop_map(|(step, incarnation, ranks)| Report::Terminated { step, incarnation, ranks }),
+        (step(), any::<u64>(), pairs()).prop_map(|(step, sequence, puts)| Report::Fence {
+            step,
             sequence,
             puts
         }),
-        (job(), run(), rank(), any::<i32>()).prop_map(|(job, incarnation, rank, exit_code)| {
-            Report::Aborted { job, incarnation, rank, exit_code }
+        (step(), run(), rank(), any::<i32>()).prop_map(|(step, incarnation, rank, exit_code)| {
+            Report::Aborted { step, incarnation, rank, exit_code }
         }),
-        (job(), run(), exit(), any::<bool>()).prop_map(|(job, incarnation, exit, joined)| {
-            Report::RankFailed { job, incarnation, exit, joined }
+        (step(), run(), exit(), any::<bool>()).prop_map(|(step, incarnation, exit, joined)| {
+            Report::RankFailed { step, incarnation, exit, joined }
         }),
     ]
 }
@@ -397,31 +404,32 @@ fn report_of_node_or_job() -> impl Strategy<Value = Report> {
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })
         }),
-        (job(), run(), ".*").prop_map(|(job, incarnation, reason)| Report::OverMemory {
-            job,
+        (step(), run(), ".*").prop_map(|(step, incarnation, reason)| Report::OverMemory {
+            step,
             incarnation,
             reason
         }),
-        (job(), run(), ".*").prop_map(|(job, incarnation, reason)| Report::JobFailed {
-            job,
+        (step(), run(), ".*").prop_map(|(step, incarnation, reason)| Report::JobFailed {
+            step,
             incarnation,
             reason
         }),
-        (job(), run(), any::<u64>()).prop_map(|(job, incarnation, taken_bytes)| {
-            Report::InputTaken { job, incarnation, taken_bytes }
+        (step(), run(), any::<u64>()).prop_map(|(step, incarnation, taken_bytes)| {
+            Report::InputTaken { step, incarnation, taken_bytes }
         }),
-        (job(), run(), vec(rank_class(), 0..5))
-            .prop_map(|(job, incarnation, ranks)| { Report::Classes { job, incarnation, ranks } }),
+        (step(), run(), vec(rank_class(), 0..5)).prop_map(|(step, incarnation, ranks)| {
+            Report::Classes { step, incarnation, ranks }
+        }),
         Just(Report::ProcessesLost),
-        (job(), run()).prop_map(|(job, incarnation)| Report::Started { job, incarnation }),
-        (job(), run()).prop_map(|(job, incarnation)| Report::LeaseOver { job, incarnation }),
-        (job(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
-            .prop_map(|(job, incarnation, cut)| Report::LaunchCut { job, incarnation, cut }),
-        (job(), run()).prop_map(|(job, incarnation)| Report::InSlices { job, incarnation }),
+        (step(), run()).prop_map(|(step, incarnation)| Report::Started { step, incarnation }),
+        (step(), run()).prop_map(|(step, incarnation)| Report::LeaseOver { step, incarnation }),
+        (step(), run(), prop_oneof![Just(CutLaunch::Interrupted), Just(CutLaunch::NotKept)])
+            .prop_map(|(step, incarnation, cut)| Report::LaunchCut { step, incarnation, cut }),
+        (step(), run()).prop_map(|(step, incarnation)| Report::InSlices { step, incarnation }),
         Just(Report::Leaving),
-        (job(), run()).prop_map(|(job, incarnation)| Report::SlicesBack { job, incarnation }),
-        (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
-            job,
+        (step(), run()).prop_map(|(step, incarnation)| Report::SlicesBack { step, incarnation }),
+        (step(), run(), rank()).prop_map(|(step, incarnation, rank)| Report::RankLeft {
+            step,
             incarnation,
             rank
         }),

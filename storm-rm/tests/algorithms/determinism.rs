@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_failed;
 use storm_rm::termination::{LocalPart, Outbox, Urgency, WatchedJobs};
-use storm_rm::{JobId, JobIncarnation, JobSlot};
+use storm_rm::{JobId, JobIncarnation, JobSlot, StepRef};
 
 struct Nowhere;
 
@@ -50,14 +50,14 @@ fn mixed_scenario(seed: u64) -> String {
 async fn end_a_job(world: &Cluster, plan: &storm_rm::GlobalPlan, nodes: NodeSet) {
     let (mm, run) = (world.mm(), JobIncarnation(1));
     let mut terminating = WatchedJobs::default();
-    terminating.watch(JobId(1), JobSlot(0), run, nodes.clone());
+    terminating.watch(StepRef::program(JobId(1)), JobSlot(0), run, nodes.clone());
     for node in nodes.iter() {
         world.pause(&mm, Duration::from_millis(1)).await;
         let (slot, incarnation) = (JobSlot(0), run);
         let (announcer, failed) = (false, false);
         let part = LocalPart { slot, incarnation, ranks: 1, ended: 1, announcer, failed };
         let report = || storm_rm::message::Report::Terminated {
-            job: JobId(1),
+            step: StepRef::program(JobId(1)),
             incarnation: run,
             ranks: vec![],
         };

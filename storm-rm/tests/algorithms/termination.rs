@@ -16,7 +16,7 @@ use storm_rm::termination::{
     LocalPart, Outbox, StartNews, Urgency, WatchedJobs, announce_termination, detect_started,
     detect_termination,
 };
-use storm_rm::{GlobalPlan, JobId, JobIncarnation, JobSlot};
+use storm_rm::{GlobalPlan, JobId, JobIncarnation, JobSlot, StepRef};
 
 const SLOT: JobSlot = JobSlot(1);
 
@@ -37,13 +37,17 @@ fn part(incarnation: JobIncarnation, ranks: u32, ended: u32) -> LocalPart {
 /// The last rank of a part ends on `node`; what it posts.
 fn end_all(node: &SimPrimitives, plan: &GlobalPlan, part: LocalPart) -> Vec<(Report, Urgency)> {
     let mut outbox = Waiting::default();
-    let report = || over(JobId(1), part.incarnation);
+    let report = || over(step(1), part.incarnation);
     assert!(announce_termination(node, plan, &part, report, &mut outbox));
     outbox.0.into()
 }
 
-fn over(job: JobId, incarnation: JobIncarnation) -> Report {
-    Report::Terminated { job, incarnation, ranks: vec![] }
+fn step(job: u64) -> StepRef {
+    StepRef::program(JobId(job))
+}
+
+fn over(step: StepRef, incarnation: JobIncarnation) -> Report {
+    Report::Terminated { step, incarnation, ranks: vec![] }
 }
 
 fn flag(node: &SimPrimitives, plan: &GlobalPlan) -> u64 {
@@ -61,7 +65,7 @@ fn only_the_last_rank_of_a_node_announces() {
             &node,
             &plan,
             &part(run, 3, ended),
-            || over(JobId(1), run),
+            || over(step(1), run),
             &mut outbox,
         );
         assert_eq!(last, ended == 3);
@@ -82,7 +86,7 @@ fn the_announcer_and_a_node_with_a_failure_report_at_once_the_others_later() {
     ] {
         let part = LocalPart { announcer, failed, ..part(JobIncarnation(1), 1, 1) };
         let posted = end_all(&cluster.node(1), &plan, part);
-        assert_eq!(posted, [(over(JobId(1), JobIncarnation(1)), urgency)]);
+        assert_eq!(posted, [(over(step(1), JobIncarnation(1)), urgency)]);
     }
 }
 
@@ -112,7 +116,7 @@ fn start_node(
                 *left > 0
             });
             let part = LocalPart { announcer: id == announcer, ..part(run, ranks, ended) };
-            announce_termination(&node, &plan, &part, || over(JobId(1), run), &mut outbox);
+            announce_termination(&node, &plan, &part, || over(step(1), run), &mut outbox);
         }
         let mut queue = Writer::new(node.clone(), plan.reports(id).expect("it may exist"));
         while let Some((report, urgency)) = outbox.0.pop_front() {
@@ -152,9 +156,9 @@ fn job_ends_when_all_ranks_have(seed: u64, doomed: Option<(NodeId, u64)>) {
         wait_for_news(&mm, &plan, announcer).await;
         assert!(!has_question(&world), "a running job causes no traffic");
         let mut terminating = WatchedJobs::default();
-        terminating.watch(JobId(1), SLOT, run, everyone);
+        terminating.watch(step(1), SLOT, run, everyone);
         let ended = detect_until_ended(&mm, &plan, &mut terminating).await;
-        assert_eq!(ended, [(JobId(1), run)]);
+        assert_eq!(ended, [(step(1), run)]);
         assert!(terminating.is_empty());
         let alive = mm.membership().alive();
         running.borrow_mut().retain(|(node, _)| alive.contains(*node));
@@ -186,7 +190,7 @@ async fn detect_until_ended(
     mm: &SimPrimitives,
     plan: &GlobalPlan,
     terminating: &mut WatchedJobs,
-) -> Vec<(JobId, JobIncarnation)> {
+) -> Vec<(StepRef, JobIncarnation)> {
     for round in 1.. {
         let ended = detect_termination(mm, plan, terminating, round).await;
         let ended = ended.expect("deaths are no error");
@@ -223,9 +227,9 @@ fn a_job_whose_nodes_are_all_dead_has_ended() {
     cluster.run(async move {
         everyone.iter().for_each(|node| world.kill(node));
         let mut terminating = WatchedJobs::default();
-        terminating.watch(JobId(1), SLOT, JobIncarnation(1), everyone);
+        terminating.watch(step(1), SLOT, JobIncarnation(1), everyone);
         let ended = detect_until_ended(&mm, &plan, &mut terminating).await;
-        assert_eq!(ended, [(JobId(1), JobIncarnation(1))]);
+        assert_eq!(ended, [(step(1), JobIncarnation(1))]);
     });
 }
 
@@ -243,9 +247,9 @@ fn stale_flag_is_seen(seed: u64, second: JobIncarnation) -> bool {
     let (mm, everyone, world) = (cluster.mm(), cluster.compute(), cluster.clone());
     cluster.run(async move {
         let mut terminating = WatchedJobs::default();
-        terminating.watch(JobId(1), SLOT, first, everyone.clone());
-        terminating.remove(JobId(1));
-        terminating.watch(JobId(2), SLOT, second, everyone.clone());
+        terminating.watch(step(1), SLOT, first, everyone.clone());
+        terminating.remove(step(1));
+        terminating.watch(step(2), SLOT, second, everyone.clone());
         let early = detect_termination(&mm, &plan, &mut terminating, 1).await.expect("no fault");
         if !early.is_empty() {
             return true;
@@ -257,7 +261,7 @@ fn stale_flag_is_seen(seed: u64, second: JobIncarnation) -> bool {
         }
         end_all(&last, &plan, part(second, 1, 1));
         let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
-        assert_eq!(ended, Ok(vec![(JobId(2), second)]));
+        assert_eq!(ended, Ok(vec![(step(2), second)]));
         false
     })
 }
@@ -306,14 +310,14 @@ fn started_waits_for_every_node_of_this_run() {
                 }
                 Vec::new()
             };
-            starting.watch(JobId(1), SLOT, JobIncarnation(5), everyone.clone());
-            let started = (JobId(1), JobIncarnation(5), StartNews::Started);
+            starting.watch(step(1), SLOT, JobIncarnation(5), everyone.clone());
+            let started = (step(1), JobIncarnation(5), StartNews::Started);
             assert_eq!(news(&starting).await, [started]);
             assert!(mm.runtime().now().since_origin() >= last);
             world.kill(NodeId(2));
-            starting.watch(JobId(1), SLOT, JobIncarnation(6), everyone);
+            starting.watch(step(1), SLOT, JobIncarnation(6), everyone);
             // Node 3 never starts run 6: the death must be noticed all the same.
-            let dead = (JobId(1), JobIncarnation(6), StartNews::NodeDead);
+            let dead = (step(1), JobIncarnation(6), StartNews::NodeDead);
             assert_eq!(news(&starting).await, [dead]);
         });
     });
@@ -331,15 +335,15 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
         world.kill(NodeId(2));
         let mut terminating = WatchedJobs::default();
         let (well, dead) = (NodeSet::single(NodeId(1)), NodeSet::single(NodeId(2)));
-        terminating.watch(JobId(1), SLOT, JobIncarnation(1), well);
-        terminating.watch(JobId(2), JobSlot(2), JobIncarnation(2), dead.clone());
+        terminating.watch(step(1), SLOT, JobIncarnation(1), well);
+        terminating.watch(step(2), JobSlot(2), JobIncarnation(2), dead.clone());
         let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
-        assert_eq!(ended, Ok(vec![(JobId(1), JobIncarnation(1))]));
+        assert_eq!(ended, Ok(vec![(step(1), JobIncarnation(1))]));
         let error = detect_termination(&mm, &plan, &mut terminating, 1).await;
         assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead.clone() }));
         terminating.nodes_died(&dead);
         let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
-        assert_eq!(ended, Ok(vec![(JobId(2), JobIncarnation(2))]));
+        assert_eq!(ended, Ok(vec![(step(2), JobIncarnation(2))]));
     });
 }
 
@@ -357,23 +361,23 @@ fn a_job_whose_node_does_not_answer_holds_up_no_other() {
         world.kill(NodeId(2));
         let (alive, dead) = (NodeSet::single(NodeId(1)), NodeSet::single(NodeId(2)));
         let mut terminating = WatchedJobs::default();
-        terminating.watch(JobId(1), SLOT, first, dead.clone());
-        terminating.watch(JobId(2), JobSlot(2), second, alive.clone());
+        terminating.watch(step(1), SLOT, first, dead.clone());
+        terminating.watch(step(2), JobSlot(2), second, alive.clone());
         // The manager does likewise: jobs may be added and removed meanwhile.
         let error = detect_termination(&mm, &plan, &mut terminating.clone(), 1).await;
         assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead.clone() }));
         let part = LocalPart { slot: JobSlot(2), ..part(second, 1, 1) };
         end_all(&well, &plan, part);
         let ended = detect_termination(&mm, &plan, &mut terminating.clone(), 2).await;
-        assert_eq!(ended, Ok(vec![(JobId(2), second)]));
+        assert_eq!(ended, Ok(vec![(step(2), second)]));
         let mut starting = WatchedJobs::default();
-        starting.watch(JobId(3), SLOT, first, dead.clone());
-        starting.watch(JobId(4), JobSlot(2), second, alive);
+        starting.watch(step(3), SLOT, first, dead.clone());
+        starting.watch(step(4), JobSlot(2), second, alive);
         let error = detect_started(&mm, &plan, &starting, 1).await;
         assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead }));
         let started = checked.started(JobSlot(2)).expect("the slot exists");
         well.memory().store(started, 2);
         let news = detect_started(&mm, &plan, &starting, 2).await;
-        assert_eq!(news, Ok(vec![(JobId(4), second, StartNews::Started)]));
+        assert_eq!(news, Ok(vec![(step(4), second, StartNews::Started)]));
     });
 }

@@ -115,7 +115,7 @@ mod tests {
         let mut invariant = ColumnsFreed::default();
         invariant.note(&Fact::Host(NodeId(2), &launch(1, 1))).unwrap();
         let found = invariant.note(&Fact::Over).unwrap_err();
-        assert_eq!(found.0, "n2 still knows 1.1, with 2 processes");
+        assert_eq!(found.0, "n2 still knows 1.0:1, with 2 processes");
         invariant.note(&Fact::Host(NodeId(2), &HostAct::Forget(key(1, 1)))).unwrap();
         invariant.note(&Fact::Over).unwrap();
     }

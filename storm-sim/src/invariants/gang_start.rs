@@ -64,7 +64,7 @@ impl GangStart {
         // A node that was frozen or cut off still obeys earlier commands. When it finds that it is
         // cut off for good, it ends all its jobs.
         let may_be_late = self.is_over(job) && self.disturbed.contains(node);
-        match self.runs.get_mut(&job.job) {
+        match self.runs.get_mut(&job.step.job) {
             Some(run) if run.incarnation == job.incarnation => {
                 if !run.nodes.contains(node) {
                     return broken(format!(
@@ -84,7 +84,7 @@ impl GangStart {
     }
 
     fn is_over(&self, job: JobKey) -> bool {
-        self.over.get(&job.job).is_some_and(|last| job.incarnation <= *last)
+        self.over.get(&job.step.job).is_some_and(|last| job.incarnation <= *last)
     }
 
     /// Takes away the run of a job that has ended.
@@ -173,7 +173,7 @@ impl Invariant for GangStart {
             Fact::Journal(job, kind) => return self.journal(*job, kind),
             Fact::Host(node, HostAct::Launch { job, .. }) => return self.launched(*node, *job),
             Fact::Host(_, HostAct::Refuse(key)) => {
-                let run = self.runs.get_mut(&key.job);
+                let run = self.runs.get_mut(&key.step.job);
                 let run = run.filter(|run| run.incarnation == key.incarnation);
                 if let Some(run) = run {
                     run.excused = true;

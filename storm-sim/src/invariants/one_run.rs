@@ -24,7 +24,7 @@ impl OneRun {
         if !self.began.insert((job, node)) {
             return broken(format!("{job} starts on {node}, where it started before"));
         }
-        let runs = self.left.entry(job.job).or_default();
+        let runs = self.left.entry(job.step.job).or_default();
         let beside = runs.keys().find(|(run, _)| *run != job.incarnation);
         if let Some((run, other)) = beside {
             let run = run.0;
@@ -35,7 +35,7 @@ impl OneRun {
     }
 
     fn exited(&mut self, node: NodeId, job: JobKey) {
-        let Some(runs) = self.left.get_mut(&job.job) else { return };
+        let Some(runs) = self.left.get_mut(&job.step.job) else { return };
         if let Some(left) = runs.get_mut(&(job.incarnation, node)) {
             *left = left.saturating_sub(1);
         }
@@ -61,7 +61,7 @@ impl Invariant for OneRun {
             }
             Fact::Host(node, HostAct::Exit { job, .. }) => self.exited(*node, *job),
             Fact::Host(node, HostAct::LeaseOver(job)) => {
-                if let Some(runs) = self.left.get_mut(&job.job) {
+                if let Some(runs) = self.left.get_mut(&job.step.job) {
                     runs.remove(&(job.incarnation, *node));
                 }
             }

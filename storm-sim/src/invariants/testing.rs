@@ -9,7 +9,7 @@ use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeRanks, Strobe};
-use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row, RowSet, StepRef};
 
 /// A run with two ranks on each of these nodes.
 pub(super) fn placed(incarnation: u64, row: u32, nodes: &[u32]) -> JobEventKind {
@@ -50,7 +50,7 @@ pub(super) fn ended() -> JobEventKind {
 }
 
 pub(super) fn key(job: u64, incarnation: u64) -> JobKey {
-    JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
+    JobKey { step: StepRef::program(JobId(job)), incarnation: JobIncarnation(incarnation) }
 }
 
 pub(super) fn launch(job: u64, incarnation: u64) -> HostAct {

@@ -211,7 +211,7 @@ impl Untouched {
                 Ok(())
             }
             HostAct::Exit { job, rank } => {
-                let run = self.runs.get_mut(&job.job);
+                let run = self.runs.get_mut(&job.step.job);
                 let run = run.filter(|run| run.incarnation == job.incarnation);
                 run.into_iter().for_each(|run| {
                     run.over.insert(*rank);
@@ -232,11 +232,12 @@ impl Untouched {
     }
 
     fn touched_on(&self, node: NodeId, key: &JobKey, act: &HostAct) -> Result<(), Broken> {
-        let present = self.runs.get(&key.job).is_some_and(|run| run.incarnation == key.incarnation);
+        let present =
+            self.runs.get(&key.step.job).is_some_and(|run| run.incarnation == key.incarnation);
         if !present {
             return Ok(());
         }
-        self.touched(key.job, &format!("is touched on {node}: {act}"))
+        self.touched(key.step.job, &format!("is touched on {node}: {act}"))
     }
 }
 

@@ -8,6 +8,7 @@ mod returning;
 mod sent_input;
 mod shown;
 mod signals;
+mod step;
 mod terminal;
 mod whole_lines;
 mod without_pmix;
@@ -26,6 +27,7 @@ pub(crate) use signals::Interrupts;
 use std::future::ready;
 use std::io;
 use std::time::{Duration, Instant};
+pub(crate) use step::OwnStep;
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
@@ -35,9 +37,11 @@ use terminal::Terminal;
 use without_pmix::WithoutPmix;
 
 /// The job to follow, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Follow {
     pub(crate) job: JobId,
+    /// The step of the job, if it is not the job itself that is followed.
+    pub(crate) step: Option<OwnStep>,
     /// The request whose replies are the job's events.
     pub(crate) request: u64,
     /// The input that it reads.
@@ -64,10 +68,13 @@ pub(crate) async fn follow(
 ) -> Result<Outcome, Failure> {
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
+    let (input, form, tell_waiting) = (what.input, what.form, what.tell_waiting);
+    let may_return = what.may_return;
+    let of_job = what.step.is_none();
     let mut follower = Follower {
         what,
         requests,
-        input: Input::start(what.input),
+        input: Input::start(input),
         run: JobIncarnation::default(),
         sent_input: SentInput::default(),
         resend: false,
@@ -75,18 +82,19 @@ pub(crate) async fn follow(
         awaiting_ok: None,
         running: false,
         suspended: false,
-        queue_notes: QueueNotes::new(what.tell_waiting),
+        queue_notes: QueueNotes::new(tell_waiting && of_job),
         away_notes: AwayNotes::default(),
-        terminal: Terminal::new(what.form),
+        terminal: Terminal::new(form),
         shown: Shown::default(),
         without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
         lost: false,
     };
+    follower.begin_step().await;
     let outcome = loop {
         let outcome = follower.run(&mut replies, &mut interrupts).await;
-        if !follower.lost || !what.may_return {
+        if !follower.lost || !may_return {
             break outcome;
         }
         match follower.find_again(manager, &mut interrupts).await {
@@ -217,6 +225,12 @@ impl Follower {
                 self.look_at_reader().await?;
                 Ok(None)
             }
+            Reply::NeedFiles { .. } => Err(self.files_are_lost()),
+            Reply::Step { step, node_list, .. } => {
+                self.node_list = node_list.or(self.node_list.take());
+                self.is_step(step).await;
+                Ok(None)
+            }
             Reply::Attached { state, run, away, .. } => {
                 self.is_in_run(run);
                 self.running = state == JobState::Running;
@@ -233,17 +247,7 @@ impl Follower {
             Reply::State { node_list, state, run, away, reason, .. } => {
                 self.is_in_run(run);
                 self.nodes_are(away, reason.as_deref()).await;
-                if let (JobState::Pending, Some(why)) = (state, &reason) {
-                    let job = self.what.job;
-                    self.terminal.note(&format!("job {job} waits again: {why}")).await;
-                }
-                self.note_suspension(state, reason).await;
-                self.running = state == JobState::Running;
-                if state == JobState::Pending {
-                    self.shown.waits(run);
-                    self.sent_input = SentInput::default();
-                }
-                self.queue_notes.is(state);
+                self.is_in_state((state, run), reason).await;
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)
             }
@@ -254,6 +258,7 @@ impl Follower {
                 let without_pmix = self.without_pmix.was_said();
                 Ok(Some(Outcome {
                     job,
+                    step: self.what.step.as_ref().and_then(|step| step.number),
                     state,
                     exit_code,
                     interrupted,
@@ -268,18 +273,39 @@ impl Follower {
         }
     }
 
+    /// The job enters a state.
+    async fn is_in_state(
+        &mut self,
+        (state, run): (JobState, JobIncarnation),
+        reason: Option<String>,
+    ) {
+        if let (JobState::Pending, Some(why)) = (state, &reason) {
+            let job = self.what.job;
+            self.terminal.note(&format!("job {job} waits again: {why}")).await;
+        }
+        self.note_suspension(state, reason).await;
+        self.running = state == JobState::Running;
+        if state == JobState::Pending {
+            self.shown.waits(run);
+            self.sent_input = SentInput::default();
+        }
+        self.queue_notes.is(state);
+    }
+
     /// Takes note of whether nodes of the job are away, and why.
     async fn nodes_are(&mut self, away: bool, why: Option<&str>) {
         self.terminal.may_be_late(away);
         if let Some(news) = self.away_notes.are(away, why, Instant::now().into()) {
-            self.terminal.note(&format!("job {}: {news}", self.what.job)).await;
+            let name = self.name();
+            self.terminal.note(&format!("{name}: {news}")).await;
         }
     }
 
     /// Tells the user why output does not come, if there is a reason to tell.
     async fn note_away(&mut self) {
         if let Some(why) = self.away_notes.take() {
-            self.terminal.note(&format!("job {}: {why}", self.what.job)).await;
+            let name = self.name();
+            self.terminal.note(&format!("{name}: {why}")).await;
         }
     }
 
@@ -317,8 +343,7 @@ impl Follower {
     async fn send_input(&mut self, data: Bytes) -> Result<(), Failure> {
         self.sent_input.sent(data.clone());
         let eof = data.is_empty();
-        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from: None })
-            .await
+        self.pass_input(self.of_input(data, eof, None)).await
     }
 
     /// Sends the input again that a manager that went away may not have passed on.
@@ -326,7 +351,12 @@ impl Follower {
         self.resend = false;
         let Some((begins_at, data, eof)) = self.sent_input.in_doubt() else { return Ok(()) };
         let resent_from = Some(begins_at);
-        self.pass_input(ManagerRequest::Input { job: self.what.job, data, eof, resent_from }).await
+        self.pass_input(self.of_input(data, eof, resent_from)).await
+    }
+
+    fn of_input(&self, data: Bytes, eof: bool, resent_from: Option<u64>) -> ManagerRequest {
+        let ask = self.what.step.as_ref().map(|step| step.ask);
+        ManagerRequest::Input { job: self.what.job, data, eof, resent_from, ask }
     }
 
     async fn pass_input(&mut self, input: ManagerRequest) -> Result<(), Failure> {
@@ -370,9 +400,7 @@ impl Follower {
     async fn cancel(&mut self, status: u8) -> Result<(), Failure> {
         self.interrupted = Some(Interruption { status, at: Instant::now() });
         self.input.stop();
-        let cancel =
-            ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None, states: Vec::new() };
-        self.requests.send(cancel).await.map_err(|error| self.lose(error))?;
+        self.requests.send(self.cancellation()).await.map_err(|error| self.lose(error))?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::failure::{EXIT_FAILED, Failure};
 use crate::local_cluster::KeptCluster;
 use crate::manager::Manager;
 use std::time::{Duration, Instant};
-use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
+use storm_mm::api::{ClientError, ClientReplies};
 
 /// How long to wait for its return. A restart takes a second, and a user at a terminal should learn
 /// soon. It is longer than `node-return`, in which the Node Manager comes back through which this
@@ -22,12 +22,12 @@ impl Follower {
         manager: &Manager,
         interrupts: &mut Interrupts,
     ) -> Result<ClientReplies, Failure> {
-        let job = self.what.job;
+        let name = self.name();
         let kept = manager.kept();
         let over = || kept.as_ref().filter(|kept| !kept.process.is_alive()).map(KeptCluster::died);
         if over().is_none() {
             self.terminal
-                .note(&format!("the manager is gone; job {job} continues; waiting for its return"))
+                .note(&format!("the manager is gone; {name} continues; waiting for its return"))
                 .await;
         }
         let began = Instant::now();
@@ -62,20 +62,17 @@ impl Follower {
     async fn attach_again(&mut self, manager: &Manager) -> Result<ClientReplies, ClientError> {
         let (requests, replies) = manager.connect().await?.split();
         self.requests = requests;
-        let job = self.what.job;
-        self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;
+        self.what.request = self.requests.send(self.attachment()).await?;
         if self.interrupted.is_some() {
             // The former manager may not have received the cancellation.
-            let cancel =
-                ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
-            self.requests.send(cancel).await?;
+            self.requests.send(self.cancellation()).await?;
         }
         Ok(replies)
     }
 
     fn not_found(&self) -> Failure {
-        let job = self.what.job;
-        Failure::new("connection", format!("the manager is gone; job {job} continues without it"))
+        let (job, name) = (self.what.job, self.name());
+        Failure::new("connection", format!("the manager is gone; {name} continues without it"))
             .hint(format!("`storm show {job}` shows the job once the manager is back"))
             .exit(EXIT_FAILED)
     }

@@ -3,6 +3,7 @@
 use super::cluster::check_policies;
 use super::naming::dependency;
 use super::progress::{Upload, waiting};
+use super::step::{self, OwnPlace};
 use super::wait::wait_for_own;
 use super::{choices, note, print};
 use crate::attach::{Follow, OutputForm, follow};
@@ -81,6 +82,10 @@ pub(super) async fn run(
     match choices(&options.cluster)?.for_job(&options.embedded)? {
         Target::Cluster(place) => {
             let manager = place.open()?;
+            if let Some(own) = OwnPlace::of_process(options)? {
+                let outcome = step::run(own, &manager, options, silent).await?;
+                return Ok(report(options, &outcome, None, output));
+            }
             refuse_array(options)?;
             let submission = request(options, true, &mut warnings(output))?;
             let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
@@ -266,7 +271,7 @@ pub(super) async fn submit_and_follow(
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // A job on a shared cluster may have to wait.
     let tell_waiting = may_return && !silent;
-    let what = Follow { job, request, input, form, may_return, tell_waiting };
+    let what = Follow { job, step: None, request, input, form, may_return, tell_waiting };
     follow(client, what, manager).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
         _ => failure,

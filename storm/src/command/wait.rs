@@ -90,6 +90,7 @@ pub(super) async fn wait_for_own(
         [one] if one.id == job => {
             let outcome = Outcome {
                 job,
+                step: None,
                 state: one.state,
                 exit_code: status,
                 interrupted: None,

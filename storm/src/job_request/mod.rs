@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
+use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_of_step, environment_to_submit};
 use storm_rm::{
     Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OpenMode, OsBytes,
     OutputSpec, Owner, Remarks, Resources, StepSpec,
@@ -56,6 +56,20 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 /// The job that the options describe, with its files open. `attach` is true if the client
 /// follows it.
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
+    // This process may be a rank of another job, whose variables do not concern the new job.
+    request(options, attach, environment_to_submit(std::env::vars_os()))
+}
+
+/// The job whose program and size are those of a step in the place of this process.
+pub(crate) fn step_request(options: &JobOptions) -> Result<Submission, Failure> {
+    request(options, true, environment_of_step(std::env::vars_os()))
+}
+
+fn request(
+    options: &JobOptions,
+    attach: bool,
+    own: Vec<(OsString, OsString)>,
+) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name, linkage } = payload(options, &mut files)?;
     let mpi = mpi_type::chosen(
@@ -71,17 +85,13 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     let step = StepSpec {
         program,
         argv,
-        env: environment(options, mpi),
+        env: environment(options, mpi, own),
         cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
         output: output(options, &name, attach)?,
-        open_mode: match options.open_mode {
-            None => OpenMode::Usual,
-            Some(OpenModeArgument::Append) => OpenMode::Append,
-            Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
-        },
+        open_mode: open_mode(options),
         input: input(options, attach)?,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
@@ -124,6 +134,14 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     Ok(Submission { spec, attach, service, reservation, files: files.into_files() })
 }
 
+fn open_mode(options: &JobOptions) -> OpenMode {
+    match options.open_mode {
+        None => OpenMode::Usual,
+        Some(OpenModeArgument::Append) => OpenMode::Append,
+        Some(OpenModeArgument::Truncate) => OpenMode::Truncate,
+    }
+}
+
 /// The number of processes, and of nodes if the user asks for a number of nodes.
 fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
     let per_node = options.ntasks_per_node.unwrap_or(1);
@@ -163,9 +181,11 @@ fn resources(options: &JobOptions) -> Resources {
     }
 }
 
-fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
-    // This process may be a rank of another job, whose variables do not concern the new job.
-    let own = environment_to_submit(std::env::vars_os());
+fn environment(
+    options: &JobOptions,
+    mpi: Option<&str>,
+    own: Vec<(OsString, OsString)>,
+) -> Environment {
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
     let exported = options.export.clone().unwrap_or_default().of(own);
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);

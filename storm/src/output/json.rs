@@ -104,7 +104,7 @@ impl Output for JsonOutput {
 
     fn outcome(&self, outcome: &Outcome, _launch_of: Option<u32>) -> String {
         let Outcome { job, state, exit_code, reason, breakdown, node_list, .. } = outcome;
-        line(&json!({
+        let mut told = json!({
             "id": job,
             "job": job,
             "state": state,
@@ -112,7 +112,11 @@ impl Output for JsonOutput {
             "reason": reason,
             "node_list": node_list,
             "breakdown": breakdown,
-        }))
+        });
+        if let Some(step) = outcome.step {
+            told["step"] = step.into();
+        }
+        line(&told)
     }
 
     fn is_for_programs(&self) -> bool {

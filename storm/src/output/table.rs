@@ -219,12 +219,13 @@ impl Output for TableOutput {
     }
 
     fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String {
-        let Outcome { job, state, exit_code, reason, breakdown, node_list, .. } = outcome;
+        let Outcome { state, exit_code, reason, breakdown, node_list, .. } = outcome;
+        let name = outcome.name();
         let mut text = String::new();
         if *state != JobState::Completed {
             let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let why = written::safe(&why);
-            let _ = writeln!(text, "storm: job {job} ended {state}, exit status {exit_code}{why}");
+            let _ = writeln!(text, "storm: {name} ended {state}, exit status {exit_code}{why}");
         }
         if let (Some(breakdown), Some(procs)) = (breakdown, launch_of) {
             let place =
@@ -232,7 +233,7 @@ impl Output for TableOutput {
             let unit = if procs == 1 { "process" } else { "processes" };
             let total = breakdown.total_ms;
             let _ =
-                writeln!(text, "storm: job {job}: {procs} {unit} launched{place} in {total:.1} ms");
+                writeln!(text, "storm: {name}: {procs} {unit} launched{place} in {total:.1} ms");
             text.push_str(&breakdown_text(breakdown));
         }
         text

@@ -261,6 +261,7 @@ fn short_answers() {
 fn outcomes() {
     let good = Outcome {
         job: JobId(1),
+        step: None,
         state: JobState::Completed,
         exit_code: 0,
         interrupted: None,

@@ -1,6 +1,6 @@
 //! srun(1) outside of a job: runs a job and follows it, as `storm run` does.
 //!
-//! In a job, srun starts a step in the job's place, which is not there yet.
+//! In a job, srun is refused: only `storm run` starts steps.
 
 use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
@@ -51,8 +51,8 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
 pub(super) fn no_steps(verb: Verb, job: &OsStr) -> Complaint {
     let text = format!("job {} has no steps yet: {verb} starts nothing in it", job.display());
     Complaint::error(text).and_told(
-        "programs that the script starts run on its node; `storm run -n 4 PROGRAM` submits another \
-         job",
+        "programs that the script starts run on its node; `storm run -n 4 PROGRAM` starts a step \
+         in a script's place",
     )
 }
 

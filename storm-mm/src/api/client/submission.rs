@@ -67,9 +67,38 @@ impl Client {
         mut files: Vec<(ContentHash, File)>,
         mut progress: impl FnMut(Progress),
     ) -> Result<JobId, ClientError> {
+        match self.sent_with_files(id, &mut files, &mut progress).await? {
+            Reply::Submitted { job } => Ok(job),
+            _ => Err(ClientError::OutOfStep),
+        }
+    }
+
+    /// Asks for a step in the place of a job, by a [`RunStep`](ManagerRequest::RunStep), and sends
+    /// the files that the manager lacks. Returns the first event of the step and the number of the
+    /// request; the further events follow, as those of a job.
+    ///
+    /// # Errors
+    /// The manager refused the step, a file could not be read, or see [`ClientError`].
+    pub async fn run_step(
+        &mut self,
+        request: ManagerRequest,
+        files: &mut [(ContentHash, File)],
+        mut progress: impl FnMut(Progress),
+    ) -> Result<(Reply, u64), ClientError> {
+        let id = self.requests.send(request).await?;
+        Ok((self.sent_with_files(id, files, &mut progress).await?, id))
+    }
+
+    /// Waits for the answer to the request `id`, and sends the files that the manager lacks.
+    async fn sent_with_files(
+        &mut self,
+        id: u64,
+        files: &mut [(ContentHash, File)],
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Reply, ClientError> {
         let mut reply = self.replies.reply_to(id).await?;
         if let Reply::NeedFiles { hashes } = reply {
-            match self.upload(&hashes, &mut files, &mut progress).await {
+            match self.upload(&hashes, files, progress).await {
                 Ok(()) => {}
                 // The manager sends the reason before it closes the connection.
                 Err(ClientError::Connection(error)) => {
@@ -82,10 +111,7 @@ impl Client {
             }
             reply = self.replies.reply_to(id).await?;
         }
-        match reply {
-            Reply::Submitted { job } => Ok(job),
-            _ => Err(ClientError::OutOfStep),
-        }
+        Ok(reply)
     }
 
     async fn upload(

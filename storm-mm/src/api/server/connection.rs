@@ -15,7 +15,7 @@ use crate::api::{
 use async_channel::{SendError, Sender};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use storm_rm::{JobSpec, MPI_SPACE_VARIABLE, Owner};
+use storm_rm::{MPI_SPACE_VARIABLE, Owner, StepSpec};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -219,8 +219,16 @@ impl Connection {
             return Ok(());
         }
         let sink = replies.sink_of(id, answer_to(&request));
-        if let ManagerRequest::Submit { spec, .. } = &mut request
-            && !self.prepare(spec, reader, &sink).await?
+        let step = match &mut request {
+            ManagerRequest::Submit { spec, .. } => {
+                spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };
+                Some(&mut spec.step)
+            }
+            ManagerRequest::RunStep { spec, .. } => Some(&mut **spec),
+            _ => None,
+        };
+        if let Some(step) = step
+            && !self.prepare(step, reader, &sink).await?
         {
             return Ok(());
         }
@@ -247,17 +255,16 @@ impl Connection {
         let _ = self.calls.send(FromClient::Left { client: self.client, end }).await;
     }
 
-    /// Prepares a specification for the core: sets its owner to the peer, and receives its files.
+    /// Prepares a specification for the core: names the space of MPI, and receives its files.
     /// `false` if the request was refused.
     async fn prepare(
         &self,
-        spec: &mut JobSpec,
+        spec: &mut StepSpec,
         reader: &mut LineReader<ReadHalf>,
         sink: &ReplySink,
     ) -> Result<bool, EndOfRequests> {
-        spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };
         if let Some(space) = &self.mpi_space {
-            spec.step.env = spec.step.env.with(MPI_SPACE_VARIABLE, space);
+            spec.env = spec.env.with(MPI_SPACE_VARIABLE, space);
         }
         match self.receive_files(spec, reader, sink).await {
             Ok(()) => Ok(true),
@@ -280,8 +287,11 @@ fn answer_to(request: &ManagerRequest) -> Answer {
 fn is_streaming(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { attach, .. } => *attach,
-        ManagerRequest::Attach { .. } | ManagerRequest::Wait { .. } => true,
+        ManagerRequest::Attach { .. }
+        | ManagerRequest::Wait { .. }
+        | ManagerRequest::RunStep { .. } => true,
         ManagerRequest::Input { .. }
+        | ManagerRequest::EndStep { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::Reservations
         | ManagerRequest::Reserve(_)
@@ -314,6 +324,8 @@ fn may_be_long(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { .. }
         | ManagerRequest::Attach { .. }
+        | ManagerRequest::RunStep { .. }
+        | ManagerRequest::EndStep { .. }
         | ManagerRequest::Input { .. }
         | ManagerRequest::SetPartition { .. }
         | ManagerRequest::ResetPartition { .. }

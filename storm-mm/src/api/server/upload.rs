@@ -9,7 +9,7 @@ use crate::api::{
     SpoolError,
 };
 use std::collections::BTreeMap;
-use storm_rm::{ContentHash, JobSpec, Program};
+use storm_rm::{ContentHash, Program, StepSpec};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -87,7 +87,7 @@ impl Connection {
     /// Requests the missing files from the client and stores them.
     pub(super) async fn receive_files(
         &self,
-        spec: &JobSpec,
+        spec: &StepSpec,
         reader: &mut LineReader<ReadHalf>,
         sink: &ReplySink,
     ) -> Result<(), UploadError> {
@@ -118,13 +118,13 @@ impl Connection {
     }
 
     /// The contents that the spool lacks, with their lengths.
-    fn missing(&self, spec: &JobSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
-        let program = match &spec.step.program {
+    fn missing(&self, spec: &StepSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
+        let program = match &spec.program {
             Program::Shipped(file) => Some(file),
             Program::OnNodes(_) => None,
         };
         let mut missing = BTreeMap::new();
-        for file in program.into_iter().chain(&spec.step.files) {
+        for file in program.into_iter().chain(&spec.files) {
             match self.spool.size_bytes(self.peer.uid, &file.hash) {
                 Some(found_bytes) if found_bytes != file.size_bytes => {
                     let (hash, said_bytes) = (file.hash, file.size_bytes);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepAsk, StepSize,
+    FirstStep, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepAsk, StepRef, StepSize,
     StepSpec,
 };
 use storm_sched::Placement;
@@ -298,9 +298,9 @@ impl LivePlace {
 
     /// The facts that the driver needs to watch its flags. A lost node whose part was over is left
     /// out.
-    pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
+    pub(in crate::manager) fn watch(&self, step: StepRef) -> Watch {
         let nodes = self.first.parts.with_flags();
-        Watch { job, incarnation: self.incarnation(), slot: self.slot(), nodes }
+        Watch { step, incarnation: self.incarnation(), slot: self.slot(), nodes }
     }
 
     /// Whether every node's part is over.

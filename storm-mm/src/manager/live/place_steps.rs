@@ -1,6 +1,7 @@
 //! The steps that a job starts in its place: they wait for room, run, and end.
 
 use super::LiveJobs;
+use super::output::Piece;
 use super::place::LivePlace;
 use super::place_ledger::PlaceLedger;
 use super::progress::{Launch, Unexpected};
@@ -9,7 +10,9 @@ use crate::manager::effect::{StageOutcome, Watch};
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{JobId, JobIncarnation, PartitionId, StepAsk, StepSize, StepSpec};
+use storm_rm::{
+    JobId, JobIncarnation, PartitionId, Rank, RankClass, StepAsk, StepRef, StepSize, StepSpec,
+};
 
 /// A step that has its elements and its place in the arrays of flags.
 pub(in crate::manager) struct Granted {
@@ -33,6 +36,16 @@ impl LivePlace {
     /// The numbers of the further steps.
     pub(in crate::manager) fn steps(&self) -> Vec<u32> {
         self.further.keys().copied().collect()
+    }
+
+    /// Whether a step that was asked for by this number waits.
+    pub(in crate::manager) fn awaits_step(&self, ask: StepAsk) -> bool {
+        self.waiting.contains_key(&ask)
+    }
+
+    /// The programs of the steps that wait.
+    pub(in crate::manager) fn waiting_specs(&self) -> impl Iterator<Item = &StepSpec> {
+        self.waiting.values().map(|spec| &**spec)
     }
 
     /// Whether further steps are not over, or wait.
@@ -97,14 +110,23 @@ impl LiveStep {
         self.parts.has(node)
     }
 
+    pub(in crate::manager) fn over(&self) -> &NodeSet {
+        self.parts.over()
+    }
+
+    /// For a step that a former manager placed: the nodes that returned with their parts.
+    pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
+        self.parts.inherited()
+    }
+
     pub(in crate::manager) fn is_over(&self) -> bool {
         self.parts.are_over()
     }
 
     /// The facts that the driver needs to watch its flags.
-    pub(in crate::manager) fn watch(&self, job: JobId) -> Watch {
+    pub(in crate::manager) fn watch(&self, step: StepRef) -> Watch {
         let nodes = self.parts.with_flags();
-        Watch { job, incarnation: self.run(), slot: self.slot(), nodes }
+        Watch { step, incarnation: self.run(), slot: self.slot(), nodes }
     }
 }
 
@@ -235,6 +257,58 @@ impl LiveJobs {
         exits: impl Iterator<Item = RankExit>,
     ) -> Option<bool> {
         Some(self.step_mut(job, number)?.part_over(node, exits))
+    }
+
+    /// A client follows a step, or none does any more.
+    pub(in crate::manager) fn set_step_client(
+        &mut self,
+        (job, number): (JobId, u32),
+        has_client: bool,
+    ) {
+        if let Some(step) = self.step_mut(job, number) {
+            step.set_client(has_client);
+        }
+    }
+
+    /// Output of a step has arrived, of which a part may have arrived before. Returns the pieces
+    /// to pass on. They do not wait for the start: a step whose launch is cut off is not done
+    /// again.
+    pub(in crate::manager) fn step_output(
+        &mut self,
+        (job, number): (JobId, u32),
+        piece: Piece,
+    ) -> Vec<Piece> {
+        let step = self.step_mut(job, number);
+        step.map(|step| step.output(piece, false)).unwrap_or_default()
+    }
+
+    /// A node is in a PMI barrier of a step. Returns the barrier's pairs once all nodes are in it.
+    pub(in crate::manager) fn step_fence_arrived(
+        &mut self,
+        (job, number): (JobId, u32),
+        sequence: u64,
+        (node, puts): (NodeId, Vec<(String, String)>),
+    ) -> Option<Vec<(String, String)>> {
+        self.step_mut(job, number)?.fence_arrived(sequence, node, puts)
+    }
+
+    /// A rank of a step has ended without having finalized.
+    pub(in crate::manager) fn step_rank_left(&mut self, (job, number): (JobId, u32), rank: Rank) {
+        if let Some(step) = self.step_mut(job, number) {
+            step.rank_left(rank);
+        }
+    }
+
+    /// The classes of some ranks of a step are reported.
+    pub(in crate::manager) fn step_classes_told(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        told: impl Iterator<Item = RankClass>,
+    ) {
+        if let Some(step) = self.step_mut(job, number) {
+            step.classes_told(now, told);
+        }
     }
 
     /// A node has no ranks of a step any more, or never got its launch.

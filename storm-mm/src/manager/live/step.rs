@@ -22,6 +22,8 @@ pub(in crate::manager) struct LiveStep {
     output: Output,
     ranks: Ranks,
     fences: PmiFences,
+    /// Whether a client follows the step. A first step does not depend on its client.
+    has_client: bool,
 }
 
 /// The reports of ranks.
@@ -47,6 +49,7 @@ impl LiveStep {
             output: Output::default(),
             ranks: Ranks::default(),
             fences: PmiFences::default(),
+            has_client: true,
         }
     }
 
@@ -69,6 +72,7 @@ impl LiveStep {
             output: Output::default(),
             ranks: Ranks { exits, ..Ranks::default() },
             fences: PmiFences::resumed(),
+            has_client: false,
         }
     }
 
@@ -96,7 +100,11 @@ impl LiveStep {
         &self.ranks.classes
     }
 
-    pub(super) fn fences(&self) -> &PmiFences {
+    pub(in crate::manager) fn has_client(&self) -> bool {
+        self.has_client
+    }
+
+    pub(in crate::manager) fn fences(&self) -> &PmiFences {
         &self.fences
     }
 
@@ -135,6 +143,10 @@ impl LiveStep {
 
     pub(super) fn classes_told(&mut self, now: Instant, told: impl Iterator<Item = RankClass>) {
         self.ranks.classes.extend(told.map(|told| (told.rank, ToldClass::new(told, now))));
+    }
+
+    pub(super) fn set_client(&mut self, has_client: bool) {
+        self.has_client = has_client;
     }
 
     pub(super) fn rank_left(&mut self, rank: Rank) {

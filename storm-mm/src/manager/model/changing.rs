@@ -168,14 +168,14 @@ fn a_waiting_job_gets_another_name_and_other_jobs_to_wait_for() {
 fn a_job_that_takes_too_much_memory_ends_out_of_memory() {
     let (mut world, job) = running("fcfs", true);
     let incarnation = world.record(job).incarnation;
-    let reason = "n1 killed it".to_owned();
-    world.report(NodeId(1), Report::OverMemory { job, incarnation, reason });
+    let (step, reason) = (world.core.first_step(job), "n1 killed it".to_owned());
+    world.report(NodeId(1), Report::OverMemory { step, incarnation, reason });
     check_all(&world);
     world.finish();
     assert_eq!(world.record(job).state(), JobState::OutOfMemory);
     let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it has ended") };
     assert_eq!(outcome.exit_code, 137);
-    let unsigned = Command::SignalJob { job, signal: 15 };
+    let unsigned = Command::SignalJob { step, signal: 15 };
     assert!(!world.signals.iter().any(|(_, command)| *command == unsigned));
 }
 

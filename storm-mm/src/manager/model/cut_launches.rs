@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{CutLaunch, ExitStatus, HeldJob, NodeInfo, NodeReturn, Report, Stream};
-use storm_rm::{JobId, JobIncarnation, Rank};
+use storm_rm::{JobId, JobIncarnation, Rank, StepRef};
 
 pub(super) const CUT: NodeId = NodeId(1);
 const ALL: u32 = NODES * PES;
@@ -36,7 +36,7 @@ pub(super) fn end_run(world: &mut World, job: JobId, run: JobIncarnation) {
 
 fn tell_cut(world: &mut World, job: JobId, cut: CutLaunch) {
     let incarnation = world.record(job).incarnation;
-    world.report(CUT, Report::LaunchCut { job, incarnation, cut });
+    world.report(CUT, Report::LaunchCut { step: StepRef::program(job), incarnation, cut });
     world.starts.clear();
 }
 
@@ -125,7 +125,11 @@ fn passed_on(world: &mut World, act: impl FnOnce(&mut Core, Instant)) -> usize {
 fn says(core: &mut Core, now: Instant, job: JobId, offset: u64) {
     let (rank, stream, data) = (Rank(0), Stream::Stdout, Bytes::from_static(b"said"));
     let incarnation = core.jobs[&job].incarnation;
-    core.report(now, CUT, Report::Output { job, incarnation, rank, stream, offset, data });
+    core.report(
+        now,
+        CUT,
+        Report::Output { step: StepRef::program(job), incarnation, rank, stream, offset, data },
+    );
 }
 
 /// Regression: output of a cut launch was repeated by the next launch.
@@ -155,7 +159,11 @@ fn output_of_a_starting_job_is_passed_on_when_its_run_has_begun_or_ends() {
         let comes = passed_on(&mut world, |core, now| match fails {
             true => {
                 let reason = "no more memory".to_owned();
-                core.report(now, CUT, Report::JobFailed { job, incarnation: run, reason });
+                core.report(
+                    now,
+                    CUT,
+                    Report::JobFailed { step: StepRef::program(job), incarnation: run, reason },
+                );
             }
             false => core.started(now, job, run),
         });
@@ -215,7 +223,7 @@ fn one_leaves_slices(requeue: bool, communicates: bool) -> (World, JobId, JobInc
     world.begin_all();
     let run = world.record(job).incarnation;
     if communicates {
-        world.report(NodeId(2), Report::InSlices { job, incarnation: run });
+        world.report(NodeId(2), Report::InSlices { step: StepRef::program(job), incarnation: run });
     }
     world.joined.remove(&CUT);
     world.act(|core, now| core.node_died(now, CUT));
@@ -246,7 +254,7 @@ fn a_job_whose_messages_the_node_manager_moved_ends_with_that_reason_or_runs_aga
 
 /// The next Node Manager of the node joins, and holds the job.
 fn comes_back(world: &mut World, job: JobId, run: JobIncarnation) {
-    let jobs = vec![HeldJob { job, incarnation: run }];
+    let jobs = vec![HeldJob { step: StepRef::program(job), incarnation: run }];
     world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
     world.node_up(CUT);
 }
@@ -274,7 +282,10 @@ fn a_job_that_joins_slices_after_a_node_manager_of_it_has_ended_ends() {
             } else {
                 world.parts.retain(|part, _| part.0 != CUT);
             }
-            world.report(NodeId(2), Report::InSlices { job, incarnation: run });
+            world.report(
+                NodeId(2),
+                Report::InSlices { step: StepRef::program(job), incarnation: run },
+            );
             assert!(matches!(world.record(job).phase, Phase::Ending(_)));
             end_run(&mut world, job, run);
             assert_slices_cut(&mut world, job, requeue);

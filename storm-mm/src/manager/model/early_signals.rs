@@ -36,7 +36,7 @@ fn all_ranks_are_signalled_once_at_the_requested_time() {
     let ran = world.core.live.get(job).unwrap().run_time(world.now);
     let due = LIMIT - Duration::from_secs(60);
     assert!(ran >= due && ran < due + Duration::from_millis(1), "{ran:?}");
-    let command = Command::SignalJob { job, signal: SIGNAL };
+    let command = Command::SignalJob { step: world.core.first_step(job), signal: SIGNAL };
     let to_all: Vec<_> = (1..=NODES).map(|node| (NodeId(node), command.clone())).collect();
     assert_eq!(world.signals, to_all);
     assert_eq!(world.record(job).state(), JobState::Running);
@@ -47,7 +47,7 @@ fn all_ranks_are_signalled_once_at_the_requested_time() {
     world.restart(|_| false, |_| false);
     check_all(&world);
     fire_limit(&mut world);
-    let term = Command::SignalJob { job, signal: 15 };
+    let term = Command::SignalJob { step: world.core.first_step(job), signal: 15 };
     assert!(world.signals.iter().all(|(_, command)| *command == term), "{:?}", world.signals);
     world.finish();
     assert_eq!(world.record(job).state(), JobState::Timeout);
@@ -57,7 +57,8 @@ fn all_ranks_are_signalled_once_at_the_requested_time() {
 fn a_script_alone_is_signalled_if_its_job_requests_that() {
     let (mut world, job) = running(FirstStep::Script, true, 90);
     fire_limit(&mut world);
-    assert_eq!(world.signals, [(NodeId(1), Command::SignalScript { job, signal: SIGNAL })]);
+    let step = world.core.first_step(job);
+    assert_eq!(world.signals, [(NodeId(1), Command::SignalScript { step, signal: SIGNAL })]);
     // Without `B:` the signal is for steps.
     let (mut world, job) = running(FirstStep::Script, false, 90);
     fire_limit(&mut world);

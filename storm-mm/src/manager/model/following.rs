@@ -6,13 +6,20 @@ use crate::api::Reply;
 use crate::manager::{JobTimer, Notice, Timer};
 use bytes::Bytes;
 use storm_rm::message::{CutLaunch, HeldJob, Report, Stream};
-use storm_rm::{JobId, JobIncarnation, Rank};
+use storm_rm::{JobId, JobIncarnation, Rank, StepRef};
 
 const ALL: u32 = NODES * PES;
 
 fn output(job: JobId, incarnation: JobIncarnation, offset: u64, text: &'static str) -> Report {
     let data = Bytes::from_static(text.as_bytes());
-    Report::Output { job, incarnation, rank: Rank(0), stream: Stream::Stdout, offset, data }
+    Report::Output {
+        step: StepRef::program(job),
+        incarnation,
+        rank: Rank(0),
+        stream: Stream::Stdout,
+        offset,
+        data,
+    }
 }
 
 /// The output that clients got since the last call, with its runs.
@@ -75,7 +82,7 @@ fn those_who_follow_a_job_know_that_a_node_is_away() {
         assert_eq!(told(world, job), (true, Some(why.to_owned())));
     };
     leave(&mut world);
-    let jobs = vec![HeldJob { job, incarnation }];
+    let jobs = vec![HeldJob { step: StepRef::program(job), incarnation }];
     world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
     world.node_up(CUT);
     assert_eq!(told(&world, job), (false, None), "it is back");

@@ -69,7 +69,7 @@ impl World {
 
     /// Nodes carry out an order about a step.
     pub(super) fn order(&mut self, order: StepOrder) {
-        let StepOrder { step: StepRef { job, .. }, run, nodes, kind } = order;
+        let StepOrder { step: step @ StepRef { job, .. }, run, nodes, kind } = order;
         self.step_runs.insert(run);
         match kind {
             StepOrderKind::Stage { .. } => self.step_stages.push((job, run)),
@@ -87,7 +87,7 @@ impl World {
                     self.rows.extend(rows.map(|rows| (part, rows)));
                 }
                 let nodes = launch.ranks.iter().map(|share| share.node).collect();
-                self.may_start(Watch { job, incarnation: run, slot: launch.slot, nodes });
+                self.may_start(Watch { step, incarnation: run, slot: launch.slot, nodes });
             }
             StepOrderKind::Signal { .. } => {}
             StepOrderKind::Destroy => {

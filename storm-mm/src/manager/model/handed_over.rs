@@ -7,7 +7,7 @@ use crate::job::Phase;
 use crate::manager::JobTimer;
 use storm_primitives::NodeSet;
 use storm_rm::message::{HeldJob, Report};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, StepRef};
 
 const HALF: u32 = NODES * PES / 2;
 
@@ -24,7 +24,7 @@ fn two_jobs() -> (World, JobId, JobIncarnation) {
     for job in jobs {
         let record = world.record(job);
         let (incarnation, node) = (record.incarnation, record.ranks[0].node);
-        world.report(node, Report::InSlices { job, incarnation });
+        world.report(node, Report::InSlices { step: StepRef::program(job), incarnation });
     }
     let here = |job: &JobId| world.record(*job).ranks.iter().any(|share| share.node == CUT);
     let job = jobs.into_iter().find(here).expect("it has ranks there");
@@ -55,10 +55,10 @@ fn ends_its_link(world: &mut World) {
 }
 
 fn comes_back(world: &mut World, job: JobId, run: JobIncarnation, with_slices: bool) {
-    let jobs = vec![HeldJob { job, incarnation: run }];
+    let jobs = vec![HeldJob { step: StepRef::program(job), incarnation: run }];
     world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
     if with_slices {
-        world.report(CUT, Report::SlicesBack { job, incarnation: run });
+        world.report(CUT, Report::SlicesBack { step: StepRef::program(job), incarnation: run });
     }
     world.node_up(CUT);
 }
@@ -69,15 +69,15 @@ fn a_job_that_was_handed_over_goes_on_when_all_its_nodes_are_back() {
     let others = hands_over(&mut world, job);
     ends_its_link(&mut world);
     assert_eq!((led(&world), world.record(job).state()), (others.clone(), JobState::Running));
-    let jobs = vec![HeldJob { job, incarnation: run }];
+    let jobs = vec![HeldJob { step: StepRef::program(job), incarnation: run }];
     world.report(CUT, Report::Holds { jobs, first_run: Some(JobIncarnation(1)) });
-    world.report(CUT, Report::SlicesBack { job, incarnation: run });
+    world.report(CUT, Report::SlicesBack { step: StepRef::program(job), incarnation: run });
     assert_eq!(led(&world), others, "the node is not back");
     world.node_up(CUT);
     assert_eq!(led(&world), NodeSet::compute(NODES));
     // A rank of another node begins to communicate: nothing was lost before.
     let other = nodes_of(&world, job).iter().find(|node| *node != CUT).expect("two nodes");
-    world.report(other, Report::InSlices { job, incarnation: run });
+    world.report(other, Report::InSlices { step: StepRef::program(job), incarnation: run });
     assert_eq!(world.record(job).phase, Phase::Running);
     // Without a hand-over, it ends as before.
     ends_its_link(&mut world);
@@ -109,7 +109,10 @@ fn a_node_that_does_not_say_that_it_continues_lets_the_slices_stand() {
     comes_back(&mut world, job, run, false);
     assert_eq!(led(&world), others);
     let why = "what the former Node Manager left of its messages cannot be read".to_owned();
-    world.report(CUT, Report::JobFailed { job, incarnation: run, reason: why });
+    world.report(
+        CUT,
+        Report::JobFailed { step: StepRef::program(job), incarnation: run, reason: why },
+    );
     // A job that ends lets no slices stand.
     assert_eq!(led(&world), NodeSet::compute(NODES));
     end_run(&mut world, job, run);
@@ -136,7 +139,7 @@ fn a_node_that_does_not_come_back_in_time_ends_the_job() {
 #[test]
 fn a_state_of_slices_under_another_manager_ends_the_job() {
     let (mut world, job, run) = two_jobs();
-    world.report(CUT, Report::SlicesBack { job, incarnation: run });
+    world.report(CUT, Report::SlicesBack { step: StepRef::program(job), incarnation: run });
     assert!(matches!(world.record(job).phase, Phase::Ending(_)));
     end_run(&mut world, job, run);
     let (state, why) = reason(&world, job);

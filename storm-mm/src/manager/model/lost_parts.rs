@@ -8,7 +8,7 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use std::collections::BTreeSet;
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, HeldJob, NodeReturn, Report};
-use storm_rm::{JobId, Rank};
+use storm_rm::{JobId, Rank, StepRef};
 
 /// The parts that are over, and the jobs that have really lost a node.
 #[derive(Debug, Default)]
@@ -95,8 +95,10 @@ impl World {
     pub(super) fn comes_back(&mut self, node: NodeId) {
         let parts = self.parts.keys().chain(self.over.keys());
         let held = parts.filter(|part| part.0 == node);
-        let held =
-            held.map(|(_, job, incarnation)| HeldJob { job: *job, incarnation: *incarnation });
+        let held = held.map(|(_, job, incarnation)| HeldJob {
+            step: StepRef::program(*job),
+            incarnation: *incarnation,
+        });
         let jobs = held.collect();
         let first_run = self.first_runs.get(&node).copied();
         self.report(node, Report::Holds { jobs, first_run });
@@ -232,7 +234,8 @@ fn the_flags_of_a_node_that_has_forgotten_its_part_are_not_asked_for() {
         if restarts {
             restart(&mut world);
         }
-        let asked = world.core.live.get(job).expect("it goes on").watch(job).nodes;
+        let asked =
+            world.core.live.get(job).expect("it goes on").watch(StepRef::program(job)).nodes;
         assert_eq!(asked, (2..=NODES).map(NodeId).collect(), "{fate:?}");
         world.finish();
     }

@@ -26,6 +26,7 @@ mod resources;
 mod scripts;
 mod service;
 mod settings;
+mod step_clients;
 mod steps;
 mod tables;
 mod time_limits;

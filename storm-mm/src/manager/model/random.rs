@@ -13,7 +13,7 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{
     ArraySpec, Condition, Dependency, FirstStep, IndexRange, JobId, JobIncarnation, JobSpec, Needs,
-    Rank, Share, StepAsk, StepSize,
+    Rank, Share, StepAsk, StepRef, StepSize,
 };
 
 /// The next event; its numbers choose among the present jobs and nodes.
@@ -256,7 +256,7 @@ impl World {
             Happening::Terminated(pick) if !self.terminations.is_empty() => {
                 let watch = self.terminations.remove(pick % self.terminations.len());
                 if !self.parts.keys().any(|(_, _, run)| *run == watch.incarnation) {
-                    self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
+                    self.act(|core, now| core.terminated(now, watch.step.job, watch.incarnation));
                 }
             }
             Happening::Unstarted(pick) if !self.overdue.is_empty() => {
@@ -308,30 +308,39 @@ impl World {
                 self.with_part(*pick, |world, (node, job, incarnation)| {
                     let exit =
                         exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
-                    world
-                        .report(node, Report::RankFailed { job, incarnation, exit, joined: false });
+                    let step = StepRef::program(job);
+                    world.report(
+                        node,
+                        Report::RankFailed { step, incarnation, exit, joined: false },
+                    );
                 })
             }
             Happening::RankLeft(pick) => {
                 self.with_part(*pick, |world, (node, job, incarnation)| {
                     let exit =
                         exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
-                    world.report(node, Report::RankFailed { job, incarnation, exit, joined: true });
+                    let step = StepRef::program(job);
+                    world
+                        .report(node, Report::RankFailed { step, incarnation, exit, joined: true });
                 })
             }
             Happening::LaunchFailed(pick) => {
                 self.with_part(*pick, |world, (node, job, incarnation)| {
                     let rank = world.parts[&(node, job, incarnation)].0[0];
                     let reason = "no such file".to_owned();
+                    let step = StepRef::program(job);
                     let failed =
-                        Report::LaunchFailed { job, incarnation, rank, reason, exit_code: 127 };
+                        Report::LaunchFailed { step, incarnation, rank, reason, exit_code: 127 };
                     world.report(node, failed);
                 })
             }
             Happening::JobFailed(pick) => {
                 self.with_part(*pick, |world, (node, job, incarnation)| {
                     let reason = "too many keys".to_owned();
-                    world.report(node, Report::JobFailed { job, incarnation, reason });
+                    world.report(
+                        node,
+                        Report::JobFailed { step: StepRef::program(job), incarnation, reason },
+                    );
                 })
             }
             _ => unreachable!("no failure: {happening:?}"),
@@ -415,7 +424,10 @@ impl World {
         let current = self.core.live.get(job).map(|live| live.incarnation());
         if !lives && current != Some(incarnation) {
             let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
-            self.report(node, Report::Terminated { job, incarnation, ranks });
+            self.report(
+                node,
+                Report::Terminated { step: StepRef::program(job), incarnation, ranks },
+            );
             self.act(|core, now| core.terminated(now, job, incarnation));
             self.act(|core, now| core.started(now, job, incarnation));
         }

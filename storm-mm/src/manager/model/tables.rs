@@ -7,7 +7,7 @@ use crate::api::{ApiError, ErrorCode, JobState};
 use crate::job::{EndCause, Phase};
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit, Report};
-use storm_rm::{JobId, Rank};
+use storm_rm::{JobId, Rank, StepRef};
 
 /// The phases of the life of a job on all nodes.
 const PHASES: [&str; 7] =
@@ -41,7 +41,7 @@ fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
         world.report(
             NodeId(1),
             Report::RankFailed {
-                job,
+                step: StepRef::program(job),
                 incarnation: world.record(job).incarnation,
                 exit: storm_rm::message::RankExit {
                     rank: storm_rm::Rank(0),
@@ -189,7 +189,7 @@ fn an_exchange_that_no_heartbeat_can_carry_fails_the_job_instead_of_hanging_it()
     let job = world.submit(spec(1, false, false));
     let node = world.parts.keys().next().unwrap().0;
     let puts = vec![("key".to_owned(), "v".repeat(60_000))];
-    world.report(node, Report::Fence { job, sequence: 1, puts });
+    world.report(node, Report::Fence { step: StepRef::program(job), sequence: 1, puts });
     world.finish();
     let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
     assert_eq!(outcome.state, JobState::Failed);
@@ -201,7 +201,10 @@ fn a_job_that_one_node_cannot_serve_ends_everywhere_with_that_nodes_reason() {
     let (mut world, job) = in_phase("running", true);
     let incarnation = world.record(job).incarnation;
     let reason = "n2 (host) cannot go on with it: too many keys".to_owned();
-    world.report(NodeId(2), Report::JobFailed { job, incarnation, reason: reason.clone() });
+    world.report(
+        NodeId(2),
+        Report::JobFailed { step: StepRef::program(job), incarnation, reason: reason.clone() },
+    );
     let doomed = world.parts.values().filter(|(_, doomed)| *doomed).count();
     assert_eq!(doomed, NODES as usize, "all its parts are told to end");
     world.finish();
@@ -215,8 +218,9 @@ fn a_barrier_that_a_rank_has_left_for_ever_ends_the_job() {
     for left_first in [true, false] {
         let (mut world, job) = in_phase("running", true);
         let incarnation = world.record(job).incarnation;
-        let left = Report::RankLeft { job, incarnation, rank: storm_rm::Rank(5) };
-        let fence = Report::Fence { job, sequence: 1, puts: Vec::new() };
+        let left =
+            Report::RankLeft { step: StepRef::program(job), incarnation, rank: storm_rm::Rank(5) };
+        let fence = Report::Fence { step: StepRef::program(job), sequence: 1, puts: Vec::new() };
         let (first, second) = if left_first { (left, fence) } else { (fence, left) };
         let node = |report: &Report| NodeId(1 + u32::from(matches!(report, Report::Fence { .. })));
         world.report(node(&first), first);
@@ -235,8 +239,9 @@ fn a_barrier_without_a_node_whose_ranks_never_spoke_pmi_ends_the_job() {
     for over_first in [true, false] {
         let (mut world, job) = in_phase("running", true);
         let incarnation = world.record(job).incarnation;
-        let over = Report::Terminated { job, incarnation, ranks: Vec::new() };
-        let fence = Report::Fence { job, sequence: 1, puts: Vec::new() };
+        let over =
+            Report::Terminated { step: StepRef::program(job), incarnation, ranks: Vec::new() };
+        let fence = Report::Fence { step: StepRef::program(job), sequence: 1, puts: Vec::new() };
         let (first, second) = if over_first { (over, fence) } else { (fence, over) };
         let node = |report: &Report| NodeId(1 + u32::from(matches!(report, Report::Fence { .. })));
         world.report(node(&first), first);
@@ -257,7 +262,10 @@ fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
         let incarnation = world.record(job).incarnation;
         let (rank, status) = (Rank(3), ExitStatus::Code(code));
         let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
-        world.report(NodeId(2), Report::RankFailed { job, incarnation, exit, joined });
+        world.report(
+            NodeId(2),
+            Report::RankFailed { step: StepRef::program(job), incarnation, exit, joined },
+        );
         let doomed = world.parts.values().filter(|(_, doomed)| *doomed).count();
         assert_eq!(doomed, if joined { NODES as usize } else { 0 });
         world.finish();
@@ -276,7 +284,12 @@ fn a_crash_counts_before_an_abort_and_both_are_named() {
     for (signal, expected) in [(11, 139), (7, 135), (6, 14), (9, 14)] {
         let (mut world, job) = in_phase("running", true);
         let incarnation = world.record(job).incarnation;
-        let aborted = Report::Aborted { job, incarnation, rank: Rank(3), exit_code: 14 };
+        let aborted = Report::Aborted {
+            step: StepRef::program(job),
+            incarnation,
+            rank: Rank(3),
+            exit_code: 14,
+        };
         world.report(NodeId(2), aborted);
         let part = *world.parts.keys().next().unwrap();
         world.part_over(part, ExitStatus::Signal(signal));
@@ -294,7 +307,10 @@ fn a_crash_counts_before_an_abort_and_both_are_named() {
 fn an_abort_with_zero_is_a_failure() {
     let (mut world, job) = in_phase("running", true);
     let incarnation = world.record(job).incarnation;
-    world.report(NodeId(2), Report::Aborted { job, incarnation, rank: Rank(3), exit_code: 0 });
+    world.report(
+        NodeId(2),
+        Report::Aborted { step: StepRef::program(job), incarnation, rank: Rank(3), exit_code: 0 },
+    );
     world.finish();
     let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
     assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
@@ -367,7 +383,7 @@ fn a_node_says_nothing_of_the_ranks_of_others() {
         max_rss_kib: 0,
     };
     let ranks = (0..1000).map(|rank| exit(rank, u64::MAX)).collect();
-    world.report(node, Report::Terminated { job, incarnation, ranks });
+    world.report(node, Report::Terminated { step: StepRef::program(job), incarnation, ranks });
     let shown = world.core.show(world.now, job).expect("it was submitted");
     assert_eq!(shown.cpu_us, u64::MAX);
     let told = shown.ranks.iter().filter(|rank| rank.exit.is_some());

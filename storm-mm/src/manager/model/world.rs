@@ -223,6 +223,7 @@ impl World {
             Durable::AwaitTermination(watch) => self.terminations.push(watch),
             Durable::Timer { at, timer } => self.timers.push((at, timer)),
             Durable::Notify(job, notice) => self.notices.push((job, notice)),
+            Durable::NotifyStep(..) => {}
         }
     }
 
@@ -250,14 +251,14 @@ impl World {
             Command::LaunchJob(launch) if self.joined.contains(&node) => {
                 let share = launch.step_ranks_of(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
-                let part = (node, launch.job, launch.incarnation);
+                let part = (node, launch.step.job, launch.incarnation);
                 self.faults.extend(self.losses.launched(part));
                 self.parts.insert(part, (ranks, false));
                 self.rows.insert(part, launch.rows);
                 if node == launch.announcer {
-                    let LaunchJob { job, incarnation, slot, .. } = **launch;
+                    let LaunchJob { step, incarnation, slot, .. } = **launch;
                     let nodes = launch.step_ranks().map(|share| share.node).collect();
-                    self.may_start(Watch { job, incarnation, slot, nodes });
+                    self.may_start(Watch { step, incarnation, slot, nodes });
                 }
             }
             Command::SetRows { job, rows } => {
@@ -267,17 +268,20 @@ impl World {
             Command::SignalJob { .. } | Command::SignalScript { .. } => {
                 self.signals.push((node, command.clone()));
             }
-            Command::DestroyJob { job } => {
+            Command::DestroyJob { step } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, run), _)| {
-                    (n, j) == (&node, job) && !self.step_runs.contains(run)
+                    (n, j) == (&node, &step.job) && !self.step_runs.contains(run)
                 });
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
-            Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
+            Command::ReleaseJob { step } => {
+                self.over.retain(|(n, j, _), _| (n, j) != (&node, &step.job));
+            }
             Command::Resume { jobs, next_run, .. } => {
                 self.first_runs.entry(node).or_insert(*next_run);
-                self.rows.extend(jobs.iter().map(|r| ((node, r.job, r.incarnation), r.rows)));
-                let kept: BTreeSet<_> = jobs.iter().map(|r| (node, r.job, r.incarnation)).collect();
+                self.rows.extend(jobs.iter().map(|r| ((node, r.step.job, r.incarnation), r.rows)));
+                let kept: BTreeSet<_> =
+                    jobs.iter().map(|r| (node, r.step.job, r.incarnation)).collect();
                 self.parts.retain(|part, _| part.0 != node || kept.contains(part));
                 self.over.retain(|part, _| part.0 != node || kept.contains(part));
                 let again = self.over.iter().filter(|(part, _)| part.0 == node);
@@ -397,11 +401,11 @@ impl World {
     }
 
     pub(super) fn started(&mut self, index: usize) {
-        let Watch { job, incarnation, nodes, .. } = self.starts.remove(index);
+        let Watch { step, incarnation, nodes, .. } = self.starts.remove(index);
         let announcer = nodes.first().unwrap();
-        self.act(|core, now| core.report(now, announcer, Report::Started { job, incarnation }));
+        self.act(|core, now| core.report(now, announcer, Report::Started { step, incarnation }));
         self.starts.retain(|watch| watch.incarnation != incarnation);
-        self.act(|core, now| core.started(now, job, incarnation));
+        self.act(|core, now| core.started(now, step.job, incarnation));
     }
 
     /// A run has begun on its announcer, or will: its start on all nodes may now be seen.
@@ -414,11 +418,11 @@ impl World {
     /// Reports the nodes that have not started their ranks: those with a part, if its start was not
     /// seen.
     pub(super) fn unstarted(&mut self, index: usize) {
-        let Watch { job, incarnation, .. } = self.overdue.remove(index);
+        let Watch { step, incarnation, .. } = self.overdue.remove(index);
         let waits = self.starts.iter().any(|watch| watch.incarnation == incarnation);
-        let parts = self.parts.keys().filter(|(_, j, i)| (*j, *i) == (job, incarnation));
+        let parts = self.parts.keys().filter(|(_, j, i)| (*j, *i) == (step.job, incarnation));
         let late = parts.filter(|_| waits).map(|(node, _, _)| *node).collect();
-        self.act(|core, now| core.unstarted(now, job, incarnation, &late));
+        self.act(|core, now| core.unstarted(now, step.job, incarnation, &late));
     }
 
     /// All ranks of a part have exited.
@@ -427,7 +431,7 @@ impl World {
         let exit = |rank| RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
         let ranks = ranks.into_iter().map(exit).collect();
         let (node, job, incarnation) = part;
-        let report = Report::Terminated { job, incarnation, ranks };
+        let report = Report::Terminated { step: self.core.first_step(job), incarnation, ranks };
         self.over.insert(part, report.clone());
         self.losses.part_over(part);
         self.report(node, report);

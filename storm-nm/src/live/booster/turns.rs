@@ -157,9 +157,9 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use storm_mpi::page::RankPage;
     use storm_pl::ProcessId;
-    use storm_rm::{JobId, JobIncarnation};
+    use storm_rm::{JobId, JobIncarnation, StepRef};
 
-    const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+    const JOB: JobKey = JobKey { step: StepRef::program(JobId(1)), incarnation: JobIncarnation(1) };
 
     #[test]
     fn only_a_process_of_this_node_is_believed_to_wait_for_what_has_come() {

@@ -11,7 +11,7 @@ use storm_mpi::testing::SplitMix64;
 use storm_pl::CgroupFreezer;
 use storm_primitives::Instant;
 use storm_rm::message::Strobe;
-use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Row, StepRef};
 use tempfile::TempDir;
 
 const ROWS: u32 = 3;
@@ -128,7 +128,8 @@ impl Host {
             let freezer = Freezer::Cgroup(CgroupFreezer::open(pad.path()).unwrap());
             (pad, Arc::new(freezer))
         });
-        let key = JobKey { job: JobId(self.next_job), incarnation: JobIncarnation(1) };
+        let key =
+            JobKey { step: StepRef::program(JobId(self.next_job)), incarnation: JobIncarnation(1) };
         self.next_job += 1;
         let row = self.random.below(ROWS as usize) as u32;
         let mut watched = job_of(&[]);

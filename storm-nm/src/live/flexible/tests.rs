@@ -5,9 +5,9 @@ use crate::classes::LibraryReport;
 use crate::job_classes::Counters;
 use std::process::{Child, Command};
 use storm_pl::{ProcessId, SignalFreezer};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, StepRef};
 
-const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+const JOB: JobKey = JobKey { step: StepRef::program(JobId(1)), incarnation: JobIncarnation(1) };
 const RANK: Rank = Rank(0);
 /// `SCHED_OTHER` and `SCHED_IDLE`, as the kernel shows them.
 const ORDINARY: &str = "0";
@@ -171,7 +171,7 @@ fn a_job_alone_on_its_node_is_behind_nobody_and_runs_out_of_its_slots() {
         eprintln!("SKIPPED: nobody can be put behind others here");
         return;
     }
-    let other = JobKey { job: JobId(2), incarnation: JobIncarnation(1) };
+    let other = JobKey { step: StepRef::program(JobId(2)), incarnation: JobIncarnation(1) };
     let (sleeper, comer) = (Sleeper::new(), Sleeper::new());
     let flexible = Flexible::new(1, mpsc::channel(1).0);
     let does = |key: JobKey, job: Job| flexible.shared.settled().insert(key, job);

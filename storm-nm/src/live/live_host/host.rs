@@ -28,7 +28,7 @@ use storm_rm::message::{
     ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Coscheduling, Destination, FileSpec, JobId, OsBytes, Owner, Rank, RankClass, RowSet,
+    Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet, StepRef,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -203,9 +203,9 @@ impl Host for LiveHost {
         (self.survives && !ends).then_some(self.config.nm.node_return)
     }
 
-    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
+    fn remember_fence(&self, step: StepRef, sequence: u64, puts: &[(String, String)]) {
         let jobs = self.jobs.borrow();
-        let latest = jobs.iter().rev().find(|(key, _)| key.job == job);
+        let latest = jobs.iter().rev().find(|(key, _)| key.step == step);
         if let Some((key, ledger)) = latest.and_then(|(key, job)| Some((key, job.ledger.as_ref()?)))
             && let Err(error) = ledger.log_fence(sequence, puts)
         {
@@ -225,7 +225,7 @@ impl Host for LiveHost {
         let ledger = live.ledger.as_ref()?;
         ledger.spool()?;
         inheriting::outputs(job, ledger)
-            .inspect_err(|error| tracing::error!(job = %job.job, %error, "output is lost"))
+            .inspect_err(|error| tracing::error!(%job, %error, "output is lost"))
             .ok()
     }
 

@@ -448,7 +448,7 @@ fn unanswered(
 pub(super) fn outputs(job: JobKey, ledger: &Ledger) -> io::Result<Vec<Report>> {
     let Some(spool) = ledger.spool() else { return Ok(Vec::new()) };
     let report = |spooled: Spooled| Report::Output {
-        job: job.job,
+        step: job.step,
         incarnation: job.incarnation,
         rank: spooled.rank,
         stream: spooled.stream,

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, JobId, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet, StepRef};
 
 const MEMORY_MIB: u64 = 1024;
 /// Longer than any simulation.
@@ -56,9 +56,9 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.hand_over_jobs()
     }
 
-    fn remember_fence(&self, job: JobId, sequence: u64, puts: &[(String, String)]) {
+    fn remember_fence(&self, step: StepRef, sequence: u64, puts: &[(String, String)]) {
         let jobs = self.inner.jobs.borrow();
-        let latest = jobs.iter().rev().find(|(key, _)| key.job == job);
+        let latest = jobs.iter().rev().find(|(key, _)| key.step == step);
         if let Some(ledger) = latest.and_then(|(_, job)| job.ledger.as_ref()) {
             ledger.log_fence(sequence, puts);
         }
@@ -128,14 +128,15 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {
             let spec = task.spec();
-            let context = RankContext { job: key, rank, size: spec.ranks(), argv: &spec.step.argv };
+            let context =
+                RankContext { job: key, rank, size: task.launch.size(), argv: &spec.step.argv };
             let script = (model.program)(&context);
             // The daemon keeps to the last processor, where its cache is warm.
             let shares = rank.0 - task.first.0 + 1 >= model.processors;
             let process = Rc::new(Process::new(
                 runtime.clone(),
                 (model.clone(), shares.then(|| self.inner.daemon.clone())),
-                (key, rank, spec.ranks()),
+                (key, rank, task.launch.size()),
                 script,
                 freezer.clone(),
                 events.clone(),

@@ -21,7 +21,7 @@ use storm_rm::message::{
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::{
     Channel, ContentHash, Destination, FileSpec, Generation, GlobalPlan, JobId, JobIncarnation,
-    JobSlot, JobSpec, OsBytes, Owner, PartitionId, PlanConfig, Program, Rank, Row, RowSet,
+    JobSlot, JobSpec, OsBytes, Owner, PartitionId, PlanConfig, Program, Rank, Row, RowSet, StepRef,
 };
 
 /// The virtual time after which a test counts as hanging.
@@ -265,7 +265,7 @@ impl World {
         for node in self.nodes().iter() {
             let ranks = self
                 .until(|from, report| match report {
-                    Report::Terminated { job: JobId(id), ranks, .. }
+                    Report::Terminated { step: StepRef { job: JobId(id), .. }, ranks, .. }
                         if from == node && *id == job =>
                     {
                         Some(ranks.clone())
@@ -322,7 +322,7 @@ impl World {
     }
 
     pub(crate) async fn launch(&self, launch: LaunchJob) -> JobKey {
-        let key = JobKey { job: launch.job, incarnation: launch.incarnation };
+        let key = JobKey { step: launch.step, incarnation: launch.incarnation };
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
         key
     }
@@ -346,8 +346,9 @@ pub(crate) fn launch_on(on: &NodeSet, job: u64, rows: RowSet) -> LaunchJob {
         .map(|(i, n)| NodeRanks { node: *n, first: Rank(i * per_node), count: per_node })
         .collect();
     LaunchJob {
-        job: JobId(job),
+        step: StepRef::program(JobId(job)),
         incarnation: JobIncarnation(1),
+        place: JobIncarnation(1),
         slot: JobSlot(job as u32),
         task: None,
         spec: Rc::new(spec(per_node * nodes.len() as u32)),

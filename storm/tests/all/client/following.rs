@@ -52,7 +52,13 @@ async fn take_cancellation(calls: &Receiver<Call>) {
 
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
-    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
+    let end = ManagerRequest::Input {
+        job: JOB,
+        data: Bytes::new(),
+        eof: true,
+        resent_from: None,
+        ask: None,
+    };
     assert_eq!(call.request, end);
     call.replies.send(Reply::Ok).expect("it waits");
 }
@@ -279,7 +285,7 @@ fn an_input_that_does_not_block_is_waited_for() {
             let data = Bytes::from_static(expected.as_bytes());
             assert_eq!(
                 call.request,
-                ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None }
+                ManagerRequest::Input { job: JOB, data, eof: false, resent_from: None, ask: None }
             );
             call.replies.send(Reply::Ok).expect("it waits");
             write(&events, 0, Stream::Stdout, "!");

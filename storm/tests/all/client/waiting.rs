@@ -42,8 +42,13 @@ fn a_follower_is_told_why_the_job_waits() {
         let running = Reply::State { job: JOB, state, run, away, reason: None, node_list };
         events.send(running).expect("it waits");
         let input = call(&calls).await;
-        let end =
-            ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true, resent_from: None };
+        let end = ManagerRequest::Input {
+            job: JOB,
+            data: Bytes::new(),
+            eof: true,
+            resent_from: None,
+            ask: None,
+        };
         assert_eq!(input.request, end);
         input.replies.send(Reply::Ok).expect("it waits");
         let (state, breakdown) = (JobState::Completed, None);

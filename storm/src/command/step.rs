@@ -1,0 +1,202 @@
+//! `run` in the place of a job's script: starts a step there and follows it
+//! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
+
+use super::progress::Upload;
+use crate::attach::{Follow, OutputForm, OwnStep, follow};
+use crate::cli::JobOptions;
+use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
+use crate::job_request::step_request;
+use crate::manager::Manager;
+use crate::outcome::Outcome;
+use crate::own_cluster::with_own_cluster;
+use std::ffi::OsString;
+use std::fs::File;
+use std::time::{Duration, Instant};
+use storm_mm::api::{Client, ClientError, ErrorCode, ManagerRequest, Reply, Submission};
+use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepSize};
+
+/// The variable by which scripts and their steps know their place: `7:12` is run 12 of job 7.
+const PLACE_VARIABLE: &str = "STORM_PLACE";
+/// The variable with the number of processes of the place.
+const TASKS_VARIABLE: &str = "STORM_NTASKS";
+/// The variable with the elements of each of these processes.
+const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
+
+/// How long to ask a manager that is away, or has too many clients. It is as long as a client waits
+/// for a manager to return.
+const ASK_LIMIT: Duration = Duration::from_secs(65);
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The place of the script that started this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnPlace {
+    job: JobId,
+    run: JobIncarnation,
+}
+
+impl OwnPlace {
+    /// The place of this process, unless its user names a cluster.
+    pub(super) fn of_process(options: &JobOptions) -> Result<Option<OwnPlace>, Failure> {
+        let is_named = options.cluster.socket.is_some() || options.cluster.manager.is_some();
+        let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_named) else {
+            return Ok(None);
+        };
+        let place = text.to_str().and_then(OwnPlace::parse).ok_or_else(|| {
+            let message = format!("{PLACE_VARIABLE}={} names no place", text.display());
+            Failure::new("usage", message)
+                .hint(format!("it is `JOB:RUN`, set by storm; without {PLACE_VARIABLE} a job runs"))
+                .exit(EXIT_USAGE)
+        })?;
+        Ok(Some(place))
+    }
+
+    fn parse(text: &str) -> Option<OwnPlace> {
+        let (job, run) = text.split_once(':')?;
+        Some(OwnPlace { job: JobId(job.parse().ok()?), run: JobIncarnation(run.parse().ok()?) })
+    }
+}
+
+/// Runs a step in the place and follows it to its end.
+pub(super) async fn run(
+    place: OwnPlace,
+    manager: &Manager,
+    options: &JobOptions,
+    silent: bool,
+) -> Result<Outcome, Failure> {
+    refuse_options_of_jobs(options)?;
+    let variable = |name| std::env::var_os(name);
+    let Submission { mut spec, mut files, .. } = step_request(options)?;
+    let size = StepSize {
+        procs: procs(options, spec.procs, variable(TASKS_VARIABLE)),
+        nodes: spec.nodes,
+        elements_each: options.cpus_per_task.or(number(variable(CPUS_VARIABLE))).unwrap_or(1),
+        memory: spec.resources.memory,
+        share: Share::Exact,
+    };
+    spec.step.env = with_own_cluster(&spec.step.env, options.export.as_ref(), manager);
+    let (input, form) = (spec.step.input, OutputForm::of(size.procs, options.label));
+    let ask = random_ask()?;
+    let OwnPlace { job, run } = place;
+    let request = ManagerRequest::RunStep { job, run, ask, size, spec: Box::new(spec.step) };
+    let mut upload = Upload::new(silent);
+    let (client, first, id) = asked(manager, &request, &mut files, &mut upload).await?;
+    let step = OwnStep { ask, request, first: Some(first), number: None };
+    let what = Follow {
+        job,
+        step: Some(step),
+        request: id,
+        input,
+        form,
+        may_return: true,
+        tell_waiting: !silent,
+    };
+    follow(client, what, manager).await.map_err(as_of_storm)
+}
+
+/// Asks for the step until a manager answers. The same request again makes no second step.
+async fn asked(
+    manager: &Manager,
+    request: &ManagerRequest,
+    files: &mut [(ContentHash, File)],
+    upload: &mut Upload,
+) -> Result<(Client, Reply, u64), Failure> {
+    let began = Instant::now();
+    loop {
+        let error = match ask_once(manager, request, files, upload).await {
+            Ok(asked) => return Ok(asked),
+            Err(error) => error,
+        };
+        let is_full = error.code() == Some(ErrorCode::TooManyClients);
+        if !(is_full || error.may_pass()) || began.elapsed() >= ASK_LIMIT {
+            return Err(as_of_storm(error.into()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn ask_once(
+    manager: &Manager,
+    request: &ManagerRequest,
+    files: &mut [(ContentHash, File)],
+    upload: &mut Upload,
+) -> Result<(Client, Reply, u64), ClientError> {
+    let mut client = manager.connect().await?;
+    let progress = |progress| upload.show(progress);
+    let (first, id) = client.run_step(request.clone(), files, progress).await?;
+    Ok((client, first, id))
+}
+
+/// A failure of ours has another status than the programs of steps usually have.
+fn as_of_storm(failure: Failure) -> Failure {
+    match failure.exit {
+        EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
+        _ => failure,
+    }
+}
+
+/// The number of processes: all of the place's, if neither `-n` nor `-N` is given.
+fn procs(options: &JobOptions, asked: u32, of_place: Option<OsString>) -> u32 {
+    match (options.procs, options.on_nodes) {
+        (None, None) => number(of_place).unwrap_or(asked),
+        _ => asked,
+    }
+}
+
+fn number(text: Option<OsString>) -> Option<u32> {
+    text?.to_str()?.parse().ok()
+}
+
+fn random_ask() -> Result<StepAsk, Failure> {
+    let random = getrandom::u64().map_err(|error| {
+        Failure::of("random", &error).hint("does this host's kernel have getrandom(2)?")
+    })?;
+    Ok(StepAsk(random))
+}
+
+/// Refuses options that a step cannot have, because they belong to its job.
+fn refuse_options_of_jobs(options: &JobOptions) -> Result<(), Failure> {
+    let given = [
+        ("--partition", options.partition.is_some()),
+        ("--sched", options.sched.is_some()),
+        ("--time", options.time.is_some()),
+        ("--signal", options.signal.is_some()),
+        ("--reservation", options.reservation.is_some()),
+        ("--requeue", options.requeue),
+        ("--hold", options.needs.hold),
+        ("--begin", options.needs.begin.is_some()),
+        ("--dependency", options.needs.dependency.is_some()),
+        ("--array", options.needs.array.is_some()),
+        ("--account", options.service.account.is_some()),
+        ("--qos", options.service.qos.is_some()),
+        ("--constraint", options.constraint.is_some()),
+        ("--nodelist", options.nodelist.is_some()),
+        ("--nodefile", options.nodefile.is_some()),
+        ("--exclude", options.exclude.is_some()),
+        ("--exclusive", options.exclusive),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let message = format!("{option} belongs to the job, and this is a step in its place");
+            Err(Failure::new("usage", message)
+                .hint("give it to the script, or start another job with `storm submit`")
+                .exit(EXIT_USAGE))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_job_and_its_run() {
+        let place = |text: &str| OwnPlace::parse(text).map(|place| (place.job.0, place.run.0));
+        assert_eq!(place("7:12"), Some((7, 12)));
+        assert_eq!(place(&format!("{0}:{0}", u64::MAX)), Some((u64::MAX, u64::MAX)));
+        for wrong in ["", "7", "7:", ":12", "7:12:1", "7:x", "-7:12", "18446744073709551616:1"] {
+            assert_eq!(place(wrong), None, "{wrong:?}");
+        }
+    }
+}
