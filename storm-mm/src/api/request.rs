@@ -92,6 +92,9 @@ pub enum ManagerRequest {
     Requeue {
         /// The jobs.
         jobs: Vec<JobId>,
+        /// Until they are released.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hold: bool,
     },
     /// Stop the processes of running jobs. For administrators.
     Suspend {
@@ -215,7 +218,7 @@ impl ManagerRequest {
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Priority { jobs }
         | ManagerRequest::Release { jobs }
-        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Requeue { jobs, .. }
         | ManagerRequest::Suspend { jobs }
         | ManagerRequest::ResumeJobs { jobs }
         | ManagerRequest::Update { jobs, .. }
@@ -240,7 +243,7 @@ impl ManagerRequest {
             ManagerRequest::Hold { jobs }
             | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs }
-            | ManagerRequest::Requeue { jobs }
+            | ManagerRequest::Requeue { jobs, .. }
             | ManagerRequest::Suspend { jobs }
             | ManagerRequest::ResumeJobs { jobs }
             | ManagerRequest::Update { jobs, .. }

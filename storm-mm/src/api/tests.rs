@@ -35,7 +35,7 @@ fn requests() -> Vec<ManagerRequest> {
         },
         ManagerRequest::Hold { jobs: vec![job] },
         ManagerRequest::Release { jobs: vec![job, JobId(8)] },
-        ManagerRequest::Requeue { jobs: vec![job] },
+        ManagerRequest::Requeue { jobs: vec![job], hold: true },
         ManagerRequest::Suspend { jobs: vec![job] },
         ManagerRequest::ResumeJobs { jobs: vec![job] },
         ManagerRequest::Update {

@@ -95,7 +95,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         )),
         ManagerRequest::Hold { jobs } => Ok(alter(&jobs, Core::hold_all)),
         ManagerRequest::Release { jobs } => Ok(alter(&jobs, Core::release_all)),
-        ManagerRequest::Requeue { jobs } => Ok(alter(&jobs, Core::requeue_all)),
+        ManagerRequest::Requeue { jobs, hold: false } => Ok(alter(&jobs, Core::requeue_all)),
+        ManagerRequest::Requeue { jobs, hold: true } => Ok(alter(&jobs, Core::requeue_held_all)),
         ManagerRequest::Suspend { jobs } => Ok(alter(&jobs, Core::stop_all)),
         ManagerRequest::ResumeJobs { jobs } => Ok(alter(&jobs, Core::continue_all)),
         ManagerRequest::Update { jobs, change } => {

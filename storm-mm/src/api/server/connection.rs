@@ -324,7 +324,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Release { jobs }
-        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Requeue { jobs, .. }
         | ManagerRequest::Suspend { jobs }
         | ManagerRequest::ResumeJobs { jobs }
         | ManagerRequest::Update { jobs, .. } => jobs.len() > FEW,
