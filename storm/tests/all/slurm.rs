@@ -297,6 +297,89 @@ fn scontrol_holds_and_releases_and_knows_hosts() {
     assert_eq!(slurm.refused("scontrol frogs", 1), "invalid keyword: frogs\n");
 }
 
+/// The words of a record that `scontrol show` prints.
+fn has_word(record: &str, word: &str) -> bool {
+    record.split_whitespace().any(|one| one == word)
+}
+
+#[test]
+fn scontrol_updates_jobs() {
+    let slurm = Slurm::with_nodes(2);
+    let job = slurm.prints(
+        "sbatch --parsable -H -J before -t 60 --comment first --wckey key -w n1 -x n2 \
+         -o /dev/null --wrap=true",
+    );
+    let job = job.trim();
+    let fields = |format: &str| slurm.prints(&format!("squeue -h -j {job} -o {format}"));
+    assert_eq!(fields("%k|%w|%n|%x"), "first|key|n1|n2\n");
+    let update = format!(
+        "scontrol update JobId={job} TimeLimit=30 JobName=after Nice=5 Comment=second Dependency="
+    );
+    assert_eq!(slurm.prints(&update), "");
+    assert_eq!(fields("%l|%j|%y|%k"), "30:00|after|5|second\n");
+    slurm.prints(&format!("scontrol update JobId={job} TimeLimit-=10"));
+    let shown = slurm.prints(&format!("scontrol show job {job}"));
+    for word in ["TimeLimit=00:20:00", "Comment=second", "ReqNodeList=n1", "ExcNodeList=n2"] {
+        assert!(has_word(&shown, word), "{word}: {shown}");
+    }
+    let last = slurm.prints("sbatch --parsable -H -o /dev/null --wrap=true");
+    let last = last.trim();
+    slurm.prints(&format!("scontrol update job {last} Dependency=afterok:{job}"));
+    let shown = slurm.prints(&format!("scontrol show job {last}"));
+    assert!(has_word(&shown, &format!("Dependency=afterok:{job}(unfulfilled)")), "{shown}");
+    assert_eq!(
+        slurm.refused("scontrol update JobId=99999 Nice=1", 1),
+        "Invalid job id specified for job 99999\nslurm_update error: Invalid job id specified\n"
+    );
+    assert!(slurm.refused("scontrol update Nice=1", 1).starts_with("No valid entity"));
+    let account = slurm.refused(&format!("scontrol update JobId={job} Account=a"), 1);
+    assert!(account.starts_with("Update of this parameter is not supported: Account=a\n"));
+    slurm.prints("scontrol update NodeName=n2 State=DRAIN Reason=disk");
+    assert_eq!(slurm.prints("sinfo -h -N -n n2 -o %T"), "drained\n");
+    slurm.prints("scontrol update NodeName=n2 State=RESUME");
+    assert_eq!(slurm.prints("sinfo -h -N -n n2 -o %T"), "idle\n");
+    slurm.prints(&format!("scontrol release {job}"));
+    slurm.ended(job);
+    let accounted = slurm.prints(&format!("sacct -X -n -P -j {job} -o Comment,WCKey"));
+    assert_eq!(accounted, "second|key\n");
+}
+
+#[test]
+fn scontrol_requeues_suspends_and_resumes_jobs() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script(
+        "job.sh",
+        "#!/bin/sh\n#SBATCH -o /dev/null\ntouch ready.$SLURM_RESTART_COUNT\n\
+         while [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    let state = || slurm.prints(&format!("squeue -h -j {job} -o %T:%r"));
+    let until = |expected: &str| {
+        while state().trim() != expected {
+            slurm.does("scontrol ping");
+        }
+    };
+    until("RUNNING:None");
+    slurm.prints(&format!("scontrol suspend {job}"));
+    until("SUSPENDED:None");
+    slurm.prints(&format!("scontrol resume {job}"));
+    until("RUNNING:None");
+    slurm.prints(&format!("scontrol requeuehold {job}"));
+    until("PENDING:JobHeldUser");
+    slurm.prints(&format!("scontrol release {job}"));
+    until("RUNNING:None");
+    let shown = slurm.prints(&format!("scontrol show job {job}"));
+    assert!(has_word(&shown, "Restarts=1"), "{shown}");
+    slurm.prints(&format!("scontrol requeue {job}"));
+    slurm.script("go", "");
+    assert_eq!(slurm.ended(job)["state"], "COMPLETED");
+    assert_eq!(
+        slurm.refused(&format!("scontrol requeue {job}"), 1),
+        format!("Invalid job id specified for job {job}\n")
+    );
+}
+
 #[test]
 fn srun_outside_of_a_job_runs_one() {
     let slurm = Slurm::with_nodes(2);
