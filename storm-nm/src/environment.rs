@@ -1,7 +1,9 @@
 //! The variables that STORM adds to the environment of a rank.
 
 use crate::JobTask;
-use crate::script_environment::{LOCAL_LAUNCHERS, SCRIPTS_OWN, script_variables};
+use crate::script_environment::{
+    LOCAL_LAUNCHERS, SCRIPTS_OWN, program_rank_variables, script_variables,
+};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::path::Path;
@@ -220,10 +222,10 @@ pub fn rank_environment(
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
-    let is_script = launch.spec.first == FirstStep::Script;
-    let local = LOCAL_LAUNCHERS.into_iter().filter(|_| is_script);
-    let yields =
-        yields.chain(alone).chain(local).map(|(name, value)| (name, OsString::from(value)));
+    let yields = yields
+        .chain(alone)
+        .chain(LOCAL_LAUNCHERS)
+        .map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
@@ -237,6 +239,7 @@ pub fn rank_environment(
     let all = variables
         .into_iter()
         .chain(of_first)
+        .chain(program_rank_variables(task, rank))
         .chain([transport])
         .chain(resources)
         .chain(array_variables(task))

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{ClientsAddress, Command, LaunchJob, ResumedJob};
 use storm_rm::{
-    ArrayTask, Coscheduling, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, RankMap, Row,
-    RowSet,
+    ArrayTask, Coscheduling, JobId, JobIncarnation, JobSlot, JobSpec, LaunchFacts, PartitionId,
+    RankMap, Row, RowSet,
 };
 
 /// A command that lacks the active rows.
@@ -46,6 +46,7 @@ pub struct Launch {
     pub node_list: String,
     pub buffered: bool,
     pub hold_output: bool,
+    pub facts: LaunchFacts,
 }
 
 /// A [`ResumedJob`] without the active row. The fields are described there.
@@ -115,6 +116,7 @@ impl Launch {
             node_list,
             buffered,
             hold_output,
+            facts,
         } = self.clone();
         LaunchJob {
             job,
@@ -131,6 +133,7 @@ impl Launch {
             node_list,
             buffered,
             hold_output,
+            facts,
         }
     }
 }

@@ -14,8 +14,8 @@ use storm_rm::message::{
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
     Destination, EarlySignal, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, Memory, Needs, OpenMode, OsBytes, OutputSpec, Owner,
-    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepSpec,
+    JobIncarnation, JobSlot, JobSpec, LaunchFacts, Memory, Needs, OpenMode, OsBytes, OutputSpec,
+    Owner, PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -244,6 +244,13 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             node_list,
             buffered: numbers.0 > 7,
             hold_output: numbers.0 % 2 == 1,
+            facts: LaunchFacts {
+                cluster: numbers.1.to_string(),
+                partition: numbers.2.to_string(),
+                account: (numbers.3 > 7).then(|| numbers.3.to_string()),
+                qos: (numbers.3 % 2 == 1).then(|| "night".to_owned()),
+                restarts: numbers.4,
+            },
         },
     )
 }

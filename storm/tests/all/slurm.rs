@@ -393,6 +393,26 @@ fn srun_outside_of_a_job_runs_one() {
     let done = done.expect("it starts");
     assert_eq!(done.status.code(), Some(1));
     assert!(stderr(&done).starts_with("srun: error: "), "{}", told(&done));
+    let shown = slurm.command([
+        "srun",
+        "-N2",
+        "-n4",
+        "-J",
+        "name",
+        "sh",
+        "-c",
+        "echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $SLURM_NTASKS $SLURM_JOB_NAME \
+         $SLURM_STEP_ID $SLURM_GTIDS $SLURM_JOB_PARTITION/$SLURM_CLUSTER_NAME",
+    ]);
+    let done = { shown }.output().expect("it starts");
+    let mut lines: Vec<_> = stdout(&done).lines().map(str::to_owned).collect();
+    lines.sort();
+    let partition = slurm.prints("sinfo -h -o %R");
+    let cluster = slurm.prints("squeue -h -M all -o %i");
+    let cluster = cluster.trim().trim_start_matches("CLUSTER: ");
+    let place = format!("{}/{cluster}", partition.trim());
+    let expected = ["0 0 0 4 name 0 0,1", "1 0 1 4 name 0 0,1", "2 1 0 4 name 0 2,3"];
+    assert_eq!(lines[..3], expected.map(|line| format!("{line} {place}")), "{}", told(&done));
     slurm.script("in", "line\n");
     assert_eq!(slurm.prints("srun -i in cat"), "line\n");
     // In a job it would be a step.

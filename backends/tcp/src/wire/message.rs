@@ -13,7 +13,7 @@ use storm_primitives::{
 };
 
 /// Changes with every change of a message, including the messages inside heartbeats and reports.
-pub const PROTOCOL_VERSION: u32 = 15;
+pub const PROTOCOL_VERSION: u32 = 16;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
