@@ -84,6 +84,9 @@ pub const MAX_REPLY_LINE_BYTES: usize = 32 << 20;
 /// Most bytes of output in one event; longer output travels as several.
 pub const MAX_OUTPUT_EVENT_BYTES: usize = 32 << 10;
 
+/// The longest script that the manager gives back: Slurm's default of `max_script_size`.
+pub const MAX_SCRIPT_BYTES: u64 = 4 << 20;
+
 /// Jobs in one line of a listing.
 pub const JOBS_PER_LINE: usize = 256;
 

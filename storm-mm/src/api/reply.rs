@@ -63,6 +63,16 @@ pub enum Reply {
         /// The job.
         job: Box<JobDetail>,
     },
+    /// The script of a job.
+    Script {
+        /// The job.
+        job: JobId,
+        /// The name of its file.
+        name: String,
+        /// Its bytes, at most [`MAX_SCRIPT_BYTES`](super::MAX_SCRIPT_BYTES).
+        #[serde(with = "base64_bytes", default)]
+        data: Bytes,
+    },
     /// Why a job does not run.
     Explanation {
         /// The explanation.
@@ -171,7 +181,7 @@ impl Reply {
     pub(super) fn weight_bytes(&self) -> usize {
         const LINE: usize = 256;
         match self {
-            Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
+            Reply::Output { data, .. } | Reply::Script { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
             Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),

@@ -100,6 +100,7 @@ impl ReplySink {
             Reply::Ok
             | Reply::Error { .. }
             | Reply::Job { .. }
+            | Reply::Script { .. }
             | Reply::Explanation { .. }
             | Reply::Cancelled { .. }
             | Reply::Altered { .. }

@@ -61,6 +61,11 @@ pub enum ManagerRequest {
         /// The job.
         job: JobId,
     },
+    /// The text of the job's script. For its owner and for administrators.
+    Script {
+        /// The job.
+        job: JobId,
+    },
     /// Why the job does not run.
     Explain {
         /// The job.
@@ -186,6 +191,7 @@ impl ManagerRequest {
         "input",
         "jobs",
         "show",
+        "script",
         "explain",
         "cancel",
         "hold",
@@ -252,6 +258,7 @@ impl ManagerRequest {
             | ManagerRequest::Attach { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }
+            | ManagerRequest::Script { .. }
             | ManagerRequest::Explain { .. }
             | ManagerRequest::Nodes
             | ManagerRequest::Drain { .. }

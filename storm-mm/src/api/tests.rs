@@ -27,6 +27,7 @@ fn requests() -> Vec<ManagerRequest> {
             part: None,
         }),
         ManagerRequest::Show { job },
+        ManagerRequest::Script { job },
         ManagerRequest::Explain { job },
         ManagerRequest::Cancel {
             jobs: vec![job, JobId(8)],
@@ -155,6 +156,7 @@ fn replies_survive_their_line() {
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
+        Reply::Script { job, name: "job.sh".to_owned(), data: Bytes::from_static(b"\xff") },
         Reply::Attached { job, state: JobState::Running, run, away: true },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },

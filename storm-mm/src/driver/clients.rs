@@ -85,6 +85,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
+        ManagerRequest::Script { job } => return super::scripts::send(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
         ManagerRequest::Input { job, data, eof, resent_from } => {
             return input(shared, peer, job, InputRequest { data, eof, resent_from, replies });
@@ -312,8 +313,8 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &NodeRanks| match record.spec.step.input {
-        InputSpec::None => false,
+    let reads = |share: &NodeRanks| match &record.spec.step.input {
+        InputSpec::None | InputSpec::File(_) => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,
     };
@@ -360,7 +361,11 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     }
 
     /// The state and the latest run of a job that the peer may follow.
-    fn owned_by(&self, peer: Peer, job: JobId) -> Result<(JobState, JobIncarnation), ApiError> {
+    pub(super) fn owned_by(
+        &self,
+        peer: Peer,
+        job: JobId,
+    ) -> Result<(JobState, JobIncarnation), ApiError> {
         let core = self.core();
         let record = core.job(job)?;
         if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {

@@ -16,8 +16,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, FirstStep, JobSpec, OpenMode, OsBytes, OutputSpec, Owner,
-    Program, Rank,
+    Binding, Destination, FileSpec, FirstStep, InputSpec, JobSpec, OpenMode, OsBytes, OutputSpec,
+    Owner, Program, Rank,
 };
 
 /// "No such file or directory".
@@ -200,7 +200,11 @@ pub(super) fn rank_spec(
         }
     };
     let env = rank_environment(task, rank, names, directory.as_os_str(), cores, waiting);
-    let stdin = if task.reads_input(rank) { Input::Pipe } else { Input::Null };
+    let stdin = match &spec.step.input {
+        InputSpec::File(pattern) => Input::File(output_path(task, rank, names, pattern)),
+        _ if task.reads_input(rank) => Input::Pipe,
+        _ => Input::Null,
+    };
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
@@ -286,6 +290,13 @@ pub(super) fn refused(
             OutputSpec::Files { stdout, .. } => file(stdout).display().to_string(),
             OutputSpec::Client => String::new(),
         },
+        LaunchStep::Stdin => match &task.spec().step.input {
+            InputSpec::File(pattern) => {
+                let path = output_path(task, rank, names, pattern);
+                Path::new(task.spec().step.cwd.as_os_str()).join(path).display().to_string()
+            }
+            InputSpec::None | InputSpec::RankZero | InputSpec::All => String::new(),
+        },
         LaunchStep::Request
         | LaunchStep::Limit(_)
         | LaunchStep::Affinity
@@ -294,7 +305,6 @@ pub(super) fn refused(
         | LaunchStep::Group
         | LaunchStep::User
         | LaunchStep::Keeper
-        | LaunchStep::Stdin
         | LaunchStep::Arguments => String::new(),
     };
     let space = if about.is_empty() { "" } else { " " };

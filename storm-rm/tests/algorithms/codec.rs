@@ -134,7 +134,12 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     type Asked = (u32, Option<u32>, Option<String>, Option<String>, Option<Duration>, u32, bool);
     let program =
         prop_oneof![file().prop_map(Program::Shipped), os_bytes().prop_map(Program::OnNodes)];
-    let input = prop_oneof![Just(InputSpec::None), Just(InputSpec::RankZero), Just(InputSpec::All)];
+    let input = prop_oneof![
+        Just(InputSpec::None),
+        Just(InputSpec::RankZero),
+        Just(InputSpec::All),
+        os_bytes().prop_map(InputSpec::File)
+    ];
     let limit = any::<(u32, u64)>().prop_map(|(resource, soft)| ResourceLimit { resource, soft });
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),

@@ -35,7 +35,7 @@ use terminal::Terminal;
 use without_pmix::WithoutPmix;
 
 /// The job to follow, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Follow {
     pub(crate) job: JobId,
     /// The request whose replies are the job's events.
@@ -65,9 +65,9 @@ pub(crate) async fn follow(
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
     let mut follower = Follower {
+        input: Input::start(&what.input),
         what,
         requests,
-        input: Input::start(what.input),
         run: JobIncarnation::default(),
         sent_input: SentInput::default(),
         resend: false,

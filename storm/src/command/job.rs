@@ -261,7 +261,7 @@ pub(super) async fn submit_and_follow(
     silent: bool,
     may_return: bool,
 ) -> Result<Outcome, Failure> {
-    let input = submission.spec.step.input;
+    let input = submission.spec.step.input.clone();
     let form = OutputForm::of(submission.spec.ranks(), options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // A job on a shared cluster may have to wait.

@@ -20,6 +20,7 @@ mod scontrol;
 mod scontrol_jobs;
 mod scontrol_show;
 mod scontrol_update;
+mod scontrol_write;
 mod sinfo;
 mod source;
 mod squeue;

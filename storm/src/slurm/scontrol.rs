@@ -3,7 +3,7 @@
 use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
 use super::scontrol_jobs::{Act, alter};
-use super::{scontrol_show, scontrol_update};
+use super::{scontrol_show, scontrol_update, scontrol_write};
 use crate::command::listing::list;
 use crate::command::print;
 use crate::failure::{EXIT_FAILED, Failure};
@@ -48,6 +48,7 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
         () if is("requeue", 3) => alter(line, keyword, words, Act::Requeue).await,
         () if is("suspend", 2) => alter(line, keyword, words, Act::Suspend).await,
         () if is("resume", 3) => alter(line, keyword, words, Act::Resume).await,
+        () if is("write", 1) => scontrol_write::run(words).await,
         () if is("update", 1) => scontrol_update::run(line, words).await,
         () if is("ping", 3) => ping().await,
         () if is("wait_job", 4) => wait_job(keyword, words).await,
@@ -57,12 +58,11 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
 
 /// A keyword that storm has no counterpart for, or that does not exist.
 fn not_here(keyword: &str) -> Complaint {
-    const OURS: [(&str, &str); 7] = [
+    const OURS: [(&str, &str); 6] = [
         ("create", "`storm reservation` reserves nodes"),
         ("delete", "`storm reservation` deletes a reservation"),
         ("reconfigure", "the manager reads its file anew when it gets SIGHUP"),
         ("shutdown", "`storm down` ends the cluster"),
-        ("write", "the manager keeps no text of a script that it gives back"),
         ("listpids", "`storm show JOB` lists the ranks of a job"),
         ("notify", "a job's output is a file: write to it"),
     ];

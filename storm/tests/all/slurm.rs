@@ -297,6 +297,35 @@ fn scontrol_holds_and_releases_and_knows_hosts() {
     assert_eq!(slurm.refused("scontrol frogs", 1), "invalid keyword: frogs\n");
 }
 
+#[test]
+fn a_script_reads_the_file_of_input() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script("in.sh", "#!/bin/sh\n#SBATCH -i in-%j -o out\ncat\n");
+    slurm.script("in-1", "line\n");
+    slurm.prints("sbatch --wait in.sh");
+    assert_eq!(slurm.read("out"), "line\n");
+    slurm.refused("sbatch --wait -i nofile -o out in.sh", 126);
+    let shown = slurm.scratch.json("show 2");
+    assert!(shown["reason"].to_string().contains("nofile"), "{shown}");
+}
+
+#[test]
+fn scontrol_writes_the_script_of_a_job() {
+    let slurm = Slurm::with_nodes(1);
+    let text = "#!/bin/sh\n#SBATCH -H -o /dev/null\n: \u{e9}\n";
+    slurm.script("job.sh", text);
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    assert_eq!(slurm.prints(&format!("scontrol write batch_script {job} -")), text);
+    let told = slurm.prints(&format!("scontrol write batch_script {job}"));
+    assert_eq!(told, format!("batch script for job {job} written to slurm-{job}.sh\n"));
+    assert_eq!(slurm.read(&format!("slurm-{job}.sh")), text);
+    assert_eq!(
+        slurm.refused("scontrol write batch_script 99999 -", 1),
+        "job script retrieval failed: Invalid job id specified\n"
+    );
+}
+
 /// The words of a record that `scontrol show` prints.
 fn has_word(record: &str, word: &str) -> bool {
     record.split_whitespace().any(|one| one == word)

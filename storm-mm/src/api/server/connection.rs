@@ -287,6 +287,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Reserve(_)
         | ManagerRequest::Unreserve { .. }
         | ManagerRequest::Show { .. }
+        | ManagerRequest::Script { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Cancel { .. }
         | ManagerRequest::Hold { .. }
@@ -334,6 +335,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         | ManagerRequest::Reservations
         | ManagerRequest::Reserve(_)
         | ManagerRequest::Show { .. }
+        | ManagerRequest::Script { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Nodes
         | ManagerRequest::Partitions
