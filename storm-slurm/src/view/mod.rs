@@ -13,6 +13,7 @@ mod exit_code;
 mod field;
 mod job_facts;
 mod job_state;
+pub mod json;
 mod memory_text;
 mod node_facts;
 mod partition_facts;

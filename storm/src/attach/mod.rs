@@ -66,7 +66,7 @@ pub(crate) async fn follow(
     let mut interrupts = Interrupts::listen()?;
     let mut follower = Follower {
         input: Input::start(&what.input),
-        what,
+        what: what.clone(),
         requests,
         run: JobIncarnation::default(),
         sent_input: SentInput::default(),

@@ -7,9 +7,11 @@ use crate::command::misunderstood::misunderstood;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::target::Place;
+use nix::unistd::{Group, User, getegid, geteuid};
 use storm_mm::api::{JobView, ManagerRequest, Reply};
 use storm_slurm::JobName;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::Asked;
 
 /// The cluster, which variables name: Slurm's commands have no option for it.
 pub(super) fn place() -> Result<Place, Failure> {
@@ -41,6 +43,23 @@ pub(super) async fn named_cluster(
         .and_told(format!("there is one cluster, {}", status.cluster))),
     }
 }
+
+/// Who asks, and by which words, for documents of JSON.
+pub(super) fn asked() -> Asked {
+    let mut words = std::env::args().map(|word| word.chars().take(MAX_WORD_CHARS).collect());
+    let name: Option<String> = words.next();
+    let name = name.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
+    let group = Group::from_gid(getegid()).ok().flatten().map(|group| group.name);
+    Asked {
+        command: name.into_iter().chain(words).collect(),
+        user: user.unwrap_or_default(),
+        group: group.unwrap_or_default(),
+    }
+}
+
+/// The most characters of a word that are shown.
+const MAX_WORD_CHARS: usize = 1024;
 
 /// Whether a name means a job.
 pub(super) fn means(name: &JobName, job: &JobView) -> bool {

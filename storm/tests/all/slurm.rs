@@ -326,6 +326,37 @@ fn scontrol_writes_the_script_of_a_job() {
     );
 }
 
+/// The names are those of Slurm's OpenAPI specification.
+#[test]
+fn listings_are_documents_of_json() {
+    let slurm = Slurm::with_nodes(2);
+    let json = |line: &str| -> Value {
+        serde_json::from_str(&slurm.prints(line)).unwrap_or_else(|error| panic!("{line}: {error}"))
+    };
+    let held = slurm.prints("sbatch --parsable -H -a 0-3%2 -t 5 -o /dev/null --wrap=true");
+    let held: u64 = held.trim().parse().expect("a number");
+    let ran = slurm.prints("sbatch --parsable -J ran -o /dev/null --wrap=exit${IFS}3");
+    let ran = ran.trim();
+    slurm.ended(ran);
+    let queue = json("squeue --json");
+    let job = &queue["jobs"][0];
+    assert_eq!(
+        (&job["array_job_id"]["number"], &job["array_task_string"]),
+        (&held.into(), &"0-3%2".into())
+    );
+    assert_eq!((&job["job_state"][0], &job["hold"]), (&"PENDING".into(), &true.into()), "{job}");
+    assert_eq!(job["time_limit"]["number"], 5);
+    assert_eq!(queue["meta"]["slurm"]["release"], "25.11.0");
+    let nodes = json("sinfo --json");
+    assert_eq!(nodes["sinfo"][0]["nodes"]["total"], 2, "{nodes}");
+    assert_eq!(nodes["sinfo"][0]["node"]["state"], serde_json::json!(["IDLE"]));
+    let accounted = json(&format!("sacct --json -j {ran}"));
+    let job = &accounted["jobs"][0];
+    assert_eq!((&job["name"], &job["state"]["current"][0]), (&"ran".into(), &"FAILED".into()));
+    assert_eq!(job["exit_code"]["return_code"]["number"], 3, "{job}");
+    assert_eq!(job["steps"][0]["step"]["id"], format!("{ran}.batch"));
+}
+
 /// The words of a record that `scontrol show` prints.
 fn has_word(record: &str, word: &str) -> bool {
     record.split_whitespace().any(|one| one == word)
