@@ -25,6 +25,7 @@ mod show;
 pub mod sinfo;
 pub mod sprio;
 pub mod squeue;
+pub mod sreport;
 mod step_facts;
 mod time_text;
 

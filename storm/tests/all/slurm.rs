@@ -357,6 +357,37 @@ fn listings_are_documents_of_json() {
     assert_eq!(job["steps"][0]["step"]["id"], format!("{ran}.batch"));
 }
 
+#[test]
+fn the_use_of_the_cluster_is_reported() {
+    let slurm = Slurm::with_nodes(2);
+    slurm.script(
+        "job.sh",
+        "#!/bin/sh\n#SBATCH -o /dev/null\nwhile [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    while slurm.prints(&format!("squeue -h -j {job} -o %t")) != "R\n" {
+        slurm.does("scontrol ping");
+    }
+    assert_eq!(
+        slurm.prints(&format!("sstat -n -P -j {job} -o jobid,ntasks")),
+        format!("{job}.batch|1\n")
+    );
+    slurm.script("go", "");
+    slurm.ended(job);
+    let told = slurm.prints("sreport cluster util start=now-1hour end=now");
+    assert!(
+        told.contains("\nCluster Utilization ")
+            && told.contains("\nUsage reported in CPU Minutes\n")
+    );
+    let row = slurm.prints("sreport -n -P -t seconds cluster utilization start=now-1hour end=now");
+    let cells: Vec<&str> = row.trim().split('|').collect();
+    assert_eq!((cells.len(), cells.last()), (7, Some(&"14400")), "{row}");
+    let none = slurm.does(&format!("sstat -n -j {job}"));
+    assert_eq!(stderr(&none), format!("sstat: error: no steps running for job {job}\n"));
+    assert!(slurm.refused("sreport job sizes", 1).contains("TopUsage"));
+}
+
 /// The words of a record that `scontrol show` prints.
 fn has_word(record: &str, word: &str) -> bool {
     record.split_whitespace().any(|one| one == word)
