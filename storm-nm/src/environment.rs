@@ -156,6 +156,10 @@ pub fn environment_to_submit(
 /// variable, each rank takes itself for the whole job. `mpirun` and its ranks ignore it.
 const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
+/// Without this setting, `mpirun` of Open MPI 5 in a rank looks for the nodes of Slurm's job in
+/// variables of which a rank has only some.
+const NO_ALLOCATION: [(&str, &str); 1] = [("PRTE_MCA_ras", "^slurm")];
+
 /// Variables that make an MPI library yield its core while it waits, if it has such a switch: Open
 /// MPI, Intel MPI, MPICH from release 4.2 on.
 const YIELD_SWITCHES: [(&str, &str); 3] = [
@@ -222,9 +226,11 @@ pub fn rank_environment(
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
+    let is_program = launch.spec.first == FirstStep::Program;
     let yields = yields
         .chain(alone)
         .chain(LOCAL_LAUNCHERS)
+        .chain(NO_ALLOCATION.into_iter().filter(|_| is_program))
         .map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
