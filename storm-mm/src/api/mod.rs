@@ -70,8 +70,8 @@ pub use spool::{Spool, SpoolError};
 pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
     JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
-    PriorityView, RankView, ReservationRequest, ReservationView, ReservedNodes, ShareView,
-    SpecSummary, UseView, UserView, asked_for, without_set_id,
+    PriorityView, Prospect, RankView, ReservationRequest, ReservationView, ReservedNodes,
+    ShareView, SpecSummary, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and

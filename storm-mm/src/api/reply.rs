@@ -2,7 +2,7 @@
 
 use super::{
     ApiError, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
-    LaunchBreakdown, NodeView, PartitionView, PriorityView, ReservationView, ShareView,
+    LaunchBreakdown, NodeView, PartitionView, PriorityView, Prospect, ReservationView, ShareView,
     base64_bytes,
 };
 use bytes::Bytes;
@@ -30,6 +30,11 @@ pub enum Reply {
     Submitted {
         /// Its number.
         job: JobId,
+    },
+    /// What would become of a job.
+    Prospect {
+        /// The prospect.
+        prospect: Prospect,
     },
     /// The events of the job follow.
     Attached {
@@ -201,6 +206,7 @@ impl Reply {
             Reply::Ok
             | Reply::NeedFiles { .. }
             | Reply::Submitted { .. }
+            | Reply::Prospect { .. }
             | Reply::Attached { .. }
             | Reply::Partitions { .. }
             | Reply::Status { .. }

@@ -101,6 +101,7 @@ impl ReplySink {
             | Reply::Error { .. }
             | Reply::Job { .. }
             | Reply::Script { .. }
+            | Reply::Prospect { .. }
             | Reply::Explanation { .. }
             | Reply::Cancelled { .. }
             | Reply::Altered { .. }

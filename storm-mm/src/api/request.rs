@@ -27,6 +27,17 @@ pub enum ManagerRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
     },
+    /// Tell what would become of this job, without its submission.
+    TryOut {
+        /// The job, as in `submit`.
+        spec: Box<JobSpec>,
+        /// The account that would be charged, and the job's urgency.
+        #[serde(default)]
+        service: Service,
+        /// The name of the reservation whose nodes the job would wait for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reservation: Option<String>,
+    },
     /// Follow a job: answered [`Attached`](super::Reply::Attached); then its events follow until it
     /// has ended.
     Attach {
@@ -186,6 +197,7 @@ impl ManagerRequest {
     /// The name of every request, for messages.
     pub const NAMES: &[&str] = &[
         "submit",
+        "try-out",
         "attach",
         "wait",
         "input",
@@ -255,6 +267,7 @@ impl ManagerRequest {
             | ManagerRequest::Update { jobs, .. }
             | ManagerRequest::Wait { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
+            | ManagerRequest::TryOut { .. }
             | ManagerRequest::Attach { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }

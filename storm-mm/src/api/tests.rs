@@ -156,6 +156,7 @@ fn replies_survive_their_line() {
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
+        Reply::Prospect { prospect: Prospect { job, partition: "main".to_owned(), start: None } },
         Reply::Script { job, name: "job.sh".to_owned(), data: Bytes::from_static(b"\xff") },
         Reply::Attached { job, state: JobState::Running, run, away: true },
         Reply::Explanation { explanation: Box::new(explanation) },

@@ -84,6 +84,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
         }
+        ManagerRequest::TryOut { spec, service, reservation } => shared
+            .drive(|core, now| core.try_out(now, peer, *spec, service, reservation.as_deref()))
+            .map(|prospect| Reply::Prospect { prospect }),
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Script { job } => return super::scripts::send(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),

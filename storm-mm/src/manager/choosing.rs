@@ -65,8 +65,8 @@ impl Core {
             fit_nodes(partition, &mut spec);
             let request = request_of(JobId(0), &spec);
             let possible = storm_sched::feasible(partition.policy().machine(), &request).is_ok();
-            let waiting = partition.policy().pending_count() + partition.queue_of_next().len();
-            let now = waiting == 0 && has_room(partition, &request);
+            let waiting = waiting(partition);
+            let now = starts_at_once(partition, &request);
             Some((!possible, !now, waiting, place))
         };
         candidates.iter().min_by_key(|partition| rank(partition))
@@ -93,6 +93,16 @@ fn fit_nodes(partition: &Partition, spec: &mut JobSpec) {
     let fits =
         |nodes: &u32| storm_sched::feasible(machine, &request.clone().with_nodes(*nodes)).is_ok();
     spec.nodes = (least.max(required)..=most).find(fits).or(spec.nodes);
+}
+
+/// The number of jobs that wait in a partition.
+fn waiting(partition: &Partition) -> usize {
+    partition.policy().pending_count() + partition.queue_of_next().len()
+}
+
+/// Whether a job would start at once in a partition.
+pub(super) fn starts_at_once(partition: &Partition, request: &JobRequest) -> bool {
+    waiting(partition) == 0 && has_room(partition, request)
 }
 
 /// Whether a partition without waiting jobs has elements enough for a job.

@@ -253,13 +253,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "x11", MAY, Refused("no display is passed on: `ssh -X` to the node does that")),
     row(JOBS, NONE, "network", TEXT, Refused("networks are not given to jobs")),
     row(JOBS, NONE, "segment", TEXT, Refused("nodes have no segments")),
-    row(
-        BATCH,
-        NONE,
-        "test-only",
-        NO,
-        Refused("nothing is tried out: `storm explain JOB` says when a waiting job should start"),
-    ),
+    row(BATCH, NONE, "test-only", NO, Acts),
     row(BATCH, NONE, "export-file", TEXT, Refused("--export=NAME=VALUE,... sets variables")),
     row(
         &[Sbatch, Salloc],

@@ -31,7 +31,7 @@ impl Period {
             Period { start: start.max(self.start), end: job.ended.unwrap_or(now).min(self.end) };
         let all = u128::from(job.ran_s) + u128::from(job.suspended_s);
         let whole = u128::from(part.seconds()) * u128::from(job.cpus);
-        let used = if all == 0 { whole } else { whole * u128::from(job.ran_s) / all };
+        let used = (whole * u128::from(job.ran_s)).checked_div(all).unwrap_or(whole);
         u64::try_from(used).unwrap_or(u64::MAX)
     }
 }

@@ -68,7 +68,24 @@ pub(super) fn means(name: &JobName, job: &JobView) -> bool {
 
 /// A job that was not accepted: our reason, and Slurm's text, by which clients know it.
 pub(super) fn refused_submission(failure: Failure, what: &str) -> Complaint {
-    let slurm = match failure.code.as_str() {
+    let Some(slurm) = in_slurms_words(&failure) else { return failure.into() };
+    reason(failure).and_error(format!("{what} submission failed: {slurm}"))
+}
+
+/// A job that would not be accepted.
+pub(super) fn refused_test(failure: Failure) -> Complaint {
+    let slurm = in_slurms_words(&failure).unwrap_or("Job violates accounting/QOS policy");
+    reason(failure).and_told(format!("allocation failure: {slurm}"))
+}
+
+fn reason(failure: Failure) -> Complaint {
+    let texts: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
+    Complaint::error(texts.join(": "))
+}
+
+/// Slurm's text for a refusal, if it has one.
+fn in_slurms_words(failure: &Failure) -> Option<&'static str> {
+    Some(match failure.code.as_str() {
         "no-such-partition" => "Invalid partition name specified",
         "no-such-account" => "Invalid account or account/partition combination specified",
         "no-such-qos" => "Invalid qos specification",
@@ -80,8 +97,6 @@ pub(super) fn refused_submission(failure: Failure, what: &str) -> Complaint {
         "no-manager" | "no-cluster" | "connection" => {
             "Unable to contact slurm controller (connect failure)"
         }
-        _ => return failure.into(),
-    };
-    let texts: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
-    Complaint::error(texts.join(": ")).and_error(format!("{what} submission failed: {slurm}"))
+        _ => return None,
+    })
 }

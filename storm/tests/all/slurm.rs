@@ -388,6 +388,25 @@ fn the_use_of_the_cluster_is_reported() {
     assert!(slurm.refused("sreport job sizes", 1).contains("TopUsage"));
 }
 
+#[test]
+fn a_job_is_tried_out_and_not_submitted() {
+    let slurm = Slurm::with_nodes(1);
+    let done = slurm.does("sbatch --test-only -n 2 --wrap=true");
+    let partition = slurm.prints("sinfo -h -o %R");
+    let told = stderr(&done);
+    assert!(done.status.success() && told.starts_with("sbatch: Job 1 to start at "), "{told}");
+    let end = format!(" using 2 processors on nodes (null) in partition {partition}");
+    assert!(told.ends_with(&end), "{told}");
+    let told = slurm.refused("sbatch --test-only -p nope --wrap=true", 1);
+    assert!(told.ends_with("allocation failure: Invalid partition name specified\n"), "{told}");
+    let told = slurm.refused("sbatch --test-only -n 99 --wrap=true", 1);
+    assert!(told.contains("can never run"), "{told}");
+    let done = slurm.does("sbatch --test-only -H --wrap=true");
+    let told = stderr(&done);
+    assert!(done.status.success() && told.contains("would wait in partition"), "{told}");
+    assert_eq!(slurm.scratch.json("queue --all"), Value::Array(Vec::new()));
+}
+
 /// The words of a record that `scontrol show` prints.
 fn has_word(record: &str, word: &str) -> bool {
     record.split_whitespace().any(|one| one == word)

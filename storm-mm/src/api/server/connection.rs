@@ -282,6 +282,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         ManagerRequest::Submit { attach, .. } => *attach,
         ManagerRequest::Attach { .. } | ManagerRequest::Wait { .. } => true,
         ManagerRequest::Input { .. }
+        | ManagerRequest::TryOut { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::Reservations
         | ManagerRequest::Reserve(_)
@@ -314,6 +315,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
 fn may_be_long(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { .. }
+        | ManagerRequest::TryOut { .. }
         | ManagerRequest::Attach { .. }
         | ManagerRequest::Input { .. }
         | ManagerRequest::SetPartition { .. }
