@@ -77,7 +77,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     shared.pass_slices();
     let Call { peer, client: _, request, replies } = call;
     let now = shared.now();
-    let alter = |jobs: &[JobId], alter: fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<_>| {
+    let alter = |jobs: &[JobId], alter: Alter| {
         altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
     };
     let reply = match request.once_each() {
@@ -99,8 +99,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         )),
         ManagerRequest::Hold { jobs } => Ok(alter(&jobs, Core::hold_all)),
         ManagerRequest::Release { jobs } => Ok(alter(&jobs, Core::release_all)),
-        ManagerRequest::Requeue { jobs, hold: false } => Ok(alter(&jobs, Core::requeue_all)),
-        ManagerRequest::Requeue { jobs, hold: true } => Ok(alter(&jobs, Core::requeue_held_all)),
+        ManagerRequest::Requeue { jobs, hold } => Ok(alter(&jobs, requeuing(hold))),
         ManagerRequest::Suspend { jobs } => Ok(alter(&jobs, Core::stop_all)),
         ManagerRequest::ResumeJobs { jobs } => Ok(alter(&jobs, Core::continue_all)),
         ManagerRequest::Update { jobs, change } => {
@@ -115,9 +114,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => Ok(jobs(shared, &filter)),
         ManagerRequest::History(query) => Ok(history(shared, &query)),
-        ManagerRequest::Show { job } => {
-            shared.core().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
-        }
+        ManagerRequest::Show { job } => show(shared, job),
         ManagerRequest::Explain { job } => explain(shared, job),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: shared.core().list_nodes(now) }),
         ManagerRequest::Drain { nodes, reason } => {
@@ -174,6 +171,21 @@ fn history<P: Primitives, C: Contents + 'static>(
         None => (core.history(now, query), false),
     };
     Reply::Jobs { jobs, more }
+}
+
+/// A change of jobs.
+type Alter = fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<Result<(), ApiError>>;
+
+fn requeuing(hold: bool) -> Alter {
+    if hold { Core::requeue_held_all } else { Core::requeue_all }
+}
+
+fn show<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    job: JobId,
+) -> Result<Reply, ApiError> {
+    let job = shared.core().show(shared.now(), job)?;
+    Ok(Reply::Job { job: Box::new(job) })
 }
 
 fn explain<P: Primitives, C: Contents + 'static>(

@@ -83,7 +83,7 @@ impl Core {
     /// # Errors
     /// As for a submission.
     pub fn try_out(
-        &mut self,
+        &self,
         now: Instant,
         peer: Peer,
         mut spec: JobSpec,
@@ -107,7 +107,7 @@ impl Core {
 
     /// Checks a job, and completes its specification.
     fn admit(
-        &mut self,
+        &self,
         now: Instant,
         peer: Peer,
         spec: &mut JobSpec,

@@ -114,6 +114,8 @@ fn memory(line: &SinfoLine) -> Value {
 
 fn partition(partition: &PartitionFacts, show: &Show) -> Fields {
     let (least, most) = partition.job_nodes;
+    let (cpus, nodes) = (partition.cpus, partition.nodes);
+    let configured = format!("cpu={cpus},node={nodes},billing={cpus}");
     let names = |list: &[String]| Value::from(list.join(","));
     fields([
         (
@@ -132,7 +134,7 @@ fn partition(partition: &PartitionFacts, show: &Show) -> Fields {
             "tres",
             json!({
                 "billing_weights": "",
-                "configured": format!("cpu={},node={},billing={0}", partition.cpus, partition.nodes),
+                "configured": configured,
             }),
         ),
         ("cluster", show.cluster.clone().into()),
