@@ -39,6 +39,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
         node_list: "n[1-3]".to_owned(),
         buffered: options & 4 != 0,
         hold_output: options & 8 != 0,
+        facts: Default::default(),
     }))
 }
 

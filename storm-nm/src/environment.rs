@@ -1,7 +1,9 @@
 //! The variables that STORM adds to the environment of a rank.
 
 use crate::JobTask;
-use crate::script_environment::{LOCAL_LAUNCHERS, SCRIPTS_OWN, script_variables};
+use crate::script_environment::{
+    LOCAL_LAUNCHERS, SCRIPTS_OWN, program_rank_variables, script_variables,
+};
 use crate::step_environment::{STEPS_OWN, place_variable, step_variables};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
@@ -11,7 +13,8 @@ use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
 use storm_rm::{
-    ArrayExtent, Coscheduling, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources, StepId,
+    ArrayExtent, Coscheduling, FirstStep, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources,
+    StepId,
 };
 
 /// The names of a node: its id, name and address.
@@ -174,6 +177,10 @@ fn without(
 /// variable, each rank takes itself for the whole job. `mpirun` and its ranks ignore it.
 const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
+/// Without this setting, `mpirun` of Open MPI 5 in a rank looks for the nodes of Slurm's job in
+/// variables of which a rank has only some.
+const NO_ALLOCATION: [(&str, &str); 1] = [("PRTE_MCA_ras", "^slurm")];
+
 /// Variables that make an MPI library yield its core while it waits, if it has such a switch: Open
 /// MPI, Intel MPI, MPICH from release 4.2 on.
 const YIELD_SWITCHES: [(&str, &str); 3] = [
@@ -240,10 +247,12 @@ pub fn rank_environment(
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
-    let is_script = launch.step.step == StepId::Batch;
-    let local = LOCAL_LAUNCHERS.into_iter().filter(|_| is_script);
-    let yields =
-        yields.chain(alone).chain(local).map(|(name, value)| (name, OsString::from(value)));
+    let is_program = launch.spec.first == FirstStep::Program;
+    let yields = yields
+        .chain(alone)
+        .chain(LOCAL_LAUNCHERS)
+        .chain(NO_ALLOCATION.into_iter().filter(|_| is_program))
+        .map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
@@ -258,6 +267,7 @@ pub fn rank_environment(
         .into_iter()
         .chain(of_step)
         .chain(place_variable(task))
+        .chain(program_rank_variables(task, rank))
         .chain(step_variables(task, rank, names))
         .chain([transport])
         .chain(resources)

@@ -77,10 +77,10 @@ impl JobTask {
         names_file_of_ranks(pattern, self.launch.size(), self.count)
     }
 
-    /// Whether a rank of this node reads the input of the job.
+    /// Whether a rank of this node reads what the job's client sends.
     pub fn reads_input(&self, rank: Rank) -> bool {
-        match self.launch.spec.step.input {
-            InputSpec::None => false,
+        match &self.launch.spec.step.input {
+            InputSpec::None | InputSpec::File(_) => false,
             InputSpec::RankZero => rank.0 == 0,
             InputSpec::All => true,
         }

@@ -1,5 +1,5 @@
-//! The variables of a batch script. The variables describe the script's place under STORM's names
-//! and under those of Slurm, which people's scripts and workflow tools use.
+//! Slurm's variables, which people's scripts and workflow tools use, and those that describe the
+//! place of a batch script under STORM's names.
 //!
 //! A script has no variables of PMI, since it is no rank of an MPI program. With such variables,
 //! programs that it starts would take themselves for its rank.
@@ -8,10 +8,10 @@ use crate::JobTask;
 use crate::environment::NodeNames;
 use std::ffi::OsString;
 use storm_rm::message::NodeRanks;
-use storm_rm::{ArrayExtent, Memory};
+use storm_rm::{ArrayExtent, FirstStep, LaunchFacts, Memory, Rank};
 
 /// The variables of this module. A job that the script submits does not get them.
-pub(crate) const SCRIPTS_OWN: [&str; 43] = [
+pub(crate) const SCRIPTS_OWN: [&str; 47] = [
     "STORM_NNODES",
     "STORM_NTASKS",
     "STORM_TASKS_PER_NODE",
@@ -37,7 +37,11 @@ pub(crate) const SCRIPTS_OWN: [&str; 43] = [
     "SLURM_JOB_UID",
     "SLURM_JOB_GID",
     "SLURM_JOB_USER",
+    "SLURM_CLUSTER_NAME",
     "SLURM_JOB_PARTITION",
+    "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_QOS",
+    "SLURM_RESTART_COUNT",
     "SLURM_SUBMIT_DIR",
     "SLURM_SUBMIT_HOST",
     "SLURM_PROCID",
@@ -69,39 +73,99 @@ pub(crate) const LOCAL_LAUNCHERS: [(&str, &str); 5] = [
 
 /// The variables of the script of a job on its node.
 pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsString)> {
+    let number = |value: u64| OsString::from(value.to_string());
+    let launch = &task.launch;
+    let mut all = place_variables(task, names);
+    all.extend([
+        ("STORM_NNODES", number(launch.ranks.iter().count() as u64)),
+        ("STORM_NTASKS", number(task.spec().procs.into())),
+        ("STORM_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
+        ("STORM_CPUS_ON_NODE", number(elements_here(task))),
+        ("SLURM_NODELIST", OsString::from(&launch.node_list)),
+        ("SLURM_PROCID", number(0)),
+        ("SLURM_LOCALID", number(0)),
+        ("SLURM_NODEID", number(0)),
+        ("SLURM_GTIDS", number(0)),
+    ]);
+    all
+}
+
+/// The variables that every rank of a program has on a node; those of
+/// [`program_rank_variables`] differ from rank to rank.
+///
+/// `SLURM_NODELIST` is not among them. With it and without `SLURM_STEP_ID`, Open MPI 4 takes each
+/// rank for a program of its own.
+pub(crate) fn program_variables(
+    task: &JobTask,
+    names: &NodeNames,
+) -> Vec<(&'static str, OsString)> {
+    let number = |value: u64| OsString::from(value.to_string());
+    let launch = &task.launch;
+    let size = number(launch.size().into());
+    let before = launch.ranks.iter().take_while(|share| share.node != names.node);
+    let mut all = place_variables(task, names);
+    all.extend([
+        ("SLURM_NODEID", number(before.count() as u64)),
+        ("SLURM_STEP_ID", number(0)),
+        ("SLURM_STEPID", number(0)),
+        ("SLURM_STEP_NODELIST", OsString::from(&launch.node_list)),
+        ("SLURM_STEP_NUM_NODES", number(launch.ranks.iter().count() as u64)),
+        ("SLURM_STEP_NUM_TASKS", size),
+        ("SLURM_STEP_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
+    ]);
+    if task.count <= MAX_GTIDS {
+        let ranks: Vec<String> = task.ranks().map(|rank| rank.to_string()).collect();
+        all.push(("SLURM_GTIDS", ranks.join(",").into()));
+    }
+    all
+}
+
+/// The most ranks of a node that a variable lists: Linux takes at most 128 KiB for a variable
+/// (execve(2)), and the environment of all ranks holds the list.
+const MAX_GTIDS: u32 = 4096;
+
+/// The variables of a rank of a program.
+pub(crate) fn program_rank_variables(
+    task: &JobTask,
+    rank: Rank,
+) -> impl Iterator<Item = (&'static str, OsString)> + use<> {
+    let is_program = task.spec().first == FirstStep::Program;
+    let local = rank.0.saturating_sub(task.first.0);
+    let variables = [("SLURM_PROCID", rank.0), ("SLURM_LOCALID", local)];
+    let shown = |(name, value): (&'static str, u32)| (name, OsString::from(value.to_string()));
+    variables.into_iter().filter(move |_| is_program).map(shown)
+}
+
+/// The processing elements of the job on this node.
+fn elements_here(task: &JobTask) -> u64 {
+    u64::from(task.room()) * u64::from(task.spec().resources.cpus_per_task)
+}
+
+/// The variables of a job and its nodes, for scripts and for programs.
+fn place_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsString)> {
     let (launch, spec) = (&task.launch, task.spec());
     let each = spec.resources.cpus_per_task;
     let number = |value: u64| OsString::from(value.to_string());
     let (job, tasks) = (number(launch.step.job.0), number(spec.procs.into()));
     let nodes = number(launch.ranks.iter().count() as u64);
-    let here = u64::from(task.room()) * u64::from(each);
     let per_node = |each: u32| OsString::from(per_node(launch.ranks.iter(), each));
-    let list = || OsString::from(&launch.node_list);
     let mut all = vec![
-        ("STORM_NNODES", nodes.clone()),
-        ("STORM_NTASKS", tasks.clone()),
-        ("STORM_TASKS_PER_NODE", per_node(1)),
-        ("STORM_CPUS_ON_NODE", number(here)),
         ("SLURM_JOB_ID", job.clone()),
         ("SLURM_JOBID", job),
         ("SLURM_JOB_NAME", OsString::from(&spec.name)),
-        ("SLURM_JOB_NODELIST", list()),
-        ("SLURM_NODELIST", list()),
+        ("SLURM_JOB_NODELIST", OsString::from(&launch.node_list)),
         ("SLURM_JOB_NUM_NODES", nodes.clone()),
         ("SLURM_NNODES", nodes),
         ("SLURM_NTASKS", tasks.clone()),
         ("SLURM_NPROCS", tasks),
         ("SLURM_TASKS_PER_NODE", per_node(1)),
         ("SLURM_JOB_CPUS_PER_NODE", per_node(each)),
-        ("SLURM_CPUS_ON_NODE", number(here)),
+        ("SLURM_CPUS_ON_NODE", number(elements_here(task))),
         ("SLURM_JOB_UID", number(spec.owner.uid.into())),
         ("SLURM_JOB_GID", number(spec.owner.gid.into())),
-        ("SLURM_PROCID", number(0)),
-        ("SLURM_LOCALID", number(0)),
-        ("SLURM_NODEID", number(0)),
-        ("SLURM_GTIDS", number(0)),
         ("SLURMD_NODENAME", OsString::from(&names.name)),
     ];
+    all.extend(of_manager(task));
     all.extend(asked(task));
     all.extend(of_array(task));
     all
@@ -109,7 +173,7 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
 
 /// The values that the user requested, if any. Memory is in MiB, rounded up.
 fn asked(task: &JobTask) -> impl Iterator<Item = (&'static str, OsString)> {
-    let (spec, asked) = (task.spec(), &task.spec().resources);
+    let asked = &task.spec().resources;
     let mib = |bytes: u64| OsString::from(bytes.div_ceil(1 << 20).to_string());
     let number = |value: u32| OsString::from(value.to_string());
     let (per_node, per_cpu) = match asked.memory {
@@ -123,7 +187,20 @@ fn asked(task: &JobTask) -> impl Iterator<Item = (&'static str, OsString)> {
         ("SLURM_CPUS_PER_TASK", each.map(number)),
         ("SLURM_MEM_PER_NODE", per_node),
         ("SLURM_MEM_PER_CPU", per_cpu),
-        ("SLURM_JOB_PARTITION", spec.partition.as_ref().map(OsString::from)),
+    ];
+    variables.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// The facts that the manager told. As in Slurm, only a job that is started again has a count.
+fn of_manager(task: &JobTask) -> impl Iterator<Item = (&'static str, OsString)> {
+    let LaunchFacts { cluster, partition, account, qos, restarts } = &task.launch.facts;
+    let restarts = Some(*restarts).filter(|restarts| *restarts > 0);
+    let variables = [
+        ("SLURM_CLUSTER_NAME", Some(OsString::from(cluster))),
+        ("SLURM_JOB_PARTITION", Some(OsString::from(partition))),
+        ("SLURM_JOB_ACCOUNT", account.as_ref().map(OsString::from)),
+        ("SLURM_JOB_QOS", qos.as_ref().map(OsString::from)),
+        ("SLURM_RESTART_COUNT", restarts.map(|restarts| restarts.to_string().into())),
     ];
     variables.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
@@ -167,7 +244,6 @@ pub(crate) fn per_node(shares: impl Iterator<Item = NodeRanks>, each: u32) -> St
 mod tests {
     use super::*;
     use storm_primitives::NodeId;
-    use storm_rm::Rank;
 
     #[test]
     fn numbers_of_nodes_are_written_as_by_slurm() {

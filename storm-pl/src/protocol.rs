@@ -25,7 +25,7 @@ pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
 /// The version of these messages and of the files that Node Managers leave with a keeper. Every
 /// change of either raises it.
-pub(crate) const KEEPER_VERSION: u32 = 5;
+pub(crate) const KEEPER_VERSION: u32 = 6;
 
 /// Everything that a keeper needs to know at its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]

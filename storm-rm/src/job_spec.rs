@@ -179,7 +179,7 @@ pub enum OpenMode {
 }
 
 /// The source of standard input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputSpec {
     /// Nothing: end of file at once.
@@ -188,6 +188,8 @@ pub enum InputSpec {
     RankZero,
     /// Every rank reads what the client sends.
     All,
+    /// Every rank reads this file of its node, opened as the user; a pattern as those of output.
+    File(OsBytes),
 }
 
 /// One resource limit, by its number in `getrlimit(2)`.

@@ -30,6 +30,7 @@ mod held_job;
 mod ids;
 pub mod input_flow;
 mod job_spec;
+mod launch_facts;
 pub mod message;
 mod needs;
 mod node_info;
@@ -58,6 +59,7 @@ pub use job_spec::{
     Binding, Destination, FileSpec, InputSpec, JobSpec, OpenMode, OutputSpec, Owner, Program,
     ResourceLimit,
 };
+pub use launch_facts::LaunchFacts;
 pub use needs::{
     ArrayError, ArrayExtent, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs,
 };

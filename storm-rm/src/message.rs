@@ -10,7 +10,8 @@ pub use crate::node_info::{NodeInfo, NodeReturn, NodeStatus};
 pub use crate::node_ranks::NodeRanks;
 use crate::{
     ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
-    JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet, StepRef,
+    JobSlot, JobSpec, LaunchFacts, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
+    StepRef,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -219,6 +220,8 @@ pub struct LaunchJob {
     pub buffered: bool,
     /// Whether to hold its output, since its client may reconnect.
     pub hold_output: bool,
+    /// What its processes learn about it.
+    pub facts: LaunchFacts,
 }
 
 /// The strobe of one partition.

@@ -70,8 +70,8 @@ pub use spool::{Spool, SpoolError};
 pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
     JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
-    PriorityView, RankView, ReservationRequest, ReservationView, ReservedNodes, ShareView,
-    SpecSummary, UseView, UserView, asked_for, without_set_id,
+    PriorityView, Prospect, RankView, ReservationRequest, ReservationView, ReservedNodes,
+    ShareView, SpecSummary, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and
@@ -83,6 +83,9 @@ pub const MAX_REPLY_LINE_BYTES: usize = 32 << 20;
 
 /// Most bytes of output in one event; longer output travels as several.
 pub const MAX_OUTPUT_EVENT_BYTES: usize = 32 << 10;
+
+/// The longest script that the manager gives back: Slurm's default of `max_script_size`.
+pub const MAX_SCRIPT_BYTES: u64 = 4 << 20;
 
 /// Jobs in one line of a listing.
 pub const JOBS_PER_LINE: usize = 256;

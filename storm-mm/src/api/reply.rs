@@ -2,7 +2,7 @@
 
 use super::{
     ApiError, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
-    LaunchBreakdown, NodeView, PartitionView, PriorityView, ReservationView, ShareView,
+    LaunchBreakdown, NodeView, PartitionView, PriorityView, Prospect, ReservationView, ShareView,
     base64_bytes,
 };
 use bytes::Bytes;
@@ -30,6 +30,11 @@ pub enum Reply {
     Submitted {
         /// Its number.
         job: JobId,
+    },
+    /// What would become of a job.
+    Prospect {
+        /// The prospect.
+        prospect: Prospect,
     },
     /// The events of the job follow.
     Attached {
@@ -62,6 +67,16 @@ pub enum Reply {
     Job {
         /// The job.
         job: Box<JobDetail>,
+    },
+    /// The script of a job.
+    Script {
+        /// The job.
+        job: JobId,
+        /// The name of its file.
+        name: String,
+        /// Its bytes, at most [`MAX_SCRIPT_BYTES`](super::MAX_SCRIPT_BYTES).
+        #[serde(with = "base64_bytes", default)]
+        data: Bytes,
     },
     /// Why a job does not run.
     Explanation {
@@ -183,7 +198,7 @@ impl Reply {
     pub(super) fn weight_bytes(&self) -> usize {
         const LINE: usize = 256;
         match self {
-            Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
+            Reply::Output { data, .. } | Reply::Script { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
             Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),
@@ -203,6 +218,7 @@ impl Reply {
             Reply::Ok
             | Reply::NeedFiles { .. }
             | Reply::Submitted { .. }
+            | Reply::Prospect { .. }
             | Reply::Attached { .. }
             | Reply::Step { .. }
             | Reply::Partitions { .. }

@@ -101,6 +101,8 @@ impl ReplySink {
             Reply::Ok
             | Reply::Error { .. }
             | Reply::Job { .. }
+            | Reply::Script { .. }
+            | Reply::Prospect { .. }
             | Reply::Explanation { .. }
             | Reply::Cancelled { .. }
             | Reply::Altered { .. }

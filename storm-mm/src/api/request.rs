@@ -27,6 +27,17 @@ pub enum ManagerRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
     },
+    /// Tell what would become of this job, without its submission.
+    TryOut {
+        /// The job, as in `submit`.
+        spec: Box<JobSpec>,
+        /// The account that would be charged, and the job's urgency.
+        #[serde(default)]
+        service: Service,
+        /// The name of the reservation whose nodes the job would wait for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reservation: Option<String>,
+    },
     /// Follow a job: answered [`Attached`](super::Reply::Attached); then its events follow until it
     /// has ended.
     Attach {
@@ -87,6 +98,11 @@ pub enum ManagerRequest {
         /// The job.
         job: JobId,
     },
+    /// The text of the job's script. For its owner and for administrators.
+    Script {
+        /// The job.
+        job: JobId,
+    },
     /// Why the job does not run.
     Explain {
         /// The job.
@@ -118,6 +134,9 @@ pub enum ManagerRequest {
     Requeue {
         /// The jobs.
         jobs: Vec<JobId>,
+        /// Until they are released.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hold: bool,
     },
     /// Stop the processes of running jobs. For administrators.
     Suspend {
@@ -204,6 +223,7 @@ impl ManagerRequest {
     /// The name of every request, for messages.
     pub const NAMES: &[&str] = &[
         "submit",
+        "try-out",
         "attach",
         "wait",
         "run-step",
@@ -211,6 +231,7 @@ impl ManagerRequest {
         "input",
         "jobs",
         "show",
+        "script",
         "explain",
         "cancel",
         "hold",
@@ -243,7 +264,7 @@ impl ManagerRequest {
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Priority { jobs }
         | ManagerRequest::Release { jobs }
-        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Requeue { jobs, .. }
         | ManagerRequest::Suspend { jobs }
         | ManagerRequest::ResumeJobs { jobs }
         | ManagerRequest::Update { jobs, .. }
@@ -268,17 +289,19 @@ impl ManagerRequest {
             ManagerRequest::Hold { jobs }
             | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs }
-            | ManagerRequest::Requeue { jobs }
+            | ManagerRequest::Requeue { jobs, .. }
             | ManagerRequest::Suspend { jobs }
             | ManagerRequest::ResumeJobs { jobs }
             | ManagerRequest::Update { jobs, .. }
             | ManagerRequest::Wait { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
+            | ManagerRequest::TryOut { .. }
             | ManagerRequest::Attach { .. }
             | ManagerRequest::RunStep { .. }
             | ManagerRequest::EndStep { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }
+            | ManagerRequest::Script { .. }
             | ManagerRequest::Explain { .. }
             | ManagerRequest::Nodes
             | ManagerRequest::Drain { .. }

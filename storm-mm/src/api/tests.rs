@@ -36,6 +36,7 @@ fn requests() -> Vec<ManagerRequest> {
             part: None,
         }),
         ManagerRequest::Show { job },
+        ManagerRequest::Script { job },
         ManagerRequest::Explain { job },
         ManagerRequest::Cancel {
             jobs: vec![job, JobId(8)],
@@ -44,7 +45,7 @@ fn requests() -> Vec<ManagerRequest> {
         },
         ManagerRequest::Hold { jobs: vec![job] },
         ManagerRequest::Release { jobs: vec![job, JobId(8)] },
-        ManagerRequest::Requeue { jobs: vec![job] },
+        ManagerRequest::Requeue { jobs: vec![job], hold: true },
         ManagerRequest::Suspend { jobs: vec![job] },
         ManagerRequest::ResumeJobs { jobs: vec![job] },
         ManagerRequest::Update {
@@ -164,6 +165,8 @@ fn replies_survive_their_line() {
         Reply::Error { error: error.clone() },
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
+        Reply::Prospect { prospect: Prospect { job, partition: "main".to_owned(), start: None } },
+        Reply::Script { job, name: "job.sh".to_owned(), data: Bytes::from_static(b"\xff") },
         Reply::Attached { job, state: JobState::Running, run, away: true },
         Reply::Step { job, step: None, node_list: None },
         Reply::Step { job, step: Some(3), node_list: Some("n1".into()) },

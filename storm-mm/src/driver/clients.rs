@@ -87,14 +87,18 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     shared.pass_slices();
     let Call { peer, client, request, replies } = call;
     let now = shared.now();
-    let alter = |jobs: &[JobId], alter: fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<_>| {
+    let alter = |jobs: &[JobId], alter: Alter| {
         altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
     };
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
         }
+        ManagerRequest::TryOut { spec, service, reservation } => shared
+            .drive(|core, now| core.try_out(now, peer, *spec, service, reservation.as_deref()))
+            .map(|prospect| Reply::Prospect { prospect }),
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
+        ManagerRequest::Script { job } => return super::scripts::send(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
         ManagerRequest::RunStep { job, run, ask, size, spec } => {
             let request = StepRequest { run, ask, size, spec: *spec };
@@ -111,7 +115,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         )),
         ManagerRequest::Hold { jobs } => Ok(alter(&jobs, Core::hold_all)),
         ManagerRequest::Release { jobs } => Ok(alter(&jobs, Core::release_all)),
-        ManagerRequest::Requeue { jobs } => Ok(alter(&jobs, Core::requeue_all)),
+        ManagerRequest::Requeue { jobs, hold } => Ok(alter(&jobs, requeuing(hold))),
         ManagerRequest::Suspend { jobs } => Ok(alter(&jobs, Core::stop_all)),
         ManagerRequest::ResumeJobs { jobs } => Ok(alter(&jobs, Core::continue_all)),
         ManagerRequest::Update { jobs, change } => {
@@ -180,11 +184,19 @@ fn history<P: Primitives, C: Contents + 'static>(
     Reply::Jobs { jobs, more }
 }
 
+/// A change of jobs.
+type Alter = fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<Result<(), ApiError>>;
+
+fn requeuing(hold: bool) -> Alter {
+    if hold { Core::requeue_held_all } else { Core::requeue_all }
+}
+
 fn show<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     job: JobId,
 ) -> Result<Reply, ApiError> {
-    shared.core().show(shared.now(), job).map(|job| Reply::Job { job: Box::new(job) })
+    let job = shared.core().show(shared.now(), job)?;
+    Ok(Reply::Job { job: Box::new(job) })
 }
 
 fn drain<P: Primitives, C: Contents + 'static>(
@@ -347,8 +359,8 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let reads = |share: &NodeRanks| match record.spec.step.input {
-        InputSpec::None => false,
+    let reads = |share: &NodeRanks| match &record.spec.step.input {
+        InputSpec::None | InputSpec::File(_) => false,
         InputSpec::RankZero => share.first == Rank(0),
         InputSpec::All => true,
     };

@@ -23,6 +23,7 @@ mod outbox;
 mod parts;
 mod pending;
 mod runs;
+mod scripts;
 mod shared;
 mod slices;
 mod staging;

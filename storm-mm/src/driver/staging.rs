@@ -65,6 +65,11 @@ impl<C> Staging<C> {
         Staging { contents, channels, failures }
     }
 
+    /// The contents that clients sent.
+    pub(super) fn contents(&self) -> &C {
+        &self.contents
+    }
+
     /// Records a node's failure to write a file. Failures of earlier uses of the channel are
     /// dropped.
     pub(super) fn note_failure(&self, channel: Channel, generation: Generation, reason: String) {

@@ -216,6 +216,13 @@ pub enum Hold {
     Admin,
 }
 
+impl Hold {
+    /// The hold that a user puts on a job of this owner.
+    pub fn by(uid: u32, owner: u32) -> Hold {
+        if uid == owner { Hold::User } else { Hold::Admin }
+    }
+}
+
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {

@@ -1,8 +1,9 @@
 //! Submission: whether a job is admitted, and into which partition.
 
 use super::Core;
+use super::choosing::starts_at_once;
 use super::ending::check_signal;
-use crate::api::{ApiError, ErrorCode, Peer, Service};
+use crate::api::{ApiError, ErrorCode, Peer, Prospect, Service};
 use crate::job::JobEventKind;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -10,12 +11,23 @@ use storm_primitives::Instant;
 use storm_rm::{
     FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
 };
-use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory};
+use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory, ReservationId};
 
 /// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
 /// The longest list of nodes that a job must have or must not have.
 const MAX_NODE_LIST_BYTES: usize = 2048;
+
+/// What the checks of a job found.
+struct Admitted {
+    /// The number that it gets.
+    job: JobId,
+    /// The number of its jobs, if it is an array.
+    tasks: Option<u64>,
+    service: Service,
+    reservation: Option<(ReservationId, String)>,
+    partition: PartitionId,
+}
 
 impl Core {
     /// Admits a job, or returns why the job can never run here.
@@ -39,41 +51,9 @@ impl Core {
         service: Service,
         reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
-        if self.jobs.is_closed() {
-            return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
-        }
-        spec.owner = Owner { uid: peer.uid, gid: peer.gid };
-        self.config.check_size(&spec)?;
-        check_texts(&spec)?;
-        check_constraint(&spec)?;
-        check_amounts(&spec)?;
-        check_early_signal(&spec)?;
-        self.resolve_nodes(&mut spec)?;
-        let tasks =
-            spec.needs.array.as_ref().map(|array| self.config.array_size(array)).transpose()?;
-        let service = self.served(peer, service, tasks.unwrap_or(1))?;
-        let reservation = reservation
-            .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
-            .transpose()?;
-        let partition = self.choose_partition(&spec)?;
-        self.choose_nodes(partition, &mut spec);
-        let job = self.jobs.next_id();
-        let request = request_of(job, &spec);
-        let chosen = &self.partitions[partition];
-        let (name, policy) = (chosen.name().to_owned(), chosen.policy());
-        storm_sched::feasible(policy.machine(), &request).map_err(|why| {
-            ApiError::new(
-                ErrorCode::Infeasible,
-                format!("partition {name:?} can never run this job"),
-            )
-            .why(why.to_string())
-        })?;
-        check_ranks(&spec)?;
-        if let Some((id, _)) = &reservation {
-            self.check_reservation(now, *id, &request)?;
-        }
-        self.check_dependency(&mut spec.needs)?;
-        self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
+        let Admitted { job, tasks, service, reservation, partition } =
+            self.admit(now, peer, &mut spec, service, reservation)?;
+        let name = self.partitions[partition].name().to_owned();
         spec.step.env = self.jobs.shared_environment(&spec.step.env);
         self.jobs.check_held_bytes(&spec)?;
         // An array has a number of its own.
@@ -98,6 +78,75 @@ impl Core {
             }
         });
         Ok(job)
+    }
+
+    /// Tells what would become of a job that is not submitted: an error if it would be refused.
+    ///
+    /// # Errors
+    /// As for a submission.
+    pub fn try_out(
+        &self,
+        now: Instant,
+        peer: Peer,
+        mut spec: JobSpec,
+        service: Service,
+        reservation: Option<&str>,
+    ) -> Result<Prospect, ApiError> {
+        let admitted = self.admit(now, peer, &mut spec, service, reservation)?;
+        self.jobs.check_held_bytes(&spec)?;
+        let chosen = &self.partitions[admitted.partition];
+        let needs = &spec.needs;
+        let ready = !needs.hold && needs.dependency.is_none() && admitted.reservation.is_none();
+        let request = request_of(admitted.job, &spec);
+        let at = self.wall(now);
+        let start = needs.begin.map_or(at, |begin| begin.max(at));
+        Ok(Prospect {
+            job: admitted.job,
+            partition: chosen.name().to_owned(),
+            start: (ready && starts_at_once(chosen, &request)).then_some(start),
+        })
+    }
+
+    /// Checks a job, and completes its specification.
+    fn admit(
+        &self,
+        now: Instant,
+        peer: Peer,
+        spec: &mut JobSpec,
+        service: Service,
+        reservation: Option<&str>,
+    ) -> Result<Admitted, ApiError> {
+        if self.jobs.is_closed() {
+            return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
+        }
+        spec.owner = Owner { uid: peer.uid, gid: peer.gid };
+        self.config.check_size(spec)?;
+        check_texts(spec)?;
+        check_constraint(spec)?;
+        check_amounts(spec)?;
+        check_early_signal(spec)?;
+        self.resolve_nodes(spec)?;
+        let tasks =
+            spec.needs.array.as_ref().map(|array| self.config.array_size(array)).transpose()?;
+        let service = self.served(peer, service, tasks.unwrap_or(1))?;
+        let reservation =
+            reservation.map(|name| self.reservation_to_use(now, peer, name, spec)).transpose()?;
+        let partition = self.choose_partition(spec)?;
+        self.choose_nodes(partition, spec);
+        let job = self.jobs.next_id();
+        let request = request_of(job, spec);
+        let chosen = &self.partitions[partition];
+        storm_sched::feasible(chosen.policy().machine(), &request).map_err(|why| {
+            let message = format!("partition {:?} can never run this job", chosen.name());
+            ApiError::new(ErrorCode::Infeasible, message).why(why.to_string())
+        })?;
+        check_ranks(spec)?;
+        if let Some((id, _)) = &reservation {
+            self.check_reservation(now, *id, &request)?;
+        }
+        self.check_dependency(&mut spec.needs)?;
+        self.check_room(partition, spec.owner.uid, tasks.unwrap_or(1) as usize)?;
+        Ok(Admitted { job, tasks, service, reservation, partition })
     }
 
     /// Fails if `jobs` further jobs of a user may not wait. The first limit counts the jobs that

@@ -65,8 +65,8 @@ impl Core {
             fit_nodes(partition, &mut spec);
             let request = request_of(JobId(0), &spec);
             let possible = storm_sched::feasible(partition.policy().machine(), &request).is_ok();
-            let waiting = partition.policy().pending_count() + partition.queue_of_next().len();
-            let now = waiting == 0 && has_room(partition, &request);
+            let waiting = waiting(partition);
+            let now = starts_at_once(partition, &request);
             Some((!possible, !now, waiting, place))
         };
         candidates.iter().min_by_key(|partition| rank(partition))
@@ -91,6 +91,16 @@ fn fit_nodes(partition: &Partition, spec: &mut JobSpec) {
     let required = request.choice.as_ref().map_or(0, |choice| choice.required.len() as u32);
     let fewest = storm_sched::fewest_nodes(machine, &request, least.max(required)..=most);
     spec.nodes = fewest.or(spec.nodes);
+}
+
+/// The number of jobs that wait in a partition.
+fn waiting(partition: &Partition) -> usize {
+    partition.policy().pending_count() + partition.queue_of_next().len()
+}
+
+/// Whether a job would start at once in a partition.
+pub(super) fn starts_at_once(partition: &Partition, request: &JobRequest) -> bool {
+    waiting(partition) == 0 && has_room(partition, request)
 }
 
 /// Whether a partition without waiting jobs has elements enough for a job.

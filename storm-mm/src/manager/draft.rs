@@ -9,8 +9,8 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{ClientsAddress, Command, LaunchJob, ResumedJob};
 use storm_rm::{
-    ArrayTask, Coscheduling, JobIncarnation, JobSlot, JobSpec, PartitionId, RankMap, Row, RowSet,
-    StepRef,
+    ArrayTask, Coscheduling, JobIncarnation, JobSlot, JobSpec, LaunchFacts, PartitionId, RankMap,
+    Row, RowSet, StepRef,
 };
 
 /// A command that lacks the active rows.
@@ -47,6 +47,7 @@ pub struct Launch {
     pub node_list: String,
     pub buffered: bool,
     pub hold_output: bool,
+    pub facts: LaunchFacts,
 }
 
 /// A [`ResumedJob`] without the active row. The fields are described there.
@@ -117,6 +118,7 @@ impl Launch {
             node_list,
             buffered,
             hold_output,
+            facts,
         } = self.clone();
         LaunchJob {
             step,
@@ -134,6 +136,7 @@ impl Launch {
             node_list,
             buffered,
             hold_output,
+            facts,
         }
     }
 }

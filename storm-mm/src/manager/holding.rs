@@ -30,7 +30,7 @@ impl Core {
 
     fn hold_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         let record = self.jobs.waiting_record(job)?;
-        let hold = if record.spec.owner.uid == peer.uid { Hold::User } else { Hold::Admin };
+        let hold = Hold::by(peer.uid, record.spec.owner.uid);
         if record.hold < Some(hold) {
             self.append(now, job, JobEventKind::Held { hold });
         }

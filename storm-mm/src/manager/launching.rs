@@ -9,13 +9,13 @@ use super::{
     ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer, early_signals,
 };
 use crate::api::JobState;
-use crate::job::{EndCause, JobEventKind, Phase};
+use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
+use storm_rm::{JobId, JobIncarnation, LaunchFacts, PartitionId, RowSet};
 
 /// Exit status of a job or step whose ranks did not start in time: that of a shell for a program
 /// that cannot be executed.
@@ -103,6 +103,17 @@ impl Core {
         self.launch_on(now, job, nodes);
     }
 
+    /// What the processes of a job learn about it.
+    pub(super) fn facts_of(&self, record: &JobRecord) -> LaunchFacts {
+        LaunchFacts {
+            cluster: self.config.cluster.clone(),
+            partition: record.partition.clone(),
+            account: record.service.account.clone(),
+            qos: record.service.qos.clone(),
+            restarts: record.runs.saturating_sub(1),
+        }
+    }
+
     /// Issues the launch of a job to `nodes`, a part of its nodes, and watches for its start on
     /// all.
     pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
@@ -133,6 +144,7 @@ impl Core {
             node_list: record.node_list.clone(),
             buffered: partition.policy().communication_slice().is_some(),
             hold_output,
+            facts: self.facts_of(record),
         }));
         self.live.launched(now, job, runs);
         let Some(live) = self.live.get(job) else { return };

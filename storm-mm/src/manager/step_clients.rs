@@ -187,8 +187,8 @@ impl Core {
     ) -> Option<(StepRef, JobIncarnation, NodeSet)> {
         let (number, run) = self.live_number(job, ask)?;
         let (_, step) = self.step_record((job, number))?;
-        let reads = |share: &&NodeRanks| match step.spec.input {
-            InputSpec::None => false,
+        let reads = |share: &&NodeRanks| match &step.spec.input {
+            InputSpec::None | InputSpec::File(_) => false,
             InputSpec::RankZero => share.first == Rank(0),
             InputSpec::All => true,
         };

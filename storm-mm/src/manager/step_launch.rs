@@ -35,6 +35,7 @@ impl Core {
             announcer: self.announcer(live.nodes()),
             node_list: self.step_node_list(live.nodes()),
             buffered: partition.policy().communication_slice().is_some(),
+            facts: self.facts_of(record),
             hold_output: self.holds_step_output((job, number)),
         })
     }

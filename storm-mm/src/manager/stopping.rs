@@ -8,7 +8,7 @@
 use super::Core;
 use super::jobs::no_such_job;
 use crate::api::{ApiError, ErrorCode, Peer};
-use crate::job::{EndCause, JobEventKind, Phase};
+use crate::job::{EndCause, Hold, JobEventKind, Phase};
 use storm_primitives::Instant;
 use storm_rm::JobId;
 
@@ -50,10 +50,31 @@ impl Core {
         peer: Peer,
         jobs: &[JobId],
     ) -> Vec<Result<(), ApiError>> {
+        self.requeue_each(now, peer, jobs, false)
+    }
+
+    /// Does the same as [`Core::requeue_all`], and holds the jobs: they wait until they are
+    /// released.
+    pub fn requeue_held_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+    ) -> Vec<Result<(), ApiError>> {
+        self.requeue_each(now, peer, jobs, true)
+    }
+
+    fn requeue_each(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+        hold: bool,
+    ) -> Vec<Result<(), ApiError>> {
         self.together(now, |core| {
             let each = |job: &JobId| {
                 let of = core.jobs.of(*job).into_iter().rev().collect();
-                core.each_of(now, peer, *job, of, |core, job| core.requeue(now, peer, job))
+                core.each_of(now, peer, *job, of, |core, job| core.requeue(now, peer, job, hold))
             };
             jobs.iter().map(each).collect()
         })
@@ -126,7 +147,13 @@ impl Core {
         self.config.with_user_name(&format!("suspended by user {uid}"))
     }
 
-    fn requeue(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
+    fn requeue(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        hold: bool,
+    ) -> Result<(), ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
         let name = record.name();
         match &record.phase {
@@ -146,6 +173,13 @@ impl Core {
                     .hint("cancel it and submit it again"))
             }
             Phase::Starting | Phase::Running | Phase::Ending(_) => {
+                // The hold must be known before the end: the job may start again at once.
+                let wanted = hold.then(|| Hold::by(peer.uid, record.spec.owner.uid));
+                if record.hold < wanted
+                    && let Some(hold) = wanted
+                {
+                    self.append(now, job, JobEventKind::Held { hold });
+                }
                 self.end_job(now, job, EndCause::RequeuedBy { uid: peer.uid });
                 Ok(())
             }

@@ -6,6 +6,7 @@ use crate::seeds::for_seeds;
 use std::time::Duration;
 use storm_mm::api::{ErrorCode, JobState, ManagerRequest, Reply};
 use storm_nm::ExitReason;
+use storm_rm::{ContentHash, FirstStep, JobSpec};
 
 #[test]
 fn a_job_is_cancelled_at_any_instant_of_its_life_and_the_next_one_runs() {
@@ -86,6 +87,32 @@ fn strangers_may_neither_cancel_nor_shut_down() {
                 assert_eq!(error.code, ErrorCode::NotPermitted);
             }
             assert_eq!(cluster.client.attach(own).await.end().await.state, JobState::Completed);
+        });
+    });
+}
+
+#[test]
+fn a_script_is_given_back_to_its_owner_and_to_nobody_else() {
+    for_seeds(2, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(1, 1));
+        let file = cluster.contents.add("job.sh", 200_000, 3);
+        cluster.clone().run(async move {
+            let plain = shipped(job(1, &["p", "compute-ms", "50"]), file.clone());
+            let script = JobSpec { first: FirstStep::Script, ..plain.clone() };
+            let (own, program) =
+                (cluster.client.submit(script).await, cluster.client.submit(plain).await);
+            let ask = |job| ManagerRequest::Script { job };
+            let Reply::Script { job, name, data } = cluster.client.ask(ask(own)).await else {
+                panic!()
+            };
+            assert_eq!((job, name.as_str()), (own, "job.sh"));
+            assert_eq!(ContentHash::of(&data), file.hash);
+            let Reply::Error { error } = cluster.client.ask(ask(program)).await else { panic!() };
+            assert_eq!(error.code, ErrorCode::BadRequest, "a program is no script");
+            let mut stranger = cluster.client.clone();
+            stranger.peer.uid = 4242;
+            let Reply::Error { error } = stranger.ask(ask(own)).await else { panic!() };
+            assert_eq!(error.code, ErrorCode::NotPermitted);
         });
     });
 }

@@ -5,9 +5,10 @@ use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
 use crate::environment::{NodeNames, environment_of_job, joins_by_pmix, rank_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
+use crate::script_environment::program_variables;
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use storm_pl::{
@@ -15,8 +16,8 @@ use storm_pl::{
     ResourceLimit,
 };
 use storm_rm::{
-    Binding, Destination, FileSpec, JobSpec, OpenMode, OsBytes, OutputSpec, Owner, Program, Rank,
-    StepId,
+    Binding, Destination, FileSpec, FirstStep, InputSpec, JobSpec, OpenMode, OsBytes, OutputSpec,
+    Owner, Program, Rank, StepId,
 };
 
 /// "No such file or directory".
@@ -93,10 +94,16 @@ pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::Credent
 pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
+    names: &NodeNames,
     (credentials, relay): (Credentials, Option<&Path>),
     starter: Option<PmixStart<'_>>,
 ) -> LaunchSpec {
     let spec = task.spec();
+    let of_place = match spec.first {
+        FirstStep::Program => program_variables(task, names),
+        FirstStep::Script => Vec::new(),
+    };
+    let is_of_place = |name: &OsStr| of_place.iter().any(|(known, _)| name == *known);
     let is_root = nix::unistd::geteuid().is_root();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
     let mut args: Vec<OsString> = spec.step.argv.iter().map(text).collect();
@@ -112,7 +119,9 @@ pub(super) fn launch_spec(
         original,
         args,
         env: environment_of_job(spec, relay)
+            .filter(|(name, _)| !is_of_place(name))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .chain(of_place.iter().map(|(name, value)| (OsString::from(name), value.clone())))
             .collect(),
         cwd: spec.step.cwd.as_os_str().into(),
         umask: spec.step.umask,
@@ -191,7 +200,11 @@ pub(super) fn rank_spec(
         }
     };
     let env = rank_environment(task, rank, names, directory.as_os_str(), cores, waiting);
-    let stdin = if task.reads_input(rank) { Input::Pipe } else { Input::Null };
+    let stdin = match &spec.step.input {
+        InputSpec::File(pattern) => Input::File(output_path(task, rank, names, pattern)),
+        _ if task.reads_input(rank) => Input::Pipe,
+        _ => Input::Null,
+    };
     RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
@@ -277,6 +290,13 @@ pub(super) fn refused(
             OutputSpec::Files { stdout, .. } => file(stdout).display().to_string(),
             OutputSpec::Client => String::new(),
         },
+        LaunchStep::Stdin => match &task.spec().step.input {
+            InputSpec::File(pattern) => {
+                let path = output_path(task, rank, names, pattern);
+                Path::new(task.spec().step.cwd.as_os_str()).join(path).display().to_string()
+            }
+            InputSpec::None | InputSpec::RankZero | InputSpec::All => String::new(),
+        },
         LaunchStep::Request
         | LaunchStep::Limit(_)
         | LaunchStep::Affinity
@@ -285,7 +305,6 @@ pub(super) fn refused(
         | LaunchStep::Group
         | LaunchStep::User
         | LaunchStep::Keeper
-        | LaunchStep::Stdin
         | LaunchStep::Arguments => String::new(),
     };
     let space = if about.is_empty() { "" } else { " " };

@@ -251,9 +251,10 @@ impl LiveHost {
         });
         let relay = self.config.relay.as_ref().filter(|_| self.relays.get());
         let relay = relay.map(|relay| relay.socket.as_path());
-        let spec = launch_spec(task, program.clone(), (credentials, relay), starter);
+        let names = self.names();
+        let spec = launch_spec(task, program.clone(), &names, (credentials, relay), starter);
         let user = (&spec.credentials, &*spec.limits);
-        let shared_files = SharedFiles::make(task, &self.names(), user)
+        let shared_files = SharedFiles::make(task, &names, user)
             .map_err(|error| LaunchRefused::because(&error))?;
         let spec = spec.encode().map_err(|error| LaunchRefused::because(&error))?;
         let ranks = u16::try_from(task.count).unwrap_or(u16::MAX);

@@ -50,6 +50,7 @@ fn launch(job: u64, rows: u64, active: u32) -> LaunchJob {
         node_list: "n1".to_owned(),
         buffered: false,
         hold_output: false,
+        facts: Default::default(),
     }
 }
 

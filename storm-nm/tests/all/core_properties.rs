@@ -94,6 +94,7 @@ pub(crate) fn launch(job: u64, incarnation: u64, rows: u64, active: u32) -> Laun
         node_list: "n1".to_owned(),
         buffered: false,
         hold_output: false,
+        facts: Default::default(),
     }
 }
 

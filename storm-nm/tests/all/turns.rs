@@ -155,6 +155,41 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
     }
 }
 
+/// Scripts, and programs without one, know their place by Slurm's names.
+#[test]
+fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
+    let names =
+        storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
+    let of = |launch: LaunchJob, rank: u32| {
+        let task = storm_nm::JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks");
+        storm_nm::rank_environment(&task, Rank(rank), &names, "/j".as_ref(), 8, &[])
+    };
+    let value = |told: &[(std::ffi::OsString, std::ffi::OsString)], name: &str| {
+        let found = told.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.to_string_lossy().into_owned())
+    };
+    let told = of(launch(7, 1, 1, 0), 1);
+    assert_eq!(value(&told, "SLURM_PROCID").as_deref(), Some("1"));
+    assert_eq!(value(&told, "SLURM_LOCALID").as_deref(), Some("1"));
+    assert_eq!(value(&told, "SLURM_NODELIST"), None);
+    let mut script = launch(7, 1, 1, 0);
+    Rc::make_mut(&mut script.spec).first = storm_rm::FirstStep::Script;
+    script.facts.partition = "night".to_owned();
+    script.facts.account = Some("physics".to_owned());
+    assert_eq!(value(&of(script.clone(), 0), "SLURM_RESTART_COUNT"), None);
+    script.facts.restarts = 2;
+    let told = of(script, 0);
+    for (name, expected) in [
+        ("SLURM_JOB_PARTITION", "night"),
+        ("SLURM_JOB_ACCOUNT", "physics"),
+        ("SLURM_RESTART_COUNT", "2"),
+        ("SLURM_PROCID", "0"),
+    ] {
+        assert_eq!(value(&told, name).as_deref(), Some(expected), "{name}");
+    }
+    assert_eq!(told.iter().filter(|(name, _)| name == "SLURM_JOB_ID").count(), 1);
+}
+
 #[test]
 fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
     let inherited = [

@@ -267,6 +267,7 @@ impl Cluster {
             node_list: self.set().to_string(),
             buffered: false,
             hold_output: false,
+            facts: Default::default(),
         };
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
     }

@@ -14,9 +14,9 @@ use storm_rm::message::{
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
     Destination, EarlySignal, FileSpec, FirstStep, Generation, IndexRange, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, Memory, Needs, OpenMode, OsBytes, OutputSpec, Owner,
-    PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepId, StepRef,
-    StepSpec,
+    JobIncarnation, JobSlot, JobSpec, LaunchFacts, Memory, Needs, OpenMode, OsBytes, OutputSpec,
+    Owner, PartitionId, Program, Rank, Remarks, ResourceLimit, Resources, Row, RowSet, StepId,
+    StepRef, StepSpec,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -140,7 +140,12 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     type Asked = (u32, Option<u32>, Option<String>, Option<String>, Option<Duration>, u32, bool);
     let program =
         prop_oneof![file().prop_map(Program::Shipped), os_bytes().prop_map(Program::OnNodes)];
-    let input = prop_oneof![Just(InputSpec::None), Just(InputSpec::RankZero), Just(InputSpec::All)];
+    let input = prop_oneof![
+        Just(InputSpec::None),
+        Just(InputSpec::RankZero),
+        Just(InputSpec::All),
+        os_bytes().prop_map(InputSpec::File)
+    ];
     let limit = any::<(u32, u64)>().prop_map(|(resource, soft)| ResourceLimit { resource, soft });
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
@@ -251,6 +256,13 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             node_list,
             buffered: numbers.0 > 7,
             hold_output: numbers.0 % 2 == 1,
+            facts: LaunchFacts {
+                cluster: numbers.1.to_string(),
+                partition: numbers.2.to_string(),
+                account: (numbers.3 > 7).then(|| numbers.3.to_string()),
+                qos: (numbers.3 % 2 == 1).then(|| "night".to_owned()),
+                restarts: numbers.4,
+            },
         },
     )
 }

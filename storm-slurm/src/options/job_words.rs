@@ -59,7 +59,8 @@ fn value_in_storm(verb: Verb, given: &Given, kind: Kind) -> Words {
             _ => Words::With("none".into()),
         },
         ("export", _) if text == "NIL" => Words::With("NONE".into()),
-        ("output" | "error", _) => {
+        ("input", _) if text == "none" => Words::Nothing,
+        ("output" | "error" | "input", _) => {
             Words::With(in_storm(verb, given.value.as_deref().unwrap_or_default()))
         }
         (_, Kind::Time) if seconds(&text) == Some(Length::Unlimited) => Words::Nothing,
@@ -88,6 +89,7 @@ mod tests {
         };
         assert_eq!(words("--ntasks=4 -N2 -t 1-12 --mem=1GB"), "-n 4 -N 2 -t 1-12 --mem 1G");
         assert_eq!(words("--nice --nice=-7 --exclusive"), "--nice 100 --nice=-7 --exclusive");
+        assert_eq!(words("-i in-%4j --input=none"), "--stdin in-%4j");
         assert_eq!(words("-t 0 --hint=x -p a --job-name=b -J -x -o %t"), "-p a -J b -J=-x -o 0");
     }
 }

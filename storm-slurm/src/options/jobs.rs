@@ -79,6 +79,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(STARTED, 'e', "error", TEXT, ActsAs("-e")),
     row(STARTED, NONE, "export", TEXT, ActsAs("--export")),
     row(BATCH, 'a', "array", TEXT, ActsAs("-a")),
+    row(BATCH, 'i', "input", TEXT, ActsAs("--stdin")),
     row(BATCH, NONE, "requeue", NO, ActsAs("--requeue")),
     row(BATCH, NONE, "no-requeue", NO, ActsAs("--no-requeue")),
     row(BATCH, 'W', "wait", NO, Acts),
@@ -153,13 +154,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
         "ntasks-per-core",
         TEXT,
         Only(&["1"], "each task has the elements of --cpus-per-task"),
-    ),
-    row(
-        BATCH,
-        'i',
-        "input",
-        TEXT,
-        Only(&["/dev/null", "none"], "a script reads nothing: write `exec < FILE` in it"),
     ),
     row(
         RUN,
@@ -259,13 +253,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "x11", MAY, Refused("no display is passed on: `ssh -X` to the node does that")),
     row(JOBS, NONE, "network", TEXT, Refused("networks are not given to jobs")),
     row(JOBS, NONE, "segment", TEXT, Refused("nodes have no segments")),
-    row(
-        BATCH,
-        NONE,
-        "test-only",
-        NO,
-        Refused("nothing is tried out: `storm explain JOB` says when a waiting job should start"),
-    ),
+    row(BATCH, NONE, "test-only", NO, Acts),
     row(BATCH, NONE, "export-file", TEXT, Refused("--export=NAME=VALUE,... sets variables")),
     row(
         &[Sbatch, Salloc],

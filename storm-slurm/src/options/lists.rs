@@ -20,7 +20,6 @@ const SEEN: &str = "all partitions are seen by everybody";
 const YAML: &str = "there is no YAML: --json has the same";
 const LICENSES: &str = "licenses are not counted";
 const WCKEYS: &str = "jobs have no wckey";
-const JSON: &str = "there is no JSON of Slurm's yet: `storm queue`, `hist` and `nodes` have --json";
 const SCRIPTS: &str = "the manager gives back no script and no environment";
 const WEIGHTS: &str = "the manager does not tell the weights: they are in its file";
 
@@ -42,7 +41,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(BOTH, 'i', "iterate", TEXT, Acts),
     row(BOTH, 'a', "all", NO, Harmless(SEEN)),
     row(BOTH, NONE, "hide", NO, Harmless(SEEN)),
-    row(BOTH, NONE, "json", MAY, Refused(JSON)),
+    row(BOTH, NONE, "json", MAY, Acts),
     row(BOTH, NONE, "yaml", MAY, Refused(YAML)),
     row(BOTH, NONE, "noconvert", NO, Acts),
     row(
@@ -110,7 +109,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(ACCT, 'h', "help", NO, Acts),
     row(ACCT, 'e', "helpformat|help-fields", NO, Acts),
     row(ACCT, 'j', "jobs|job", TEXT, Acts),
-    row(ACCT, NONE, "json", MAY, Refused(JSON)),
+    row(ACCT, NONE, "json", MAY, Acts),
     row(ACCT, NONE, "yaml", MAY, Refused(YAML)),
     row(ACCT, 'l', "long", NO, Acts),
     row(ACCT, NONE, "name", TEXT, Acts),

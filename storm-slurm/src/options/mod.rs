@@ -14,7 +14,7 @@ mod variables;
 pub use command_line::{CommandLine, Given, Item, OptionReader, UsageError};
 pub use job_words::job_words;
 pub use merged::merged;
-pub use values::WrongValue;
+pub use values::{Length, WrongValue, seconds};
 pub use variables::{NotAValue, of_variables};
 
 use crate::Verb;

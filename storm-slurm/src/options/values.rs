@@ -65,7 +65,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// A length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
+pub enum Length {
     /// No limit: 0, `UNLIMITED`, `INFINITE` or `-1`.
     Unlimited,
     /// A number of seconds.
@@ -73,7 +73,7 @@ pub(super) enum Length {
 }
 
 /// A time of sbatch(1): `MM`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`.
-pub(super) fn seconds(text: &str) -> Option<Length> {
+pub fn seconds(text: &str) -> Option<Length> {
     if ["UNLIMITED", "INFINITE", "-1"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(Length::Unlimited);
     }

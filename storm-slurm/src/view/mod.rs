@@ -13,6 +13,7 @@ mod exit_code;
 mod field;
 mod job_facts;
 mod job_state;
+pub mod json;
 mod memory_text;
 mod node_facts;
 mod partition_facts;
@@ -24,6 +25,7 @@ mod show;
 pub mod sinfo;
 pub mod sprio;
 pub mod squeue;
+pub mod sreport;
 mod step_facts;
 mod time_text;
 

@@ -114,6 +114,12 @@ impl NodeFacts {
         std::iter::once(self.base_name()).chain(flags).collect()
     }
 
+    /// The base state and what applies besides, each by its name: `IDLE`, `DRAIN`.
+    pub fn states(&self) -> Vec<String> {
+        let complete = self.state_complete();
+        complete.split('+').map(str::to_ascii_uppercase).collect()
+    }
+
     /// Slurm's number of the state, by which listings are sorted.
     pub fn state_number(&self) -> u32 {
         const RESERVED: u32 = 0x20;

@@ -52,9 +52,9 @@ pub(super) enum Trouble {
 
 impl Input {
     /// Starts to read, if the job reads.
-    pub(super) fn start(input: InputSpec) -> Input {
+    pub(super) fn start(input: &InputSpec) -> Input {
         match input {
-            InputSpec::None => Input { blocks: None, trouble: None },
+            InputSpec::None | InputSpec::File(_) => Input { blocks: None, trouble: None },
             InputSpec::RankZero | InputSpec::All => {
                 // One block is sent while the next one is read.
                 let (sender, blocks) = async_channel::bounded(1);

@@ -68,13 +68,12 @@ pub(crate) async fn follow(
 ) -> Result<Outcome, Failure> {
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
-    let (input, form, tell_waiting) = (what.input, what.form, what.tell_waiting);
-    let may_return = what.may_return;
+    let (form, tell_waiting, may_return) = (what.form, what.tell_waiting, what.may_return);
     let of_job = what.step.is_none();
     let mut follower = Follower {
+        input: Input::start(&what.input),
         what,
         requests,
-        input: Input::start(input),
         run: JobIncarnation::default(),
         sent_input: SentInput::default(),
         resend: false,

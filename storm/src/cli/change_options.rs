@@ -19,6 +19,9 @@ pub(crate) struct RequeueOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<JobName>,
+    /// Keep them from starting again until storm release
+    #[arg(short = 'H', long)]
+    pub(crate) hold: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }

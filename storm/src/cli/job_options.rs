@@ -168,6 +168,9 @@ pub(crate) struct JobOptions {
     /// Which processes read standard input [default: 0 when followed, else none]
     #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]
     pub(crate) input: Option<InputArgument>,
+    /// Have the processes read this file of their node [as --output: %j, %A, %a, %r, %n]
+    #[arg(long, value_name = "FILE", conflicts_with = "input", help_heading = "Input and output")]
+    pub(crate) stdin: Option<OsString>,
     /// Put the rank at the start of each line of output
     #[arg(long, short, conflicts_with = "output", help_heading = "Input and output")]
     pub(crate) label: bool,

@@ -23,7 +23,7 @@ pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result
 }
 
 pub(super) async fn requeue(options: RequeueOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let request = |jobs| ManagerRequest::Requeue { jobs };
+    let request = |jobs| ManagerRequest::Requeue { jobs, hold: options.hold };
     change(&options.cluster, &options.jobs, request, "Requeued", output).await
 }
 

@@ -1,6 +1,7 @@
 //! `submit` and `run`.
 
 use super::cluster::check_policies;
+use super::misunderstood::misunderstood;
 use super::naming::dependency;
 use super::progress::{Upload, waiting};
 use super::step::{self, OwnPlace};
@@ -17,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::own_cluster::with_own_cluster;
 use crate::target::{Place, Target, Why};
-use storm_mm::api::{Client, Submission};
+use storm_mm::api::{Client, ManagerRequest, Prospect, Reply, Submission};
 use storm_rm::{JobId, Program};
 use storm_sched::{DEFAULT_POLICY, DEFAULT_QUANTUM};
 
@@ -55,6 +56,24 @@ pub(crate) async fn hand_in(
     let submission = request(options, false, warn)?;
     let (_, job, _) = send(&manager, submission, options, silent).await?;
     Ok((manager, job))
+}
+
+/// Asks a cluster what would become of a job. `warn` is as for [`hand_in`].
+pub(crate) async fn tried_out(
+    place: Place,
+    options: &JobOptions,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Prospect, Failure> {
+    let mut client = place.open()?.connect().await?;
+    let Submission { mut spec, service, reservation, .. } = request(options, false, warn)?;
+    if let Some(typed) = &options.needs.dependency {
+        spec.needs.dependency = Some(dependency(&mut client, typed).await?);
+    }
+    let spec = Box::new(spec);
+    match client.call(ManagerRequest::TryOut { spec, service, reservation }).await? {
+        Reply::Prospect { prospect } => Ok(prospect),
+        other => Err(misunderstood(&other)),
+    }
 }
 
 /// Submits a job to a cluster and follows it. `warn` is as for [`hand_in`].
@@ -266,7 +285,7 @@ pub(super) async fn submit_and_follow(
     silent: bool,
     may_return: bool,
 ) -> Result<Outcome, Failure> {
-    let input = submission.spec.step.input;
+    let input = submission.spec.step.input.clone();
     let form = OutputForm::of(submission.spec.ranks(), options.label);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // A job on a shared cluster may have to wait.

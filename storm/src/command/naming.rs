@@ -52,7 +52,7 @@ pub(super) async fn resolve_one(client: &mut Client, name: JobName) -> Result<Jo
 }
 
 /// A dependency with the numbers of its jobs.
-pub(super) async fn dependency(
+pub(crate) async fn dependency(
     client: &mut Client,
     typed: &DependencyArgument,
 ) -> Result<Dependency, Failure> {

@@ -75,7 +75,7 @@ pub(super) async fn run(
         share: Share::Exact,
     };
     spec.step.env = with_own_cluster(&spec.step.env, options.export.as_ref(), manager);
-    let (input, form) = (spec.step.input, OutputForm::of(size.procs, options.label));
+    let (input, form) = (spec.step.input.clone(), OutputForm::of(size.procs, options.label));
     let ask = random_ask()?;
     let OwnPlace { job, run } = place;
     let request = ManagerRequest::RunStep { job, run, ask, size, spec: Box::new(spec.step) };

@@ -35,7 +35,7 @@ use crate::failure::{EXIT_USAGE, Failure};
 use output_name::known_at_submission;
 use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
@@ -92,7 +92,7 @@ fn request(
         files: further,
         output: output(options, &name, attach)?,
         open_mode: open_mode(options),
-        input: input(options, attach)?,
+        input: input(options, &name, attach)?,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
             Some(BindArgument::None) | None => Binding::None,
@@ -221,6 +221,21 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
+/// The name of a file on the nodes.
+fn pattern(option: &str, name: &OsStr, job: &str, user: &str) -> Result<OsBytes, Failure> {
+    let pattern = OsBytes::from(known_at_submission(name, job, user));
+    check_pattern(&pattern).map_err(|error| {
+        let message = format!("{option} {}: {error}", name.display());
+        Failure::new("usage", message)
+            .hint(
+                "%j is the job, %A the array, %a the index in it, %r the rank, %n the node, %x the \
+                 job's name, %u its user, %% a percent sign",
+            )
+            .exit(EXIT_USAGE)
+    })?;
+    Ok(pattern)
+}
+
 fn output(options: &JobOptions, job: &str, attach: bool) -> Result<OutputSpec, Failure> {
     let user = surroundings::user().unwrap_or_default();
     let directory = working_directory(options.chdir.as_deref())?;
@@ -229,17 +244,7 @@ fn output(options: &JobOptions, job: &str, attach: bool) -> Result<OutputSpec, F
         if stream_of(name).is_some() {
             return Err(own_stream::refusal(option, name, attach));
         }
-        let pattern = OsBytes::from(known_at_submission(name, job, &user));
-        check_pattern(&pattern).map_err(|error| {
-            let message = format!("{option} {}: {error}", name.display());
-            Failure::new("usage", message)
-                .hint(
-                    "%j is the job, %A the array, %a the index in it, %r the rank, %n the \
-                     node, %x the job's name, %u its user, %% a percent sign",
-                )
-                .exit(EXIT_USAGE)
-        })?;
-        Ok::<_, Failure>(pattern)
+        pattern(option, name, job, &user)
     };
     // The output of a followed job comes here anyhow.
     let here = |name: &&OsString, stream| attach && stream_of(name) == Some(stream);
@@ -262,7 +267,11 @@ fn output(options: &JobOptions, job: &str, attach: bool) -> Result<OutputSpec, F
     }
 }
 
-fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
+fn input(options: &JobOptions, job: &str, attach: bool) -> Result<InputSpec, Failure> {
+    if let Some(file) = &options.stdin {
+        let user = surroundings::user().unwrap_or_default();
+        return Ok(InputSpec::File(pattern("--stdin", file, job, &user)?));
+    }
     let taken = options.program.first().is_some_and(|program| program == STANDARD_INPUT);
     match (options.input, attach) {
         (None, _) if taken || options.once => Ok(InputSpec::None),

@@ -7,9 +7,11 @@ use crate::command::misunderstood::misunderstood;
 use crate::failure::Failure;
 use crate::manager::Manager;
 use crate::target::Place;
+use nix::unistd::{Group, User, getegid, geteuid};
 use storm_mm::api::{JobView, ManagerRequest, Reply};
 use storm_slurm::JobName;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::Asked;
 
 /// The cluster, which variables name: Slurm's commands have no option for it.
 pub(super) fn place() -> Result<Place, Failure> {
@@ -42,6 +44,23 @@ pub(super) async fn named_cluster(
     }
 }
 
+/// Who asks, and by which words, for documents of JSON.
+pub(super) fn asked() -> Asked {
+    let mut words = std::env::args().map(|word| word.chars().take(MAX_WORD_CHARS).collect());
+    let name: Option<String> = words.next();
+    let name = name.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
+    let group = Group::from_gid(getegid()).ok().flatten().map(|group| group.name);
+    Asked {
+        command: name.into_iter().chain(words).collect(),
+        user: user.unwrap_or_default(),
+        group: group.unwrap_or_default(),
+    }
+}
+
+/// The most characters of a word that are shown.
+const MAX_WORD_CHARS: usize = 1024;
+
 /// Whether a name means a job.
 pub(super) fn means(name: &JobName, job: &JobView) -> bool {
     name.means(job.id.0, job.array.map(|task| (task.array.0, task.index)))
@@ -49,7 +68,24 @@ pub(super) fn means(name: &JobName, job: &JobView) -> bool {
 
 /// A job that was not accepted: our reason, and Slurm's text, by which clients know it.
 pub(super) fn refused_submission(failure: Failure, what: &str) -> Complaint {
-    let slurm = match failure.code.as_str() {
+    let Some(slurm) = in_slurms_words(&failure) else { return failure.into() };
+    reason(failure).and_error(format!("{what} submission failed: {slurm}"))
+}
+
+/// A job that would not be accepted.
+pub(super) fn refused_test(failure: Failure) -> Complaint {
+    let slurm = in_slurms_words(&failure).unwrap_or("Job violates accounting/QOS policy");
+    reason(failure).and_told(format!("allocation failure: {slurm}"))
+}
+
+fn reason(failure: Failure) -> Complaint {
+    let texts: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
+    Complaint::error(texts.join(": "))
+}
+
+/// Slurm's text for a refusal, if it has one.
+fn in_slurms_words(failure: &Failure) -> Option<&'static str> {
+    Some(match failure.code.as_str() {
         "no-such-partition" => "Invalid partition name specified",
         "no-such-account" => "Invalid account or account/partition combination specified",
         "no-such-qos" => "Invalid qos specification",
@@ -61,8 +97,6 @@ pub(super) fn refused_submission(failure: Failure, what: &str) -> Complaint {
         "no-manager" | "no-cluster" | "connection" => {
             "Unable to contact slurm controller (connect failure)"
         }
-        _ => return failure.into(),
-    };
-    let texts: Vec<String> = std::iter::once(failure.message).chain(failure.causes).collect();
-    Complaint::error(texts.join(": ")).and_error(format!("{what} submission failed: {slurm}"))
+        _ => return None,
+    })
 }

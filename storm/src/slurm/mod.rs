@@ -17,11 +17,16 @@ mod sacct_options;
 mod sbatch;
 mod scancel;
 mod scontrol;
+mod scontrol_jobs;
 mod scontrol_show;
+mod scontrol_update;
+mod scontrol_write;
 mod sinfo;
 mod source;
 mod squeue;
+mod sreport;
 mod srun;
+mod sstat;
 mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
@@ -93,9 +98,9 @@ async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
         Verb::Sshare => accounts::sshare(line).await,
         Verb::Sprio => accounts::sprio(line).await,
         Verb::Sdiag => accounts::sdiag().await,
-        Verb::Sstat | Verb::Sreport | Verb::Sbcast | Verb::Sattach => {
-            Err(Complaint::not_built(verb))
-        }
+        Verb::Sstat => sstat::run(line).await,
+        Verb::Sreport => sreport::run(line).await,
+        Verb::Sbcast | Verb::Sattach => Err(Complaint::not_built(verb)),
     }
 }
 

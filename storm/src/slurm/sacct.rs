@@ -1,5 +1,6 @@
 //! sacct(1): jobs and their steps, from the manager's jobs and its history.
 
+use super::asking::asked;
 use super::complaint::Complaint;
 use super::job_facts::{JobReader, step_of, step_use};
 use super::sacct_options::Options;
@@ -7,6 +8,7 @@ use super::source::Source;
 use crate::command::print;
 use storm_mm::api::JobView;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::{Accounted, accounted};
 use storm_slurm::view::sacct::{SacctRow, help_format};
 use storm_slurm::view::squeue::fold_arrays;
 use storm_slurm::view::{JobFacts, Show, StateCode};
@@ -20,13 +22,17 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     let mut show = source.show().await?;
     show.index_chars = None;
     let others = source.is_one_of(&line.list("clusters")).await?;
-    let asked = line.list("clusters").len();
+    let named = line.list("clusters").len();
     // Slurm tells nothing of a cluster that its database does not have.
-    let elsewhere = asked > 0 && others.len() == asked;
+    let elsewhere = named > 0 && others.len() == named;
     let views = match elsewhere {
         true => Vec::new(),
         false => source.jobs(options.filter()).await?,
     };
+    if line.has("json") {
+        print(&accounted(&with_steps(rows(&views, &options, &show)), &asked(), &show))?;
+        return Ok(0);
+    }
     let mut text = match options.heads {
         true => options.layout.heads(&options.form),
         false => String::new(),
@@ -35,6 +41,25 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     text.extend(rows.iter().map(|row| options.layout.row(row, &show, options.unit, &options.form)));
     print(&text)?;
     Ok(0)
+}
+
+/// Jobs with their steps, of rows in which steps follow their job.
+fn with_steps(rows: Vec<SacctRow>) -> Vec<Accounted> {
+    let mut jobs: Vec<Accounted> = Vec::new();
+    for row in rows {
+        match row {
+            SacctRow::Job { job, used } => {
+                jobs.push(Accounted { job: *job, used, steps: Vec::new() });
+            }
+            // A step whose job is filtered out has no record to be in.
+            SacctRow::Step(step) => {
+                if let Some(job) = jobs.last_mut().filter(|last| last.job.id == step.job.id) {
+                    job.steps.push(*step);
+                }
+            }
+        }
+    }
+    jobs
 }
 
 /// The rows of these jobs, in the order of their numbers.

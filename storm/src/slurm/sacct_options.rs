@@ -173,7 +173,7 @@ fn time(line: &CommandLine, option: &str, now: &Zoned) -> Result<Option<Timestam
 }
 
 /// `now-2days`, `now-1hour`, or a time as for `--begin`. `00:00` is today's.
-fn past_time(text: &str, now: &Zoned) -> Option<Timestamp> {
+pub(super) fn past_time(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Some(back) = text.strip_prefix("now-") {
         let ahead = parse_begin(&format!("now+{back}"), now).ok()?;
         let span = ahead.duration_since(now.timestamp());
@@ -203,7 +203,7 @@ fn layout(line: &CommandLine) -> Result<SacctLayout, Complaint> {
     SacctLayout::of(&format).map_err(|error| Complaint::error(error.to_string()))
 }
 
-fn form(line: &CommandLine) -> Form {
+pub(super) fn form(line: &CommandLine) -> Form {
     let trailing = line.has("parsable") && !line.has("parsable2");
     match trailing || line.has("parsable2") {
         false => Form::Columns,

@@ -1,14 +1,16 @@
 //! sbatch(1): submits a batch job, as `storm batch` does.
 
-use super::asking::{named_cluster, place, refused_submission};
+use super::asking::{named_cluster, place, refused_submission, refused_test};
 use super::complaint::Complaint;
 use crate::cli::JobOptions;
 use crate::command::batch::merged as merged_words;
-use crate::command::job::hand_in;
+use crate::command::job::{hand_in, tried_out};
 use crate::command::wait::status_at_end;
 use crate::command::{note, print};
 use crate::job_request::{ScriptLines, ScriptText, replace, words_of};
+use jiff::tz::TimeZone;
 use std::ffi::OsString;
+use storm_mm::api::Prospect;
 use storm_slurm::Verb;
 use storm_slurm::options::{CommandLine, merged, of_variables};
 
@@ -35,6 +37,12 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let named = options.name.clone().unwrap_or(name);
     let options = JobOptions { script: Some(script), once: true, name: Some(named), ..options };
     let mut warn = |text: &str| note(&format!("sbatch: {text}\n"));
+    if all.has("test-only") {
+        let prospect = tried_out(place, &options, &mut warn).await.map_err(refused_test)?;
+        let cpus = options.procs.unwrap_or(1).saturating_mul(options.cpus_per_task.unwrap_or(1));
+        note(&format!("sbatch: {}\n", told(&prospect, cpus)));
+        return Ok(0);
+    }
     let submitted = hand_in(place, &options, true, &mut warn).await;
     let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
     if !all.has("quiet") || all.has("parsable") {
@@ -50,6 +58,24 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         return Ok(status_at_end(&manager, job).await?);
     }
     Ok(0)
+}
+
+/// When a job would start, in Slurm's words. Its nodes are not known before it has some.
+fn told(prospect: &Prospect, cpus: u32) -> String {
+    let Prospect { job, partition, start } = prospect;
+    match start {
+        Some(start) => {
+            let start = start.to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S");
+            format!(
+                "Job {job} to start at {start} using {cpus} processors on nodes (null) in \
+                 partition {partition}"
+            )
+        }
+        None => format!(
+            "Job {job} would wait in partition {partition}: `storm explain` tells of a job that \
+             is submitted when it should start"
+        ),
+    }
 }
 
 /// The script, and the name of its job if none is given.

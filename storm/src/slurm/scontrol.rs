@@ -1,18 +1,15 @@
-//! scontrol(1): holds and releases jobs, waits for one, and writes lists of hosts.
+//! scontrol(1): changes jobs, waits for one, and writes lists of hosts.
 
 use super::asking::{manager, means, named_cluster, place};
 use super::complaint::Complaint;
-use super::scontrol_show;
-use crate::command::listing::{list, myself};
-use crate::command::misunderstood::misunderstood;
-use crate::command::{note, print};
+use super::scontrol_jobs::{Act, alter};
+use super::{scontrol_show, scontrol_update, scontrol_write};
+use crate::command::listing::list;
+use crate::command::print;
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
-use crate::output::for_people;
 use std::time::Duration;
-use storm_mm::api::{
-    Client, ErrorCode, JobFilter, JobState, JobView, MAX_NAMED, ManagerRequest, Reply,
-};
+use storm_mm::api::{JobFilter, JobState, ManagerRequest};
 use storm_rm::JobId;
 use storm_slurm::host_list::{expand, fold, fold_sorted};
 use storm_slurm::options::CommandLine;
@@ -44,9 +41,15 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     named_cluster(line, &place()?).await?;
     match () {
         () if is("hold", 3) || is("uhold", 2) || is("holdu", 5) => {
-            alter(keyword, words, true).await
+            alter(line, keyword, words, Act::Hold).await
         }
-        () if is("release", 3) => alter(keyword, words, false).await,
+        () if is("release", 3) => alter(line, keyword, words, Act::Release).await,
+        () if is("requeuehold", 8) => alter(line, keyword, words, Act::RequeueHold).await,
+        () if is("requeue", 3) => alter(line, keyword, words, Act::Requeue).await,
+        () if is("suspend", 2) => alter(line, keyword, words, Act::Suspend).await,
+        () if is("resume", 3) => alter(line, keyword, words, Act::Resume).await,
+        () if is("write", 1) => scontrol_write::run(words).await,
+        () if is("update", 1) => scontrol_update::run(line, words).await,
         () if is("ping", 3) => ping().await,
         () if is("wait_job", 4) => wait_job(keyword, words).await,
         () => Err(not_here(keyword)),
@@ -55,17 +58,11 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
 
 /// A keyword that storm has no counterpart for, or that does not exist.
 fn not_here(keyword: &str) -> Complaint {
-    const OURS: [(&str, &str); 12] = [
-        ("requeue", "`--requeue` of a job puts it back when a node dies"),
-        ("requeuehold", "`--requeue` of a job puts it back when a node dies"),
-        ("suspend", "jobs take turns as their partition's policy has it"),
-        ("resume", "jobs take turns as their partition's policy has it"),
-        ("update", "`storm drain` and `storm resume` change nodes, `storm partition` a partition"),
+    const OURS: [(&str, &str); 6] = [
         ("create", "`storm reservation` reserves nodes"),
         ("delete", "`storm reservation` deletes a reservation"),
         ("reconfigure", "the manager reads its file anew when it gets SIGHUP"),
         ("shutdown", "`storm down` ends the cluster"),
-        ("write", "the manager keeps no text of a script that it gives back"),
         ("listpids", "`storm show JOB` lists the ranks of a job"),
         ("notify", "a job's output is a file: write to it"),
     ];
@@ -121,96 +118,6 @@ fn names_of(list: &str) -> Result<String, Complaint> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(","))
 }
 
-/// Holds jobs, or releases them.
-async fn alter(keyword: &str, words: &[&str], hold: bool) -> Result<u8, Complaint> {
-    if words.is_empty() {
-        return Err(Complaint::plain(format!("too few arguments for keyword:{keyword}")));
-    }
-    let manager = manager()?;
-    let mut client = manager.connect().await.map_err(Failure::from)?;
-    let mut failed = false;
-    for word in words.iter().flat_map(|word| parts(word)) {
-        let jobs = named(&mut client, &manager, &word).await?;
-        if jobs.is_empty() {
-            note(&refused(&word, "Invalid job id specified"));
-            failed = true;
-        }
-        for some in jobs.chunks(MAX_NAMED) {
-            let jobs: Vec<JobId> = some.iter().map(|job| job.id).collect();
-            let request = match hold {
-                true => ManagerRequest::Hold { jobs },
-                false => ManagerRequest::Release { jobs },
-            };
-            let outcomes = match client.call(request).await.map_err(Failure::from)? {
-                Reply::Altered { jobs } => jobs,
-                other => return Err(misunderstood(&other).into()),
-            };
-            for (job, outcome) in some.iter().zip(outcomes) {
-                let Some(error) = outcome.error else { continue };
-                let why = match error.code {
-                    ErrorCode::NoSuchJob => "Invalid job id specified",
-                    ErrorCode::JobEnded => "Job/step already completing or completed",
-                    ErrorCode::NotPermitted => "Access/permission denied",
-                    _ => &error.message,
-                };
-                note(&refused(&job.job_name(), why));
-                failed = true;
-            }
-        }
-    }
-    Ok(if failed { EXIT_FAILED } else { 0 })
-}
-
-fn refused(job: &str, why: &str) -> String {
-    let why = for_people(why);
-    format!("{why} for job {}\nslurm_suspend error: {why}\n", for_people(job))
-}
-
-/// The parts between commas that are in no brackets.
-fn parts(word: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let mut depth = 0_i32;
-    for sign in word.chars() {
-        match sign {
-            ',' if depth == 0 => {
-                all.push(String::new());
-                continue;
-            }
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            _ => {}
-        }
-        if let Some(last) = all.last_mut() {
-            last.push(sign);
-        }
-    }
-    all.retain(|part| !part.is_empty());
-    all
-}
-
-/// The jobs that a word means: numbers, or `name=NAME` and `jobname=NAME` for one's own of a name.
-async fn named(
-    client: &mut Client,
-    manager: &Manager,
-    word: &str,
-) -> Result<Vec<JobView>, Complaint> {
-    let by_name = word
-        .split_once('=')
-        .filter(|(key, _)| ["name", "jobname"].contains(&key.to_ascii_lowercase().as_str()));
-    if let Some((_, name)) = by_name {
-        let (uids, users) = myself(manager);
-        let filter = JobFilter { uids, users, ..JobFilter::default() };
-        let mut jobs = list(client, filter).await?;
-        jobs.retain(|job| job.name == name && !job.state.is_final());
-        return Ok(jobs);
-    }
-    let Ok(name) = word.parse::<JobName>() else { return Ok(Vec::new()) };
-    let filter = JobFilter { jobs: vec![JobId(name.job)], ..JobFilter::default() };
-    let mut jobs = list(client, filter).await?;
-    jobs.retain(|job| means(&name, job));
-    Ok(jobs)
-}
-
 async fn ping() -> Result<u8, Complaint> {
     let manager = manager()?;
     let host = match &manager {
@@ -248,16 +155,5 @@ async fn wait_job(keyword: &str, words: &[&str]) -> Result<u8, Complaint> {
             Some(JobState::Running | JobState::Suspended) => return Ok(0),
             Some(_) => return Err(Complaint::told(format!("Job {word} no longer running"))),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commas_in_brackets_do_not_separate_jobs() {
-        assert_eq!(parts("7,8_[1-2,4],name=x"), ["7", "8_[1-2,4]", "name=x"]);
-        assert_eq!(parts(","), Vec::<String>::new());
     }
 }

@@ -1,5 +1,6 @@
 //! sinfo(1): partitions and nodes.
 
+use super::asking::asked;
 use super::complaint::Complaint;
 use super::node_facts::{node_facts, partition_facts, reservation_facts};
 use super::source::Source;
@@ -8,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_slurm::host_list::expand;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::grouped;
 use storm_slurm::view::scontrol::{RESERVATION_HEADS, reservation_row};
 use storm_slurm::view::sinfo::{
     Form, Grouping, Order, SINFO_FIELDS, SinfoLine, default_format, default_order, fitting, group,
@@ -74,6 +76,9 @@ async fn listing(
         lines.retain(|line| line.nodes.iter().any(|node| node.reason.is_some()));
     }
     order(line, form)?.sort(&mut lines, &show);
+    if line.has("json") {
+        return Ok(grouped(&lines, &asked(), &show));
+    }
     if !line.has("noheader") {
         if form.long {
             text += &format!("{}\n", show.date_line());

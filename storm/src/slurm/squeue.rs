@@ -1,5 +1,6 @@
 //! squeue(1): jobs that wait, run or have just ended, and their steps.
 
+use super::asking::asked;
 use super::complaint::Complaint;
 use super::job_facts::{JobReader, step_of};
 use super::queue_options::QueueOptions;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use storm_mm::api::{JobFilter, JobView};
 use storm_rm::JobId;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::queued;
 use storm_slurm::view::squeue::{JOB_FIELDS, fold_arrays};
 use storm_slurm::view::{JobFacts, Show, StateCode, help_format};
 
@@ -37,7 +39,11 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
             )));
     }
     loop {
-        print(&listing(&options, &mut source).await?)?;
+        let text = match line.has("json") {
+            true => document(&options, &mut source).await?,
+            false => listing(&options, &mut source).await?,
+        };
+        print(&text)?;
         let Some(seconds) = options.iterate_s else { return Ok(0) };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
@@ -47,23 +53,7 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
 async fn listing(options: &QueueOptions, source: &mut Source) -> Result<String, Complaint> {
     let mut show = source.show().await?;
     show.convert = options.convert;
-    check_nodes(options, source).await?;
-    let filter = JobFilter {
-        states: options.api_states(),
-        uids: options.uids.clone(),
-        users: options.users.clone(),
-        jobs: options.jobs.iter().map(|name| JobId(name.job)).collect(),
-        history: options.with_ended(),
-        attributes: options.needs_attributes(),
-        part: None,
-    };
-    let named = options.jobs.len();
-    let nobody = options.nobody;
-    let mut views = if nobody { Vec::new() } else { source.jobs(filter).await? };
-    views.retain(|view| is_recent(view, &show));
-    if named == 1 && views.is_empty() && !known(options, source, &show).await? {
-        return Err(Complaint::plain(INVALID_JOB));
-    }
+    let views = views(options, options.needs_attributes(), source, &show).await?;
     let mut reader = match options.needs_priorities() {
         true => JobReader::with_priorities(&source.priorities().await?),
         false => JobReader::default(),
@@ -87,6 +77,43 @@ async fn listing(options: &QueueOptions, source: &mut Source) -> Result<String, 
         }
     }
     Ok(text)
+}
+
+/// The jobs as a document of JSON, with all that is known.
+async fn document(options: &QueueOptions, source: &mut Source) -> Result<String, Complaint> {
+    let show = source.show().await?;
+    let views = views(options, true, source, &show).await?;
+    let mut reader = JobReader::with_priorities(&source.priorities().await?);
+    let jobs = views.iter().map(|view| reader.facts(view));
+    let jobs: Vec<JobFacts> = jobs.filter(|job| options.has(job)).collect();
+    let mut jobs = if options.each_task { jobs } else { fold_arrays(jobs) };
+    options.order.sort(&mut jobs, &show);
+    Ok(queued(&jobs, &asked(), &show))
+}
+
+/// The jobs that the options may choose.
+async fn views(
+    options: &QueueOptions,
+    attributes: bool,
+    source: &mut Source,
+    show: &Show,
+) -> Result<Vec<JobView>, Complaint> {
+    check_nodes(options, source).await?;
+    let filter = JobFilter {
+        states: options.api_states(),
+        uids: options.uids.clone(),
+        users: options.users.clone(),
+        jobs: options.jobs.iter().map(|name| JobId(name.job)).collect(),
+        history: options.with_ended(),
+        attributes,
+        part: None,
+    };
+    let mut views = if options.nobody { Vec::new() } else { source.jobs(filter).await? };
+    views.retain(|view| is_recent(view, show));
+    if options.jobs.len() == 1 && views.is_empty() && !known(options, source, show).await? {
+        return Err(Complaint::plain(INVALID_JOB));
+    }
+    Ok(views)
 }
 
 /// The lines before the jobs.

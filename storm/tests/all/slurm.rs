@@ -298,6 +298,199 @@ fn scontrol_holds_and_releases_and_knows_hosts() {
 }
 
 #[test]
+fn a_script_reads_the_file_of_input() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script("in.sh", "#!/bin/sh\n#SBATCH -i in-%j -o out\ncat\n");
+    slurm.script("in-1", "line\n");
+    slurm.prints("sbatch --wait in.sh");
+    assert_eq!(slurm.read("out"), "line\n");
+    slurm.refused("sbatch --wait -i nofile -o out in.sh", 126);
+    let shown = slurm.scratch.json("show 2");
+    assert!(shown["reason"].to_string().contains("nofile"), "{shown}");
+}
+
+#[test]
+fn scontrol_writes_the_script_of_a_job() {
+    let slurm = Slurm::with_nodes(1);
+    let text = "#!/bin/sh\n#SBATCH -H -o /dev/null\n: \u{e9}\n";
+    slurm.script("job.sh", text);
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    assert_eq!(slurm.prints(&format!("scontrol write batch_script {job} -")), text);
+    let told = slurm.prints(&format!("scontrol write batch_script {job}"));
+    assert_eq!(told, format!("batch script for job {job} written to slurm-{job}.sh\n"));
+    assert_eq!(slurm.read(&format!("slurm-{job}.sh")), text);
+    assert_eq!(
+        slurm.refused("scontrol write batch_script 99999 -", 1),
+        "job script retrieval failed: Invalid job id specified\n"
+    );
+}
+
+/// The names are those of Slurm's OpenAPI specification.
+#[test]
+fn listings_are_documents_of_json() {
+    let slurm = Slurm::with_nodes(2);
+    let json = |line: &str| -> Value {
+        serde_json::from_str(&slurm.prints(line)).unwrap_or_else(|error| panic!("{line}: {error}"))
+    };
+    let held = slurm.prints("sbatch --parsable -H -a 0-3%2 -t 5 -o /dev/null --wrap=true");
+    let held: u64 = held.trim().parse().expect("a number");
+    let ran = slurm.prints("sbatch --parsable -J ran -o /dev/null --wrap=exit${IFS}3");
+    let ran = ran.trim();
+    slurm.ended(ran);
+    let queue = json("squeue --json");
+    let job = &queue["jobs"][0];
+    assert_eq!(
+        (&job["array_job_id"]["number"], &job["array_task_string"]),
+        (&held.into(), &"0-3%2".into())
+    );
+    assert_eq!((&job["job_state"][0], &job["hold"]), (&"PENDING".into(), &true.into()), "{job}");
+    assert_eq!(job["time_limit"]["number"], 5);
+    assert_eq!(queue["meta"]["slurm"]["release"], "25.11.0");
+    let nodes = json("sinfo --json");
+    assert_eq!(nodes["sinfo"][0]["nodes"]["total"], 2, "{nodes}");
+    assert_eq!(nodes["sinfo"][0]["node"]["state"], serde_json::json!(["IDLE"]));
+    let accounted = json(&format!("sacct --json -j {ran}"));
+    let job = &accounted["jobs"][0];
+    assert_eq!((&job["name"], &job["state"]["current"][0]), (&"ran".into(), &"FAILED".into()));
+    assert_eq!(job["exit_code"]["return_code"]["number"], 3, "{job}");
+    assert_eq!(job["steps"][0]["step"]["id"], format!("{ran}.batch"));
+}
+
+#[test]
+fn the_use_of_the_cluster_is_reported() {
+    let slurm = Slurm::with_nodes(2);
+    slurm.script(
+        "job.sh",
+        "#!/bin/sh\n#SBATCH -o /dev/null\nwhile [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    while slurm.prints(&format!("squeue -h -j {job} -o %t")) != "R\n" {
+        slurm.does("scontrol ping");
+    }
+    assert_eq!(
+        slurm.prints(&format!("sstat -n -P -j {job} -o jobid,ntasks")),
+        format!("{job}.batch|1\n")
+    );
+    slurm.script("go", "");
+    slurm.ended(job);
+    let told = slurm.prints("sreport cluster util start=now-1hour end=now");
+    assert!(
+        told.contains("\nCluster Utilization ")
+            && told.contains("\nUsage reported in CPU Minutes\n")
+    );
+    let row = slurm.prints("sreport -n -P -t seconds cluster utilization start=now-1hour end=now");
+    let cells: Vec<&str> = row.trim().split('|').collect();
+    assert_eq!((cells.len(), cells.last()), (7, Some(&"14400")), "{row}");
+    let none = slurm.does(&format!("sstat -n -j {job}"));
+    assert_eq!(stderr(&none), format!("sstat: error: no steps running for job {job}\n"));
+    assert!(slurm.refused("sreport job sizes", 1).contains("TopUsage"));
+}
+
+#[test]
+fn a_job_is_tried_out_and_not_submitted() {
+    let slurm = Slurm::with_nodes(1);
+    let done = slurm.does("sbatch --test-only -n 2 --wrap=true");
+    let partition = slurm.prints("sinfo -h -o %R");
+    let told = stderr(&done);
+    assert!(done.status.success() && told.starts_with("sbatch: Job 1 to start at "), "{told}");
+    let end = format!(" using 2 processors on nodes (null) in partition {partition}");
+    assert!(told.ends_with(&end), "{told}");
+    let told = slurm.refused("sbatch --test-only -p nope --wrap=true", 1);
+    assert!(told.ends_with("allocation failure: Invalid partition name specified\n"), "{told}");
+    let told = slurm.refused("sbatch --test-only -n 99 --wrap=true", 1);
+    assert!(told.contains("can never run"), "{told}");
+    let done = slurm.does("sbatch --test-only -H --wrap=true");
+    let told = stderr(&done);
+    assert!(done.status.success() && told.contains("would wait in partition"), "{told}");
+    assert_eq!(slurm.scratch.json("queue --all"), Value::Array(Vec::new()));
+}
+
+/// The words of a record that `scontrol show` prints.
+fn has_word(record: &str, word: &str) -> bool {
+    record.split_whitespace().any(|one| one == word)
+}
+
+#[test]
+fn scontrol_updates_jobs() {
+    let slurm = Slurm::with_nodes(2);
+    let job = slurm.prints(
+        "sbatch --parsable -H -J before -t 60 --comment first --wckey key -w n1 -x n2 \
+         -o /dev/null --wrap=true",
+    );
+    let job = job.trim();
+    let fields = |format: &str| slurm.prints(&format!("squeue -h -j {job} -o {format}"));
+    assert_eq!(fields("%k|%w|%n|%x"), "first|key|n1|n2\n");
+    let update = format!(
+        "scontrol update JobId={job} TimeLimit=30 JobName=after Nice=5 Comment=second Dependency="
+    );
+    assert_eq!(slurm.prints(&update), "");
+    assert_eq!(fields("%l|%j|%y|%k"), "30:00|after|5|second\n");
+    slurm.prints(&format!("scontrol update JobId={job} TimeLimit-=10"));
+    let shown = slurm.prints(&format!("scontrol show job {job}"));
+    for word in ["TimeLimit=00:20:00", "Comment=second", "ReqNodeList=n1", "ExcNodeList=n2"] {
+        assert!(has_word(&shown, word), "{word}: {shown}");
+    }
+    let last = slurm.prints("sbatch --parsable -H -o /dev/null --wrap=true");
+    let last = last.trim();
+    slurm.prints(&format!("scontrol update job {last} Dependency=afterok:{job}"));
+    let shown = slurm.prints(&format!("scontrol show job {last}"));
+    assert!(has_word(&shown, &format!("Dependency=afterok:{job}(unfulfilled)")), "{shown}");
+    assert_eq!(
+        slurm.refused("scontrol update JobId=99999 Nice=1", 1),
+        "Invalid job id specified for job 99999\nslurm_update error: Invalid job id specified\n"
+    );
+    assert!(slurm.refused("scontrol update Nice=1", 1).starts_with("No valid entity"));
+    let account = slurm.refused(&format!("scontrol update JobId={job} Account=a"), 1);
+    assert!(account.starts_with("Update of this parameter is not supported: Account=a\n"));
+    slurm.prints("scontrol update NodeName=n2 State=DRAIN Reason=disk");
+    assert_eq!(slurm.prints("sinfo -h -N -n n2 -o %T"), "drained\n");
+    slurm.prints("scontrol update NodeName=n2 State=RESUME");
+    assert_eq!(slurm.prints("sinfo -h -N -n n2 -o %T"), "idle\n");
+    slurm.prints(&format!("scontrol release {job}"));
+    slurm.ended(job);
+    let accounted = slurm.prints(&format!("sacct -X -n -P -j {job} -o Comment,WCKey"));
+    assert_eq!(accounted, "second|key\n");
+}
+
+#[test]
+fn scontrol_requeues_suspends_and_resumes_jobs() {
+    let slurm = Slurm::with_nodes(1);
+    slurm.script(
+        "job.sh",
+        "#!/bin/sh\n#SBATCH -o /dev/null\ntouch ready.$SLURM_RESTART_COUNT\n\
+         while [ ! -e go ]; do sleep 0.02; done\n",
+    );
+    let job = slurm.prints("sbatch --parsable job.sh");
+    let job = job.trim();
+    let state = || slurm.prints(&format!("squeue -h -j {job} -o %T:%r"));
+    let until = |expected: &str| {
+        while state().trim() != expected {
+            slurm.does("scontrol ping");
+        }
+    };
+    until("RUNNING:None");
+    slurm.prints(&format!("scontrol suspend {job}"));
+    until("SUSPENDED:None");
+    slurm.prints(&format!("scontrol resume {job}"));
+    until("RUNNING:None");
+    slurm.prints(&format!("scontrol requeuehold {job}"));
+    until("PENDING:JobHeldUser");
+    slurm.prints(&format!("scontrol release {job}"));
+    until("RUNNING:None");
+    let shown = slurm.prints(&format!("scontrol show job {job}"));
+    assert!(has_word(&shown, "Restarts=1"), "{shown}");
+    slurm.prints(&format!("scontrol requeue {job}"));
+    slurm.script("go", "");
+    assert_eq!(slurm.ended(job)["state"], "COMPLETED");
+    assert_eq!(
+        slurm.refused(&format!("scontrol requeue {job}"), 1),
+        format!("Invalid job id specified for job {job}\n")
+    );
+}
+
+#[test]
 fn srun_outside_of_a_job_runs_one() {
     let slurm = Slurm::with_nodes(2);
     let done = slurm.command(["srun", "-N2", "-n4", "-l", "sh", "-c", "echo $STORM_SIZE"]);
@@ -310,6 +503,26 @@ fn srun_outside_of_a_job_runs_one() {
     let done = done.expect("it starts");
     assert_eq!(done.status.code(), Some(1));
     assert!(stderr(&done).starts_with("srun: error: "), "{}", told(&done));
+    let shown = slurm.command([
+        "srun",
+        "-N2",
+        "-n4",
+        "-J",
+        "name",
+        "sh",
+        "-c",
+        "echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $SLURM_NTASKS $SLURM_JOB_NAME \
+         $SLURM_STEP_ID $SLURM_GTIDS $SLURM_JOB_PARTITION/$SLURM_CLUSTER_NAME",
+    ]);
+    let done = { shown }.output().expect("it starts");
+    let mut lines: Vec<_> = stdout(&done).lines().map(str::to_owned).collect();
+    lines.sort();
+    let partition = slurm.prints("sinfo -h -o %R");
+    let cluster = slurm.prints("squeue -h -M all -o %i");
+    let cluster = cluster.trim().trim_start_matches("CLUSTER: ");
+    let place = format!("{}/{cluster}", partition.trim());
+    let expected = ["0 0 0 4 name 0 0,1", "1 0 1 4 name 0 0,1", "2 1 0 4 name 0 2,3"];
+    assert_eq!(lines[..3], expected.map(|line| format!("{line} {place}")), "{}", told(&done));
     slurm.script("in", "line\n");
     assert_eq!(slurm.prints("srun -i in cat"), "line\n");
     // In a job it would be a step.

@@ -292,11 +292,13 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::RunStep { .. } => true,
         ManagerRequest::Input { .. }
         | ManagerRequest::EndStep { .. }
+        | ManagerRequest::TryOut { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::Reservations
         | ManagerRequest::Reserve(_)
         | ManagerRequest::Unreserve { .. }
         | ManagerRequest::Show { .. }
+        | ManagerRequest::Script { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Cancel { .. }
         | ManagerRequest::Hold { .. }
@@ -323,6 +325,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
 fn may_be_long(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { .. }
+        | ManagerRequest::TryOut { .. }
         | ManagerRequest::Attach { .. }
         | ManagerRequest::RunStep { .. }
         | ManagerRequest::EndStep { .. }
@@ -336,7 +339,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Release { jobs }
-        | ManagerRequest::Requeue { jobs }
+        | ManagerRequest::Requeue { jobs, .. }
         | ManagerRequest::Suspend { jobs }
         | ManagerRequest::ResumeJobs { jobs }
         | ManagerRequest::Update { jobs, .. } => jobs.len() > FEW,
@@ -346,6 +349,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         | ManagerRequest::Reservations
         | ManagerRequest::Reserve(_)
         | ManagerRequest::Show { .. }
+        | ManagerRequest::Script { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Nodes
         | ManagerRequest::Partitions

@@ -122,7 +122,7 @@ impl From<&JobSpec> for SpecSummary {
             output: spec.step.output.clone(),
             open_mode: spec.step.open_mode,
             early_signal: spec.early_signal,
-            input: spec.step.input,
+            input: spec.step.input.clone(),
             requeue: spec.requeue,
             needs: spec.needs.clone(),
         }

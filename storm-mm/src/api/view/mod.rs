@@ -15,6 +15,7 @@ mod launch_breakdown;
 mod node_view;
 mod partition_view;
 mod priority_view;
+mod prospect;
 mod reservation_view;
 mod share_view;
 
@@ -31,5 +32,6 @@ pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
 pub use priority_view::PriorityView;
+pub use prospect::Prospect;
 pub use reservation_view::{ReservationRequest, ReservationView, ReservedNodes};
 pub use share_view::ShareView;

@@ -67,6 +67,24 @@ fn a_requeued_job_ends_everywhere_and_runs_again_from_its_beginning() {
 }
 
 #[test]
+fn a_job_requeued_with_a_hold_waits_until_it_is_released() {
+    let (mut world, job) = running("fcfs", false);
+    world.act(|core, now| core.requeue_held_all(now, USER, &[job])).remove(0).unwrap();
+    check_all(&world);
+    for part in world.parts.keys().copied().collect::<Vec<_>>() {
+        world.part_over(part, ExitStatus::Signal(15));
+    }
+    check_all(&world);
+    assert_eq!((world.record(job).runs, world.record(job).state()), (1, JobState::Pending));
+    let why = world.core.explain(world.now, job).unwrap().reason;
+    assert!(why.contains("JobHeldUser"), "{why}");
+    world.act(|core, now| core.release_hold(now, USER, job)).unwrap();
+    world.started(0);
+    check_all(&world);
+    assert_eq!((world.record(job).runs, world.record(job).state()), (2, JobState::Running));
+}
+
+#[test]
 fn a_node_lost_while_a_job_is_requeued_ends_a_job_that_must_not_run_twice() {
     for (requeue, state) in [(false, JobState::NodeFail), (true, JobState::Completed)] {
         let (mut world, job) = running("fcfs", requeue);

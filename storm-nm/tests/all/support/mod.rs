@@ -361,6 +361,7 @@ pub(crate) fn launch_on(on: &NodeSet, job: u64, rows: RowSet) -> LaunchJob {
         node_list: on.to_string(),
         buffered: false,
         hold_output: false,
+        facts: Default::default(),
     }
 }
 
