@@ -11,7 +11,7 @@ use storm_rm::message::NodeRanks;
 use storm_rm::{ArrayExtent, Memory};
 
 /// The variables of this module. A job that the script submits does not get them.
-pub(crate) const SCRIPTS_OWN: [&str; 43] = [
+pub(crate) const SCRIPTS_OWN: [&str; 44] = [
     "STORM_NNODES",
     "STORM_NTASKS",
     "STORM_TASKS_PER_NODE",
@@ -50,6 +50,7 @@ pub(crate) const SCRIPTS_OWN: [&str; 43] = [
     "SLURM_ARRAY_TASK_COUNT",
     "SLURM_ARRAY_TASK_MIN",
     "SLURM_ARRAY_TASK_MAX",
+    "SLURM_ARRAY_TASK_STEP",
     "HYDRA_BOOTSTRAP",
     "HYDRA_RMK",
     "OMPI_MCA_plm",
@@ -142,6 +143,7 @@ fn of_array(task: &JobTask) -> Vec<(&'static str, OsString)> {
         ("SLURM_ARRAY_TASK_COUNT", number(extent.count)),
         ("SLURM_ARRAY_TASK_MIN", number(u64::from(extent.least))),
         ("SLURM_ARRAY_TASK_MAX", number(u64::from(extent.greatest))),
+        ("SLURM_ARRAY_TASK_STEP", number(u64::from(array.step()))),
     ]
 }
 
