@@ -99,7 +99,7 @@ fn find(typed: &OsStr) -> Result<PathBuf, Failure> {
     }
     match here.metadata() {
         Ok(found) if found.is_dir() => Err(ProgramError::Directory(here.into()).into()),
-        Ok(found) if !found.is_file() => Err(ProgramError::NotAFile(here.into()).into()),
+        // A pipe is as good as a file: `storm batch <(generate)`.
         Ok(_) => Ok(here.into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(ProgramError::NoSuchFile(here.into()).into())
