@@ -2,7 +2,7 @@
 //! lines in Slurm's. They count before the first command. A line that cannot be followed is
 //! refused, since the job would not be what its user wrote.
 
-use super::asked::words;
+use super::asked::split;
 use super::output_name::known_at_submission;
 use super::sbatch;
 use super::script::ScriptText;
@@ -16,7 +16,9 @@ use storm_slurm::options::{CommandLine, Given, UsageError, merged, of_variables}
 
 /// The marker of lines in storm's spelling.
 const OURS: &str = "#STORM";
-const MARKERS: [&str; 2] = [OURS, "#SBATCH"];
+/// The marker of lines in Slurm's.
+const SLURMS: &str = "#SBATCH";
+const MARKERS: [&str; 2] = [OURS, SLURMS];
 
 /// The options that a script asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,17 @@ impl ScriptText {
     pub(crate) fn has_lines(&self) -> bool {
         head(self).any(|(_, line)| marker(&line).is_some())
     }
+}
+
+/// The note on options of Slurm that ask for mail, if there are any.
+pub(crate) fn note_on_mail(given: &[Given]) -> Option<&'static str> {
+    let asks = |one: &Given| match one.option.name().as_str() {
+        "mail-type" => !one.text().eq_ignore_ascii_case("none"),
+        "mail-user" => true,
+        _ => false,
+    };
+    let text = "no mail is sent when the job begins or ends: `storm wait JOB; mail ...`";
+    given.iter().any(asks).then_some(text)
 }
 
 impl ScriptLines {
@@ -77,6 +90,10 @@ fn head(script: &ScriptText) -> impl Iterator<Item = (usize, String)> + '_ {
 /// The marker of a line, and the text behind it.
 fn marker(line: &str) -> Option<(&'static str, &str)> {
     let (word, behind) = line.split_at(line.find(char::is_whitespace).unwrap_or(line.len()));
+    // A colon behind the marker is a slip, and the line is meant to count.
+    if let Some(behind) = line.strip_prefix(SLURMS).filter(|behind| behind.starts_with(':')) {
+        return Some((SLURMS, behind));
+    }
     MARKERS.into_iter().find(|marker| *marker == word).map(|marker| (marker, behind))
 }
 
@@ -126,7 +143,16 @@ pub(crate) fn replace(earlier: &mut Vec<String>, later: &[String]) {
 
 /// The options of a `#SBATCH` line.
 fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
-    let options = CommandLine::of_directive(words(line)).map_err(|error| match error {
+    let (words, open) = split(line);
+    let slip = match (open, words.iter().any(|word| word.starts_with(':'))) {
+        (Some(quote), _) => Some(format!("Unmatched `{quote}`")),
+        (None, true) => Some("Unexpected `:`".to_owned()),
+        (None, false) => None,
+    };
+    if let Some(slip) = slip {
+        return Err(Failure::new("usage", format!("{slip} in [{line}]")).exit(EXIT_USAGE));
+    }
+    let options = CommandLine::of_directive(words).map_err(|error| match error {
         UsageError::Refused { written, why } => {
             let message = format!("there is no option {written} for a batch script");
             Failure::new("usage", message).hint(why).exit(EXIT_USAGE)
@@ -154,7 +180,11 @@ fn checked(given: &Given) -> Result<(), Failure> {
 
 /// The options of a `#STORM` line.
 fn own_words(line: &str) -> Result<Vec<String>, Failure> {
-    let all = words(line);
+    let (all, open) = split(line);
+    if let Some(quote) = open {
+        let message = format!("the quote {quote} is not closed");
+        return Err(Failure::new("usage", message).exit(EXIT_USAGE));
+    }
     check(&all)?;
     Ok(all)
 }
@@ -271,6 +301,9 @@ mod tests {
         assert!(refused("#SBATCH -o %b.out").message.contains("%b"));
         assert!(refused("#SBATCH --wrap ls").message.contains("command line"));
         assert!(refused("#SBATCH frogs").message.contains("is no option"));
+        assert!(refused("#SBATCH -o \"x").message.contains("Unmatched `\"` in [ -o \"x]"));
+        assert!(refused("#SBATCH: -n 3").message.contains("Unexpected `:` in [: -n 3]"));
+        assert!(refused("#STORM -o 'x").message.contains("not closed"));
         assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));
         assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));
         assert!(refused("#STORM --wrap x").message.contains("line 3"));

@@ -7,10 +7,10 @@ use crate::command::batch::merged as merged_words;
 use crate::command::job::hand_in;
 use crate::command::wait::status_at_end;
 use crate::command::{note, print};
-use crate::job_request::{ScriptLines, ScriptText, replace, words_of};
+use crate::job_request::{ScriptLines, ScriptText, note_on_mail, replace, words_of};
 use std::ffi::OsString;
 use storm_slurm::Verb;
-use storm_slurm::options::{CommandLine, merged, of_variables};
+use storm_slurm::options::{CommandLine, Given, merged, of_variables};
 
 /// The files of output if no option names one (sbatch(1), --output).
 const OUTPUT: &str = "slurm-%j.out";
@@ -24,6 +24,8 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         // The option is named with its line; Slurm's own text has neither.
         Complaint::from(failure).exit(EXIT_WRONG)
     })?;
+    refuse_both_memories(&lines.slurm)?;
+    refuse_both_memories(&typed.options)?;
     let variables = of_variables(Verb::Sbatch, |name| std::env::var_os(name));
     let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
     let later = merged([variables, typed.options.clone()]);
@@ -35,6 +37,9 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let named = options.name.clone().unwrap_or(name);
     let options = JobOptions { script: Some(script), once: true, name: Some(named), ..options };
     let mut warn = |text: &str| note(&format!("sbatch: {text}\n"));
+    if let Some(text) = note_on_mail(&all.options).filter(|_| !all.has("quiet")) {
+        warn(text);
+    }
     let submitted = hand_in(place, &options, true, &mut warn).await;
     let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
     if !all.has("quiet") || all.has("parsable") {
@@ -50,6 +55,17 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         return Ok(status_at_end(&manager, job).await?);
     }
     Ok(0)
+}
+
+/// Refuses `--mem` beside `--mem-per-cpu`, in Slurm's words. Of two sources the later counts.
+pub(super) fn refuse_both_memories(given: &[Given]) -> Result<(), Complaint> {
+    let has = |name: &str| given.iter().any(|one| one.option.is(name));
+    match has("mem") && has("mem-per-cpu") {
+        true => Err(Complaint::told(
+            "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The script, and the name of its job if none is given.
@@ -107,7 +123,7 @@ fn job_options(
 ) -> Result<JobOptions, Complaint> {
     let of_lines = all.options.iter().filter(|given| !later.options.contains(given));
     let mut further = words_of(&of_lines.cloned().collect::<Vec<_>>());
-    let counts = |option: &&storm_slurm::options::Given| {
+    let counts = |option: &&Given| {
         // Without a dependency it means nothing, and `storm batch` asks for one.
         !option.option.is("kill-on-invalid-dep") || all.has("dependency")
     };

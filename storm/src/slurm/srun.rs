@@ -4,6 +4,7 @@
 
 use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
+use super::sbatch::refuse_both_memories;
 use crate::cli::JobOptions;
 use crate::command::job::followed;
 use crate::command::note;
@@ -31,6 +32,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         note("MPI plugin types are...\n\tnone\n\tpmix\n\tpmi1\n");
         return Ok(0);
     }
+    refuse_both_memories(&typed.options)?;
     let variables = of_variables(Verb::Srun, |name| std::env::var_os(name));
     let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
     let options = merged([variables, typed.options.clone()]);
