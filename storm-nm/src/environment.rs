@@ -13,7 +13,7 @@ use storm_rm::{
     ArrayExtent, Coscheduling, FirstStep, JobSpec, MPI_SPACE_VARIABLE, Memory, Rank, Resources,
 };
 
-/// The names of a node: its id, name and address.
+/// A node as its ranks are told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNames {
     /// The id: `STORM_NODE_ID`.
@@ -22,6 +22,8 @@ pub struct NodeNames {
     pub name: String,
     /// The address by which ranks of other nodes reach it.
     pub address: String,
+    /// All processing elements of the node.
+    pub pes: u32,
 }
 
 /// Selects how our own message-passing library waits.

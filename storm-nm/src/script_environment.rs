@@ -75,8 +75,15 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
     let number = |value: u64| OsString::from(value.to_string());
     let (job, tasks) = (number(launch.job.0), number(spec.procs.into()));
     let nodes = number(launch.ranks.iter().count() as u64);
-    let here = u64::from(task.room()) * u64::from(each);
+    let alone = spec.resources.exclusive;
+    let here = match alone {
+        // No other job is there, so the script may use all of its node.
+        true => u64::from(names.pes),
+        false => u64::from(task.room()) * u64::from(each),
+    };
     let per_node = |each: u32| OsString::from(per_node(launch.ranks.iter(), each));
+    let one_node = launch.ranks.iter().count() == 1;
+    let elements = if alone && one_node { number(here) } else { per_node(each) };
     let list = || OsString::from(&launch.node_list);
     let mut all = vec![
         ("STORM_NNODES", nodes.clone()),
@@ -93,7 +100,7 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
         ("SLURM_NTASKS", tasks.clone()),
         ("SLURM_NPROCS", tasks),
         ("SLURM_TASKS_PER_NODE", per_node(1)),
-        ("SLURM_JOB_CPUS_PER_NODE", per_node(each)),
+        ("SLURM_JOB_CPUS_PER_NODE", elements),
         ("SLURM_CPUS_ON_NODE", number(here)),
         ("SLURM_JOB_UID", number(spec.owner.uid.into())),
         ("SLURM_JOB_GID", number(spec.owner.gid.into())),

@@ -127,8 +127,12 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
     spec.needs.array = "1-3".parse::<ArraySpec>().ok();
     let users = [("OMPI_MCA_mpi_yield_when_idle", "1"), ("PATH", "/bin"), ("STORM_SOCKET", "/s")];
     spec.step.env = users.map(|(name, value)| (name.into(), value.into())).into_iter().collect();
-    let names =
-        storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
+    let names = storm_nm::NodeNames {
+        node: NodeId(1),
+        name: "n1".to_owned(),
+        address: "::1".to_owned(),
+        pes: 1,
+    };
     let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
     let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
     for memory in [Memory::PerNode(1 << 20), Memory::PerCpu(1 << 20)] {
@@ -175,6 +179,7 @@ fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
             node: NodeId(1),
             name: "n1".to_owned(),
             address: "10.0.0.1".to_owned(),
+            pes: 8,
         };
         let waiting = [
             ("STORM_MPI_PAGE", "/own"),
