@@ -79,7 +79,13 @@ fn value_in_storm(verb: Verb, given: &Given, kind: Kind) -> Words {
             Some("cores" | "rank") => Words::With("core".into()),
             _ => Words::With("none".into()),
         },
-        ("export", _) if text == "NIL" => Words::With("NONE".into()),
+        ("export", _) if text == "NIL" || text.is_empty() => Words::With("NONE".into()),
+        // The form of old: after the end of a job.
+        ("dependency", _) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Words::With(format!("afterany:{text}").into())
+        }
+        // No bound on the jobs that run at once.
+        ("array", _) => Words::With(text.strip_suffix("%0").unwrap_or(&text).into()),
         ("output" | "error", _) => {
             Words::With(in_storm(verb, given.value.as_deref().unwrap_or_default()))
         }
@@ -118,6 +124,7 @@ mod tests {
         assert_eq!(words("--nice --nice=-7 --exclusive"), "--nice 100 --nice=-7 --exclusive");
         assert_eq!(words("-t 00:00:30 -t 1:30 -t 0:60"), "-t 1 -t 2 -t 0:60");
         assert_eq!(words("--dependency= --account= --job-name= --output= -n 2"), "-n 2");
+        assert_eq!(words("-d 7 -a 1-5%0 --export="), "-d afterany:7 -a 1-5 --export NONE");
         assert_eq!(words("-t 0 --hint=x -p a --job-name=b -J -x -o %t"), "-p a -J b -J=-x -o 0");
     }
 }
