@@ -143,7 +143,9 @@ pub(crate) fn replace(earlier: &mut Vec<String>, later: &[String]) {
 
 /// The options of a `#SBATCH` line.
 fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
-    let (words, open) = split(line);
+    let (mut words, open) = split(line);
+    // A line goes on with nothing: sbatch reads each line by itself.
+    words.pop_if(|last| last == "\\");
     let slip = match (open, words.iter().any(|word| word.starts_with(':'))) {
         (Some(quote), _) => Some(format!("Unmatched `{quote}`")),
         (None, true) => Some("Unexpected `:`".to_owned()),
@@ -194,6 +196,10 @@ fn unknown(word: &str) -> Failure {
     // A value attached to a letter, as in -wn1.
     let letter = || word.get(..2).filter(|_| !word.starts_with("--"));
     let instead = instead_of(name).or_else(|| instead_of(letter()?));
+    if ["hetjob", "packjob"].contains(&word) {
+        let message = "a job has one part here, and the line begins another";
+        return Failure::new("usage", message).hint("submit several jobs").exit(EXIT_USAGE);
+    }
     let message = match word.starts_with('-') {
         true => format!("there is no option {word} for a batch script"),
         false => format!("{word:?} is no option"),
@@ -249,7 +255,7 @@ mod tests {
 
     fn lines(text: &str) -> Result<ScriptLines, Failure> {
         let contents = text.as_bytes().to_vec();
-        ScriptLines::of(&ScriptText { name: "job.sh".to_owned(), contents })
+        ScriptLines::of(&ScriptText { name: "job.sh".to_owned(), path: None, contents })
     }
 
     fn words_of(text: &str) -> String {
@@ -302,6 +308,7 @@ mod tests {
         assert!(refused("#SBATCH --wrap ls").message.contains("command line"));
         assert!(refused("#SBATCH frogs").message.contains("is no option"));
         assert!(refused("#SBATCH -o \"x").message.contains("Unmatched `\"` in [ -o \"x]"));
+        assert!(refused("#SBATCH hetjob").message.contains("one part"));
         assert!(refused("#SBATCH: -n 3").message.contains("Unexpected `:` in [: -n 3]"));
         assert!(refused("#STORM -o 'x").message.contains("not closed"));
         assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));

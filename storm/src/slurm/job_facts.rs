@@ -10,6 +10,9 @@ use storm_slurm::view::{
     ArrayPlace, ExitCode, JobFacts, MemoryAsked, StateCode, StepFacts, StepUse, Tasks,
 };
 
+/// The exit code of a job of which a process was killed for its memory (SIG_OOM of slurm.h).
+const OUT_OF_MEMORY: ExitCode = ExitCode { code: 0, signal: 125 };
+
 /// Makes facts of views. Remembers the names of groups, and the priorities if they were asked for.
 #[derive(Default)]
 pub(super) struct JobReader {
@@ -84,7 +87,10 @@ impl JobReader {
     ) -> JobFacts {
         // No process of a job that was cancelled before it began got a signal.
         let began = view.started.is_some() || view.state != JobState::Cancelled;
-        let exit = more.exit.filter(|_| began).map_or(ExitCode::default(), exit_of);
+        let exit = match view.state {
+            JobState::OutOfMemory => OUT_OF_MEMORY,
+            _ => more.exit.filter(|_| began).map_or(ExitCode::default(), exit_of),
+        };
         let (stdout, stderr) = match &more.output {
             OutputSpec::Client => (None, None),
             OutputSpec::Files { stdout, stderr } => {
@@ -195,7 +201,7 @@ fn state_of(view: &JobView) -> StateCode {
 /// The path of the script or program. A script from standard input or `--wrap` has none.
 fn command(more: &JobAttributes) -> Option<String> {
     let program = more.program.to_string_lossy();
-    if more.first == FirstStep::Script && matches!(&*program, "wrap" | "sbatch") {
+    if more.first == FirstStep::Script && matches!(&*program, "wrap" | "sbatch" | "stdin") {
         return None;
     }
     let path = Path::new(&*more.cwd.to_string_lossy()).join(&*program);

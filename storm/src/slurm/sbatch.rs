@@ -2,6 +2,7 @@
 
 use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
+use super::node_counts::fitted;
 use crate::cli::JobOptions;
 use crate::command::batch::merged as merged_words;
 use crate::command::job::hand_in;
@@ -40,6 +41,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     if let Some(text) = note_on_mail(&all.options).filter(|_| !all.has("quiet")) {
         warn(text);
     }
+    let options = fitted(options, &mut warn);
     let submitted = hand_in(place, &options, true, &mut warn).await;
     let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
     if !all.has("quiet") || all.has("parsable") {
@@ -77,7 +79,10 @@ fn script(line: &CommandLine) -> Result<(ScriptText, String), Complaint> {
         let mut contents = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n".to_vec();
         contents.extend_from_slice(command.as_encoded_bytes());
         contents.push(b'\n');
-        return Ok((ScriptText { name: "wrap".to_owned(), contents }, "wrap".to_owned()));
+        return Ok((
+            ScriptText { name: "wrap".to_owned(), path: None, contents },
+            "wrap".to_owned(),
+        ));
     }
     let script = match line.operands.first() {
         None => ScriptText::of_input()?,
@@ -106,6 +111,11 @@ fn checked(script: ScriptText) -> Result<ScriptText, Complaint> {
         return Err(Complaint::error("This does not look like a batch script.  The first")
             .and_error("line must start with #! followed by the path to an interpreter.")
             .and_error("For instance: #!/bin/sh"));
+    }
+    if contents.contains(&0) {
+        return Err(Complaint::error(
+            "The SLURM controller does not allow scripts that contain a NULL character '\\0'.",
+        ));
     }
     if contents.windows(2).any(|pair| pair == b"\r\n") {
         return Err(Complaint::error("Batch script contains DOS line breaks (\\r\\n)")
