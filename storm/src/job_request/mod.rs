@@ -39,7 +39,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
+use storm_nm::{MPI_TYPE_VARIABLE, NTASKS_UNASKED_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OpenMode, OsBytes,
     OutputSpec, Owner, Remarks, Resources, StepSpec,
@@ -180,8 +180,11 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let mpi = mpi.filter(|_| !options.once);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
     let submitted = options.once.then(surroundings::of_submission);
+    let unasked = options.once && options.procs.is_none() && options.ntasks_per_node.is_none();
+    let unasked = unasked.then(|| (NTASKS_UNASKED_VARIABLE.into(), "1".into()));
     exported
         .chain(mpi)
+        .chain(unasked)
         .chain(submitted.into_iter().flatten())
         .map(|(name, value)| (name.into(), value.into()))
         .collect()
