@@ -6,6 +6,7 @@ use std::path::Path;
 use storm_mm::api::{JobAttributes, JobState, JobView, PriorityView, UseView};
 use storm_rm::message::ExitStatus;
 use storm_rm::{FirstStep, Memory, OutputSpec};
+use storm_slurm::host_list::expand;
 use storm_slurm::view::{
     ArrayPlace, ExitCode, JobFacts, MemoryAsked, StateCode, StepFacts, StepUse, Tasks,
 };
@@ -32,6 +33,9 @@ impl JobReader {
         let state = state_of(view);
         let per_node = view.resources.tasks_per_node;
         let least_nodes = per_node.map_or(1, |most| view.procs.div_ceil(most.max(1)));
+        let required = view.resources.required_nodes.as_deref().map(expand);
+        let required = required.and_then(Result::ok).map_or(0, |names| names.len());
+        let least_nodes = least_nodes.max(u32::try_from(required).unwrap_or(u32::MAX));
         let facts = JobFacts {
             array: view.array.map(|task| ArrayPlace {
                 job: task.array.0,
