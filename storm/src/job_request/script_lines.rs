@@ -8,7 +8,7 @@ use super::sbatch;
 use super::script::ScriptText;
 use crate::cli::{Cli, Command, JobOptions, instead_of};
 use crate::command::message_and_hint;
-use crate::failure::{EXIT_USAGE, Failure};
+use crate::failure::{EXIT_FAILED, EXIT_USAGE, Failure};
 use std::ffi::OsString;
 use storm_nm::check_pattern;
 use storm_slurm::Verb;
@@ -69,6 +69,24 @@ impl ScriptLines {
             }
         }
         Ok(ScriptLines { markers, slurm: of_slurm, ours })
+    }
+
+    /// The exit status of sbatch(1) for the first wrong `#SBATCH` line.
+    pub(crate) fn status_of_sbatch(script: &ScriptText) -> u8 {
+        const USUAL: u8 = 255;
+        for (_, line) in head(script) {
+            let Some((SLURMS, behind)) = marker(&line) else { continue };
+            let (words, open) = split(behind);
+            if slip(&words, open).is_some() {
+                return EXIT_FAILED;
+            }
+            match CommandLine::of_directive(words) {
+                Ok(_) => {}
+                Err(UsageError::WrongValue(wrong)) => return wrong.status(),
+                Err(_) => return USUAL,
+            }
+        }
+        USUAL
     }
 
     /// All options in storm's spelling; of two that contradict each other, the later counts.
@@ -146,12 +164,7 @@ fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
     let (mut words, open) = split(line);
     // A line goes on with nothing: sbatch reads each line by itself.
     words.pop_if(|last| last == "\\");
-    let slip = match (open, words.iter().any(|word| word.starts_with(':'))) {
-        (Some(quote), _) => Some(format!("Unmatched `{quote}`")),
-        (None, true) => Some("Unexpected `:`".to_owned()),
-        (None, false) => None,
-    };
-    if let Some(slip) = slip {
+    if let Some(slip) = slip(&words, open) {
         return Err(Failure::new("usage", format!("{slip} in [{line}]")).exit(EXIT_USAGE));
     }
     let options = CommandLine::of_directive(words).map_err(|error| match error {
@@ -166,6 +179,15 @@ fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
     })?;
     options.iter().try_for_each(checked)?;
     Ok(options)
+}
+
+/// A slip in a line, in Slurm's words: a quote that is open at the end, or a colon before a word.
+fn slip(words: &[String], open: Option<char>) -> Option<String> {
+    match open {
+        Some(quote) => Some(format!("Unmatched `{quote}`")),
+        None if words.iter().any(|word| word.starts_with(':')) => Some("Unexpected `:`".to_owned()),
+        None => None,
+    }
 }
 
 /// Refuses an option that a batch script cannot have, or that has a wrong value.
@@ -310,6 +332,13 @@ mod tests {
         assert!(refused("#SBATCH -o \"x").message.contains("Unmatched `\"` in [ -o \"x]"));
         assert!(refused("#SBATCH hetjob").message.contains("one part"));
         assert!(refused("#SBATCH: -n 3").message.contains("Unexpected `:` in [: -n 3]"));
+        let status = |line: &str| {
+            let contents = format!("#!/bin/sh\n{line}\n").into_bytes();
+            let name = "job.sh".to_owned();
+            ScriptLines::status_of_sbatch(&ScriptText { name, path: None, contents })
+        };
+        assert_eq!((status("#SBATCH -n two"), status("#SBATCH -o \"x")), (1, 1));
+        assert_eq!((status("#SBATCH -t soon"), status("#SBATCH --frogs")), (255, 255));
         assert!(refused("#STORM -o 'x").message.contains("not closed"));
         assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));
         assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));

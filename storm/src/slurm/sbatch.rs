@@ -16,14 +16,12 @@ use storm_slurm::options::{CommandLine, Given, merged, of_variables};
 /// The files of output if no option names one (sbatch(1), --output).
 const OUTPUT: &str = "slurm-%j.out";
 const ARRAY_OUTPUT: &str = "slurm-%A_%a.out";
-/// The exit status for a command line that is not right.
-const EXIT_WRONG: u8 = 255;
 
 pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let (script, name) = script(typed)?;
     let lines = ScriptLines::of(&script).map_err(|failure| {
         // The option is named with its line; Slurm's own text has neither.
-        Complaint::from(failure).exit(EXIT_WRONG)
+        Complaint::from(failure).exit(ScriptLines::status_of_sbatch(&script))
     })?;
     refuse_both_memories(&lines.slurm)?;
     refuse_both_memories(&typed.options)?;
