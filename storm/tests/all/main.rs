@@ -42,6 +42,7 @@ mod robustness;
 mod sim;
 mod slurm;
 mod slurm_listings;
+mod slurm_scripts;
 mod surroundings;
 mod takeover;
 mod takeover_launches;
