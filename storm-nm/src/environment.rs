@@ -17,7 +17,7 @@ use storm_rm::{
     StepId,
 };
 
-/// The names of a node: its id, name and address.
+/// A node as its ranks are told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNames {
     /// The id: `STORM_NODE_ID`.
@@ -26,6 +26,8 @@ pub struct NodeNames {
     pub name: String,
     /// The address by which ranks of other nodes reach it.
     pub address: String,
+    /// All processing elements of the node.
+    pub pes: u32,
 }
 
 /// Selects how our own message-passing library waits.
@@ -70,9 +72,15 @@ const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// may name a nearer way to the same cluster. Ranks do not get it.
 pub const CLUSTER_GIVEN_VARIABLE: &str = "STORM_CLUSTER_GIVEN";
 
+/// In a batch job's environment: its user asked for no number of processes. Slurm then sets no
+/// `SLURM_NTASKS`, and scripts take another number for it. The script does not get the variable.
+pub const NTASKS_UNASKED_VARIABLE: &str = "STORM_NTASKS_UNASKED";
+/// The variables that such a script lacks.
+const OF_ASKED_TASKS: [&str; 2] = ["SLURM_NTASKS", "SLURM_NPROCS"];
+
 /// Variables that only Node Managers set. In a job's environment they are from another job that
 /// submitted this job, and do not apply. `STORM_MPI_REMOTE_US` is not listed, as users may set it.
-const NODES_OWN: [&str; 8] = [
+const NODES_OWN: [&str; 9] = [
     TRANSPORT_VARIABLE,
     storm_mpi::page::VARIABLE,
     "STORM_MPI_LOCAL_US",
@@ -81,6 +89,7 @@ const NODES_OWN: [&str; 8] = [
     MPI_TYPE_VARIABLE,
     MPI_SPACE_VARIABLE,
     CLUSTER_GIVEN_VARIABLE,
+    NTASKS_UNASKED_VARIABLE,
 ];
 
 /// The job's environment without variables that the submitter may not set.
@@ -229,7 +238,7 @@ pub fn rank_environment(
     ];
     let of_step = match launch.step.step {
         StepId::Number(_) => mpi.into(),
-        StepId::Batch => script_variables(task, names),
+        StepId::Batch => variables_of_script(task, names),
     };
     let variables = [
         ("STORM_JOB_ID", number(launch.step.job.0)),
@@ -275,6 +284,15 @@ pub fn rank_environment(
         .chain([(defaults::VARIABLE, given.encode())])
         .chain(unsaid);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
+}
+
+fn variables_of_script(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsString)> {
+    let mut all = script_variables(task, names);
+    let mut env = task.spec().step.env.iter();
+    if env.any(|(name, _)| name.as_os_str() == NTASKS_UNASKED_VARIABLE) {
+        all.retain(|(name, _)| !OF_ASKED_TASKS.contains(name));
+    }
+    all
 }
 
 /// The variables of a job of an array.

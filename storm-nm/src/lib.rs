@@ -49,9 +49,9 @@ pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
 pub use config::{DEFAULT_BOOST_PERIOD, NmConfig};
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{
-    CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames,
-    boosted_waiting, environment_of_step, environment_to_submit, implicit_waiting,
-    rank_environment,
+    CLUSTER_GIVEN_VARIABLE, CLUSTER_VARIABLES, MPI_TYPE_PMIX, MPI_TYPE_VARIABLE,
+    NTASKS_UNASKED_VARIABLE, NodeNames, boosted_waiting, environment_of_step,
+    environment_to_submit, implicit_waiting, rank_environment,
 };
 pub use host::{
     Content, Flaw, Host, HostEvent, Inherited, InheritedInput, LaunchRefused, PmiStep, SlicesLeft,

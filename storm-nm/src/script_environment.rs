@@ -11,7 +11,7 @@ use storm_rm::message::NodeRanks;
 use storm_rm::{ArrayExtent, FirstStep, LaunchFacts, Memory, Rank};
 
 /// The variables of this module. A job that the script submits does not get them.
-pub(crate) const SCRIPTS_OWN: [&str; 47] = [
+pub(crate) const SCRIPTS_OWN: [&str; 48] = [
     "STORM_NNODES",
     "STORM_NTASKS",
     "STORM_TASKS_PER_NODE",
@@ -54,6 +54,7 @@ pub(crate) const SCRIPTS_OWN: [&str; 47] = [
     "SLURM_ARRAY_TASK_COUNT",
     "SLURM_ARRAY_TASK_MIN",
     "SLURM_ARRAY_TASK_MAX",
+    "SLURM_ARRAY_TASK_STEP",
     "HYDRA_BOOTSTRAP",
     "HYDRA_RMK",
     "OMPI_MCA_plm",
@@ -80,7 +81,7 @@ pub(crate) fn script_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'stat
         ("STORM_NNODES", number(launch.ranks.iter().count() as u64)),
         ("STORM_NTASKS", number(task.spec().procs.into())),
         ("STORM_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
-        ("STORM_CPUS_ON_NODE", number(elements_here(task))),
+        ("STORM_CPUS_ON_NODE", number(elements_here(task, names))),
         ("SLURM_NODELIST", OsString::from(&launch.node_list)),
         ("SLURM_PROCID", number(0)),
         ("SLURM_LOCALID", number(0)),
@@ -136,9 +137,14 @@ pub(crate) fn program_rank_variables(
     variables.into_iter().filter(move |_| is_program).map(shown)
 }
 
-/// The processing elements of the job on this node.
-fn elements_here(task: &JobTask) -> u64 {
-    u64::from(task.room()) * u64::from(task.spec().resources.cpus_per_task)
+/// The processing elements of the job on this node. An exclusive job has all of them, since no
+/// other job is there.
+fn elements_here(task: &JobTask, names: &NodeNames) -> u64 {
+    let asked = &task.spec().resources;
+    match asked.exclusive {
+        true => u64::from(names.pes),
+        false => u64::from(task.room()) * u64::from(asked.cpus_per_task),
+    }
 }
 
 /// The variables of a job and its nodes, for scripts and for programs.
@@ -149,6 +155,9 @@ fn place_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsSt
     let (job, tasks) = (number(launch.step.job.0), number(spec.procs.into()));
     let nodes = number(launch.ranks.iter().count() as u64);
     let per_node = |each: u32| OsString::from(per_node(launch.ranks.iter(), each));
+    let here = elements_here(task, names);
+    let alone_on_one = spec.resources.exclusive && launch.ranks.iter().count() == 1;
+    let elements = if alone_on_one { number(here) } else { per_node(each) };
     let mut all = vec![
         ("SLURM_JOB_ID", job.clone()),
         ("SLURM_JOBID", job),
@@ -159,8 +168,8 @@ fn place_variables(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsSt
         ("SLURM_NTASKS", tasks.clone()),
         ("SLURM_NPROCS", tasks),
         ("SLURM_TASKS_PER_NODE", per_node(1)),
-        ("SLURM_JOB_CPUS_PER_NODE", per_node(each)),
-        ("SLURM_CPUS_ON_NODE", number(elements_here(task))),
+        ("SLURM_JOB_CPUS_PER_NODE", elements),
+        ("SLURM_CPUS_ON_NODE", number(here)),
         ("SLURM_JOB_UID", number(spec.owner.uid.into())),
         ("SLURM_JOB_GID", number(spec.owner.gid.into())),
         ("SLURMD_NODENAME", OsString::from(&names.name)),
@@ -219,6 +228,7 @@ fn of_array(task: &JobTask) -> Vec<(&'static str, OsString)> {
         ("SLURM_ARRAY_TASK_COUNT", number(extent.count)),
         ("SLURM_ARRAY_TASK_MIN", number(u64::from(extent.least))),
         ("SLURM_ARRAY_TASK_MAX", number(u64::from(extent.greatest))),
+        ("SLURM_ARRAY_TASK_STEP", number(u64::from(array.step()))),
     ]
 }
 

@@ -234,6 +234,14 @@ impl ArraySpec {
         let (least, greatest) = (*indices.first()?, *indices.last()?);
         Some(ArrayExtent { count: indices.len() as u64, least, greatest })
     }
+
+    /// The distance of the indices as written, for a single range; 1 for a list.
+    pub fn step(&self) -> u32 {
+        match self.ranges[..] {
+            [range] => range.step,
+            _ => 1,
+        }
+    }
 }
 
 impl IndexRange {

@@ -161,8 +161,8 @@ pub enum Infeasible {
     },
     /// Too few nodes have room for a block of ranks.
     #[error(
-        "{procs} processes on {nodes} nodes put {ranks} on each of {needed} nodes, and {} of \
-         the partition{} {}: {}",
+        "{procs} processes on {} put {ranks} on each of {}, and {} of the partition{} {}: {}",
+        plural(*.nodes, "", "node"), plural(*.needed, "", "node"),
         plural(*.suitable, "", "node"), With(.constraint),
         Having(*.suitable, .needs.for_ranks(*.ranks, "")), MoreNodes(*.enough_nodes)
     )]

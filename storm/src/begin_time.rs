@@ -25,7 +25,83 @@ pub(crate) fn parse_begin(text: &str, now: &Zoned) -> Result<Timestamp, NotABegi
     let text = text.trim();
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let refused = if is_number { NotABegin::Number } else { NotABegin::NoTime };
-    meant(text, now).ok_or_else(|| refused(text.to_owned()))
+    let found = meant(text, now).or_else(|| dated(text, now, Missing::Coming));
+    found.ok_or_else(|| refused(text.to_owned()))
+}
+
+/// The year of a date that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The date is today or coming.
+    Coming,
+    /// The date is today or past.
+    Past,
+}
+
+/// Slurm's dates `MMDD[YY]`, `MM/DD[/YY]` and `MM.DD[.YY]`, which a time may follow behind a dash
+/// or a `T`, and `YYYY-MM-DDTH:MM`.
+pub(crate) fn dated(text: &str, now: &Zoned, missing: Missing) -> Option<Timestamp> {
+    let (date, time) = match text.split_once('T') {
+        Some((date, time)) => (date, Some(time)),
+        None if text.contains(['/', '.']) => match text.split_once('-') {
+            Some((date, time)) => (date, Some(time)),
+            None => (text, None),
+        },
+        None => (text, None),
+    };
+    if date.contains(' ') {
+        return None;
+    }
+    let time = time.map_or(Some(Time::midnight()), clock)?;
+    let date = if date.contains('-') { date.parse().ok()? } else { day(date, now, missing)? };
+    instant(date.to_datetime(time), now)
+}
+
+/// A day as month, day and maybe year.
+fn day(text: &str, now: &Zoned, missing: Missing) -> Option<Date> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = match text.find(['/', '.']) {
+        Some(_) => text.split(['/', '.']).collect(),
+        None if digits && text.len() == 4 => vec![&text[..2], &text[2..]],
+        None if digits && text.len() == 6 => vec![&text[..2], &text[2..4], &text[4..]],
+        None => return None,
+    };
+    let number = |part: &&str| part.parse::<i16>().ok().filter(|number| *number >= 0);
+    let (month, day, year) = match parts.iter().map(number).collect::<Option<Vec<_>>>()?[..] {
+        [month, day] => (month, day, None),
+        [month, day, year] => (month, day, Some(if year < 100 { 2000 + year } else { year })),
+        _ => return None,
+    };
+    let of = |year| Date::new(year, month.try_into().ok()?, day.try_into().ok()?).ok();
+    let (this, today) = (now.year(), now.date());
+    match (year, missing) {
+        (Some(year), _) => of(year),
+        (None, Missing::Coming) => of(this).filter(|date| *date >= today).or_else(|| of(this + 1)),
+        (None, Missing::Past) => of(this).filter(|date| *date <= today).or_else(|| of(this - 1)),
+    }
+}
+
+/// A time of day as `H:MM`, `HH:MM:SS` or `3:00pm`.
+fn clock(text: &str) -> Option<Time> {
+    let text = text.trim().to_ascii_lowercase();
+    let (text, half) = match (text.strip_suffix("am"), text.strip_suffix("pm")) {
+        (Some(text), _) => (text.trim(), Some(0)),
+        (None, Some(text)) => (text.trim(), Some(12)),
+        (None, None) => (&*text, None),
+    };
+    let number = |part: &str| part.parse::<i8>().ok().filter(|number| *number >= 0);
+    let fields: Vec<i8> = text.split(':').map(number).collect::<Option<_>>()?;
+    let (hour, minute, second) = match fields[..] {
+        [hour, minute] => (hour, minute, 0),
+        [hour, minute, second] => (hour, minute, second),
+        _ => return None,
+    };
+    let hour = match half {
+        Some(_) if !(1..=12).contains(&hour) => return None,
+        Some(half) => hour % 12 + half,
+        None => hour,
+    };
+    Time::new(hour, minute, second, 0).ok()
 }
 
 fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
@@ -36,6 +112,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     match text {
         "midnight" => return next(of_day(0)?, now),
         "noon" => return next(of_day(12)?, now),
+        "fika" => return next(of_day(15)?, now),
         "teatime" => return next(of_day(16)?, now),
         "today" => return Some(now.timestamp()),
         "tomorrow" => return instant(now.date().tomorrow().ok()?.at(0, 0, 0, 0), now),
@@ -52,7 +129,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(local) = text.parse::<DateTime>() {
         return instant(local, now);
     }
-    text.contains(':').then(|| text.parse::<Time>().ok()).flatten().and_then(|t| next(t, now))
+    clock(text).and_then(|time| next(time, now))
 }
 
 /// Reads `+1hour`, `+90` (seconds) or `+1h30m`.
@@ -123,6 +200,18 @@ mod tests {
             ("2026-12-24T08:00", "2026-12-24T07:00:00Z"),
             ("2026-12-24T08:00:30", "2026-12-24T07:00:30Z"),
             ("2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),
+            ("2026-12-24T0:20", "2026-12-23T23:20:00Z"),
+            ("fika", "2026-11-22T14:00:00Z"),
+            ("3:00pm", "2026-11-22T14:00:00Z"),
+            ("12:10 AM", "2026-11-21T23:10:00Z"),
+            ("0:20", "2026-11-21T23:20:00Z"),
+            ("1130", "2026-11-29T23:00:00Z"),
+            ("113027", "2027-11-29T23:00:00Z"),
+            ("11/30", "2026-11-29T23:00:00Z"),
+            ("11/21", "2026-11-20T23:00:00Z"),
+            ("1/2", "2027-01-01T23:00:00Z"),
+            ("11/30/26-00:20", "2026-11-29T23:20:00Z"),
+            ("11.30.26", "2026-11-29T23:00:00Z"),
         ] {
             let parsed = parse_begin(text, &now()).map(|time| time.to_string());
             assert_eq!(parsed.unwrap_or_default(), expected, "{text}");
@@ -131,8 +220,18 @@ mod tests {
 
     #[test]
     fn malformed_times_are_refused() {
-        for text in ["", "soon", "now-1hour", "now+", "now+1fortnight", "25:00", "16", "2026-13-01"]
-        {
+        for text in [
+            "",
+            "soon",
+            "now-1hour",
+            "now+",
+            "now+1fortnight",
+            "25:00",
+            "16",
+            "13:00pm",
+            "2026-13-01",
+            "13/01",
+        ] {
             assert!(parse_begin(text, &now()).is_err(), "{text:?}");
         }
         let said = parse_begin("9999", &now()).expect_err("a number").to_string();

@@ -4,9 +4,10 @@ use super::Core;
 use super::eligibility::Obstacle;
 use crate::api::{JobAttributes, JobPartView, JobState, UseView};
 use crate::job::{EndCause, JobRecord, Outcome, Phase};
+use std::path::Path;
 use storm_primitives::Instant;
 use storm_rm::message::{ExitStatus, NodeRanks, RankExit};
-use storm_rm::{Condition, Destination, OsBytes, Program, Rank};
+use storm_rm::{Condition, Destination, FirstStep, JobSpec, OsBytes, Program, Rank};
 
 impl Core {
     /// The further facts of a job.
@@ -23,7 +24,7 @@ impl Core {
             reservation: record.reservation.as_ref().map(|(_, name)| name.clone()),
             nice: record.service.nice,
             first: spec.first,
-            program: path_of(&spec.step.program),
+            program: path_of(spec),
             cwd: spec.step.cwd.clone(),
             output: spec.step.output.clone(),
             requeue: spec.requeue,
@@ -90,8 +91,13 @@ impl Core {
 }
 
 /// The path from which the program was read, where it is known, else its name.
-fn path_of(program: &Program) -> OsBytes {
-    match program {
+fn path_of(spec: &JobSpec) -> OsBytes {
+    // The client gives a script's path as its first argument.
+    let first = spec.step.argv.first().filter(|_| spec.first == FirstStep::Script);
+    if let Some(path) = first.filter(|path| Path::new(path.as_os_str()).is_absolute()) {
+        return path.clone();
+    }
+    match &spec.step.program {
         Program::OnNodes(path) => path.clone(),
         Program::Shipped(file) => match &file.destination {
             Destination::JobDirectoryUnlessAt(path) | Destination::Path(path) => path.clone(),

@@ -79,6 +79,9 @@ impl Core {
     ) -> Result<Option<String>, ApiError> {
         let all = &self.config.service.qos;
         let may = |qos: &QosConfig| self.config.may_have(qos, peer.uid, account);
+        // Scripts for Slurm name the quality of service that each of its clusters has.
+        let asked =
+            asked.filter(|name| name != "normal" || all.iter().any(|qos| qos.name == *name));
         let Some(asked) = asked else {
             let default = all.iter().find(|qos| qos.default && may(qos));
             return default

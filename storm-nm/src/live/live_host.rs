@@ -324,6 +324,7 @@ impl LiveHost {
             node: self.node.get(),
             name: self.config.name.clone(),
             address: self.config.address.clone(),
+            pes: self.config.pes.into(),
         }
     }
 

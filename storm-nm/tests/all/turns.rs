@@ -127,8 +127,12 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
     spec.needs.array = "1-3".parse::<ArraySpec>().ok();
     let users = [("OMPI_MCA_mpi_yield_when_idle", "1"), ("PATH", "/bin"), ("STORM_SOCKET", "/s")];
     spec.step.env = users.map(|(name, value)| (name.into(), value.into())).into_iter().collect();
-    let names =
-        storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
+    let names = storm_nm::NodeNames {
+        node: NodeId(1),
+        name: "n1".to_owned(),
+        address: "::1".to_owned(),
+        pes: 1,
+    };
     let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
     let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
     for memory in [Memory::PerNode(1 << 20), Memory::PerCpu(1 << 20)] {
@@ -158,8 +162,12 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
 /// Scripts, and programs without one, know their place by Slurm's names.
 #[test]
 fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
-    let names =
-        storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
+    let names = storm_nm::NodeNames {
+        node: NodeId(1),
+        name: "n1".to_owned(),
+        address: "::1".to_owned(),
+        pes: 1,
+    };
     let of = |launch: LaunchJob, rank: u32| {
         let task = storm_nm::JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks");
         storm_nm::rank_environment(&task, Rank(rank), &names, "/j".as_ref(), 8, &[])
@@ -210,6 +218,7 @@ fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
             node: NodeId(1),
             name: "n1".to_owned(),
             address: "10.0.0.1".to_owned(),
+            pes: 8,
         };
         let waiting = [
             ("STORM_MPI_PAGE", "/own"),

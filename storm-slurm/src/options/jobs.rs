@@ -20,7 +20,7 @@ const SHAPE: &str = "nodes are asked for by elements and memory, not by sockets 
                      --constraint asks for a kind of node";
 const SYSTEM: &str = "all elements of a node are for jobs: the administrator says how many there \
                       are";
-const MAIL: &str = "no mail is sent: `storm wait JOB; mail ...`";
+const MAIL: &str = "no mail is sent, and the submission says it: `storm wait JOB; mail ...`";
 const STEPS: &str = "a job has no steps yet: `storm run` starts a job of its own";
 const USER: &str = "a job is its submitter's: submit it as that user";
 const BURST: &str =
@@ -104,6 +104,9 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "power", TEXT, Harmless("no node is started for a job")),
     row(JOBS, NONE, "gres-flags", TEXT, Harmless("it is for devices only")),
     row(JOBS, NONE, "gpu-bind", TEXT, Harmless("it is for devices only")),
+    row(JOBS, NONE, "time-min", TEXT, Harmless("the job gets all of --time")),
+    row(JOBS, NONE, "mail-type", TEXT, Harmless(MAIL)),
+    row(JOBS, NONE, "mail-user", TEXT, Harmless(MAIL)),
     row(BATCH, NONE, "ignore-pbs", NO, Harmless("such lines are never read")),
     row(ALLOC, NONE, "bell", NO, Harmless("it makes a sound only")),
     row(ALLOC, NONE, "no-bell", NO, Harmless("it makes a sound only")),
@@ -137,7 +140,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "gpus-per-task", TEXT, Only(&["0", "none"], DEVICES)),
     row(JOBS, NONE, "gpus-per-socket", TEXT, Only(&["0", "none"], DEVICES)),
     row(JOBS, NONE, "profile", TEXT, Only(&["none", "None", "NONE"], "no profile is written")),
-    row(JOBS, NONE, "mail-type", TEXT, Only(&["NONE", "none"], MAIL)),
     row(
         STARTED,
         NONE,
@@ -210,7 +212,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "gpu-freq", TEXT, Refused(SPEED)),
     row(JOBS, NONE, "cpu-freq", TEXT, Refused(SPEED)),
     row(JOBS, NONE, "tres-per-task", TEXT, Refused(DEVICES)),
-    row(JOBS, NONE, "mail-user", TEXT, Refused(MAIL)),
     row(
         JOBS,
         NONE,
@@ -227,7 +228,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
             "a job has a time limit, no deadline: `storm explain JOB` says when it should start",
         ),
     ),
-    row(JOBS, NONE, "time-min", TEXT, Refused("a time limit is fixed: --time has it")),
     row(JOBS, NONE, "reboot", NO, Refused("no node is started for a job")),
     row(JOBS, NONE, "spread-job", NO, Refused("-N asks for a number of nodes")),
     row(JOBS, NONE, "bb", TEXT, Refused(BURST)),

@@ -55,6 +55,11 @@ impl ExportArgument {
         Ok(export)
     }
 
+    /// Whether the whole environment is passed.
+    pub(crate) fn is_all(&self) -> bool {
+        self.all
+    }
+
     /// Whether the argument names this variable, with a value or without.
     pub(crate) fn names(&self, variable: &OsStr) -> bool {
         self.named.iter().any(|(name, _)| name == variable)

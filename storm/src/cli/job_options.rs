@@ -70,7 +70,7 @@ pub(crate) struct JobOptions {
     #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,
           value_parser = parse_nodes)]
     pub(crate) on_nodes: Option<NodeCount>,
-    /// Processes on each node: exactly N with -N and no -n, else at most N
+    /// Processes on each node: at most N with -n, else N on -N nodes or one
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
     /// Processing elements of each process, all on one node [default: 1]

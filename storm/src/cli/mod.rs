@@ -41,6 +41,7 @@ pub(crate) use change_options::{
 };
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use completion_options::CompletionOptions;
+pub(crate) use count::NodeCount;
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress, RelayAt, RelayOptions};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_name::JobName;
@@ -58,6 +59,7 @@ pub(crate) use model_options::{
 };
 pub(crate) use nap_options::NapOptions;
 pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
+pub(crate) use node_list::parse_node_list;
 pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
 pub(crate) use pmix_options::{MpiArgument, PmixOptions};
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};

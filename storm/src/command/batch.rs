@@ -4,14 +4,15 @@ use super::{message_and_hint, note};
 use crate::cli::{Cli, Command, JobOptions};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::{
-    STANDARD_INPUT, ScriptLines, ScriptText, replace, standard_input, words_of_variables,
+    STANDARD_INPUT, ScriptLines, ScriptText, note_on_mail, replace, standard_input,
+    words_of_variables,
 };
 use crate::output::Output;
 use std::ffi::OsString;
 use std::path::Path;
 
 /// The options of `batch`, with those of the script and of Slurm's variables.
-pub(super) fn of_batch(options: JobOptions) -> Result<JobOptions, Failure> {
+pub(super) fn of_batch(options: JobOptions, output: &dyn Output) -> Result<JobOptions, Failure> {
     if options.no_bcast {
         return Err(Failure::new("usage", "a batch script is always copied when it is submitted")
             .hint("leave --no-bcast out; --wrap PATH runs a script that its node has")
@@ -25,7 +26,14 @@ pub(super) fn of_batch(options: JobOptions) -> Result<JobOptions, Failure> {
         }
     };
     let lines = ScriptLines::of(&script)?;
+    note_mail(&lines, output);
     with_lines(options, Some(script), &lines)
+}
+
+fn note_mail(lines: &ScriptLines, output: &dyn Output) {
+    if let Some(text) = note_on_mail(&lines.slurm) {
+        note(&output.note(text));
+    }
 }
 
 /// The options of `submit`. A script with lines for a batch job makes it one, and a note says so.
@@ -51,6 +59,7 @@ pub(super) fn of_submit(options: JobOptions, output: &dyn Output) -> Result<JobO
         script.name,
         lines.markers.join(" and ")
     )));
+    note_mail(&lines, output);
     with_lines(options, Some(script), &lines)
 }
 

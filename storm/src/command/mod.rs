@@ -114,7 +114,7 @@ fn client_command(
                 job::submit(&options, output, silent).await
             }
             Command::Batch(options) => {
-                let options = batch::of_batch(own_options(options.job)?)?;
+                let options = batch::of_batch(own_options(options.job)?, output)?;
                 job::submit(&options, output, silent).await
             }
             Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,

@@ -104,6 +104,11 @@ pub(super) fn quoted(word: &str) -> String {
 
 /// The words of a line up to a comment, split and unquoted as by a shell.
 pub(super) fn words(line: &str) -> Vec<String> {
+    split(line).0
+}
+
+/// The words of a line as by [`words`], and the quote that is open at its end.
+pub(super) fn split(line: &str) -> (Vec<String>, Option<char>) {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
         match quote {
@@ -119,7 +124,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    words
+    (words, quote)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) use mpi_type::doubt as mpi_doubt;
 pub(crate) use payload::standard_input;
 pub(crate) use program::find_program;
 pub(crate) use script::ScriptText;
-pub(crate) use script_lines::{ScriptLines, replace, words_of, words_of_variables};
+pub(crate) use script_lines::{ScriptLines, note_on_mail, replace, words_of, words_of_variables};
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, OpenModeArgument, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
@@ -39,7 +39,10 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_of_step, environment_to_submit};
+use storm_nm::{
+    MPI_TYPE_VARIABLE, NTASKS_UNASKED_VARIABLE, check_pattern, environment_of_step,
+    environment_to_submit,
+};
 use storm_rm::{
     Binding, Environment, FirstStep, InputSpec, JobSpec, Memory, Needs, OpenMode, OsBytes,
     OutputSpec, Owner, Remarks, Resources, StepSpec,
@@ -148,7 +151,9 @@ fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
     let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
     // Without -n, a job that names nodes is on just these.
     let named = required.map(|list| list.count).filter(|_| options.procs.is_none());
-    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named);
+    // As in Slurm, a number of processes for each node alone means one node.
+    let one = options.ntasks_per_node.filter(|_| options.procs.is_none()).map(|_| 1);
+    let on_nodes = options.on_nodes.map(|nodes| nodes.least).or(named).or(one);
     let of_nodes = on_nodes.map(|nodes| nodes.saturating_mul(per_node));
     let procs = options.procs.or(of_nodes).unwrap_or(1);
     if let Some(nodes) = on_nodes.filter(|nodes| *nodes > procs) {
@@ -187,13 +192,22 @@ fn environment(
     own: Vec<(OsString, OsString)>,
 ) -> Environment {
     let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
-    let exported = options.export.clone().unwrap_or_default().of(own);
+    let export = options.export.clone().unwrap_or_default();
+    let mut exported = export.of(own);
+    if options.once && !export.is_all() {
+        let mut login = surroundings::of_login();
+        login.retain(|(name, _)| !exported.iter().any(|(known, _)| known == name));
+        exported.extend(login);
+    }
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.filter(|_| !options.once);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
     let submitted = options.once.then(surroundings::of_submission);
+    let unasked = options.once && options.procs.is_none() && options.ntasks_per_node.is_none();
+    let unasked = unasked.then(|| (NTASKS_UNASKED_VARIABLE.into(), "1".into()));
     exported
         .chain(mpi)
+        .chain(unasked)
         .chain(submitted.into_iter().flatten())
         .map(|(name, value)| (name.into(), value.into()))
         .collect()

@@ -95,7 +95,9 @@ fn of_script(
 ) -> Result<Payload, Failure> {
     let program = Program::Shipped(files.contents(&script.contents, &script.name)?);
     let arguments = options.program.iter().skip(1).cloned().map(OsBytes::from);
-    let argv = std::iter::once(OsBytes::from(script.name.as_str())).chain(arguments).collect();
+    // An interpreter never sees the first argument: it tells listings where the script was.
+    let own = script.path.clone().map_or_else(|| script.name.clone().into(), OsString::from);
+    let argv = std::iter::once(OsBytes::from(own)).chain(arguments).collect();
     let (path, name) = (PathBuf::from(&script.name), script.name.clone());
     Ok(Payload { program, path, argv, name, linkage: Some(Linkage::default()) })
 }
@@ -134,7 +136,7 @@ pub(crate) fn standard_input(options: &JobOptions) -> Result<ScriptText, Failure
     }
     let what = "the script on standard input";
     refuse_crlf(&contents, what, "dos2unix < SCRIPT | storm submit -")?;
-    Ok(ScriptText { name: "stdin".to_owned(), contents })
+    Ok(ScriptText { name: "stdin".to_owned(), path: None, contents })
 }
 
 /// Refuses a script with Windows line ends: the interpreter that it names exists on no node.

@@ -20,6 +20,8 @@ const INTERPRETER: &[u8] = b"#!";
 pub(crate) struct ScriptText {
     /// The name of its file, without directories.
     pub(crate) name: String,
+    /// The absolute path of its file, if it has one.
+    pub(crate) path: Option<PathBuf>,
     pub(crate) contents: Vec<u8>,
 }
 
@@ -39,7 +41,7 @@ impl ScriptText {
     /// All of standard input, whatever it holds.
     pub(crate) fn of_input() -> Result<ScriptText, Failure> {
         let contents = contents_of(StandardInput, "standard input")?;
-        Ok(ScriptText { name: "stdin".to_owned(), contents })
+        Ok(ScriptText { name: "stdin".to_owned(), path: None, contents })
     }
 
     /// A file of this name, whatever it holds, and its path.
@@ -49,7 +51,8 @@ impl ScriptText {
         let unreadable = |source| ProgramError::Unreadable { path: path.clone(), source };
         let file = File::open(&path).map_err(unreadable)?;
         let contents = contents_of(file, &shown)?;
-        Ok((ScriptText { name: file_name(&path), contents }, shown))
+        let name = file_name(&path);
+        Ok((ScriptText { name, path: std::path::absolute(&path).ok(), contents }, shown))
     }
 
     /// Reads a file if it begins as a script does.
@@ -63,8 +66,8 @@ impl ScriptText {
         }
         let mut contents = begin.to_vec();
         let read = file.take(MAX_SCRIPT_BYTES).read_to_end(&mut contents).ok()?;
-        let name = file_name(path);
-        ((read as u64) < MAX_SCRIPT_BYTES).then_some(ScriptText { name, contents })
+        let (name, path) = (file_name(path), std::path::absolute(path).ok());
+        ((read as u64) < MAX_SCRIPT_BYTES).then_some(ScriptText { name, path, contents })
     }
 
     /// Refuses what no interpreter would run: the same texts that sbatch(1) refuses.
@@ -79,6 +82,10 @@ impl ScriptText {
                 "the first line of a script names its interpreter, as #!/bin/sh; `storm run` and \
                  `storm submit` run other programs, --wrap a shell command",
             ));
+        }
+        if self.contents.contains(&0) {
+            return Err(refused(format!("{shown} has a NUL character, as no script has"))
+                .hint("is it a program? `storm run` and `storm submit` run programs"));
         }
         let mut lines = self.contents.split(|byte| *byte == b'\n');
         if let Some(line) = lines.position(|line| line.ends_with(b"\r")) {
@@ -99,7 +106,7 @@ fn find(typed: &OsStr) -> Result<PathBuf, Failure> {
     }
     match here.metadata() {
         Ok(found) if found.is_dir() => Err(ProgramError::Directory(here.into()).into()),
-        Ok(found) if !found.is_file() => Err(ProgramError::NotAFile(here.into()).into()),
+        // A pipe is as good as a file: `storm batch <(generate)`.
         Ok(_) => Ok(here.into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(ProgramError::NoSuchFile(here.into()).into())

@@ -2,13 +2,13 @@
 //! lines in Slurm's. They count before the first command. A line that cannot be followed is
 //! refused, since the job would not be what its user wrote.
 
-use super::asked::words;
+use super::asked::split;
 use super::output_name::known_at_submission;
 use super::sbatch;
 use super::script::ScriptText;
 use crate::cli::{Cli, Command, JobOptions, instead_of};
 use crate::command::message_and_hint;
-use crate::failure::{EXIT_USAGE, Failure};
+use crate::failure::{EXIT_FAILED, EXIT_USAGE, Failure};
 use std::ffi::OsString;
 use storm_nm::check_pattern;
 use storm_slurm::Verb;
@@ -16,7 +16,9 @@ use storm_slurm::options::{CommandLine, Given, UsageError, merged, of_variables}
 
 /// The marker of lines in storm's spelling.
 const OURS: &str = "#STORM";
-const MARKERS: [&str; 2] = [OURS, "#SBATCH"];
+/// The marker of lines in Slurm's.
+const SLURMS: &str = "#SBATCH";
+const MARKERS: [&str; 2] = [OURS, SLURMS];
 
 /// The options that a script asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,17 @@ impl ScriptText {
     pub(crate) fn has_lines(&self) -> bool {
         head(self).any(|(_, line)| marker(&line).is_some())
     }
+}
+
+/// The note on options of Slurm that ask for mail, if there are any.
+pub(crate) fn note_on_mail(given: &[Given]) -> Option<&'static str> {
+    let asks = |one: &Given| match one.option.name().as_str() {
+        "mail-type" => !one.text().eq_ignore_ascii_case("none"),
+        "mail-user" => true,
+        _ => false,
+    };
+    let text = "no mail is sent when the job begins or ends: `storm wait JOB; mail ...`";
+    given.iter().any(asks).then_some(text)
 }
 
 impl ScriptLines {
@@ -58,6 +71,24 @@ impl ScriptLines {
         Ok(ScriptLines { markers, slurm: of_slurm, ours })
     }
 
+    /// The exit status of sbatch(1) for the first wrong `#SBATCH` line.
+    pub(crate) fn status_of_sbatch(script: &ScriptText) -> u8 {
+        const USUAL: u8 = 255;
+        for (_, line) in head(script) {
+            let Some((SLURMS, behind)) = marker(&line) else { continue };
+            let (words, open) = split(behind);
+            if slip(&words, open).is_some() {
+                return EXIT_FAILED;
+            }
+            match CommandLine::of_directive(words) {
+                Ok(_) => {}
+                Err(UsageError::WrongValue(wrong)) => return wrong.status(),
+                Err(_) => return USUAL,
+            }
+        }
+        USUAL
+    }
+
     /// All options in storm's spelling; of two that contradict each other, the later counts.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = words_of(&merged([self.slurm.clone()]));
@@ -77,6 +108,10 @@ fn head(script: &ScriptText) -> impl Iterator<Item = (usize, String)> + '_ {
 /// The marker of a line, and the text behind it.
 fn marker(line: &str) -> Option<(&'static str, &str)> {
     let (word, behind) = line.split_at(line.find(char::is_whitespace).unwrap_or(line.len()));
+    // A colon behind the marker is a slip, and the line is meant to count.
+    if let Some(behind) = line.strip_prefix(SLURMS).filter(|behind| behind.starts_with(':')) {
+        return Some((SLURMS, behind));
+    }
     MARKERS.into_iter().find(|marker| *marker == word).map(|marker| (marker, behind))
 }
 
@@ -126,7 +161,13 @@ pub(crate) fn replace(earlier: &mut Vec<String>, later: &[String]) {
 
 /// The options of a `#SBATCH` line.
 fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
-    let options = CommandLine::of_directive(words(line)).map_err(|error| match error {
+    let (mut words, open) = split(line);
+    // A line goes on with nothing: sbatch reads each line by itself.
+    words.pop_if(|last| last == "\\");
+    if let Some(slip) = slip(&words, open) {
+        return Err(Failure::new("usage", format!("{slip} in [{line}]")).exit(EXIT_USAGE));
+    }
+    let options = CommandLine::of_directive(words).map_err(|error| match error {
         UsageError::Refused { written, why } => {
             let message = format!("there is no option {written} for a batch script");
             Failure::new("usage", message).hint(why).exit(EXIT_USAGE)
@@ -138,6 +179,15 @@ fn slurm_options(line: &str) -> Result<Vec<Given>, Failure> {
     })?;
     options.iter().try_for_each(checked)?;
     Ok(options)
+}
+
+/// A slip in a line, in Slurm's words: a quote that is open at the end, or a colon before a word.
+fn slip(words: &[String], open: Option<char>) -> Option<String> {
+    match open {
+        Some(quote) => Some(format!("Unmatched `{quote}`")),
+        None if words.iter().any(|word| word.starts_with(':')) => Some("Unexpected `:`".to_owned()),
+        None => None,
+    }
 }
 
 /// Refuses an option that a batch script cannot have, or that has a wrong value.
@@ -154,7 +204,11 @@ fn checked(given: &Given) -> Result<(), Failure> {
 
 /// The options of a `#STORM` line.
 fn own_words(line: &str) -> Result<Vec<String>, Failure> {
-    let all = words(line);
+    let (all, open) = split(line);
+    if let Some(quote) = open {
+        let message = format!("the quote {quote} is not closed");
+        return Err(Failure::new("usage", message).exit(EXIT_USAGE));
+    }
     check(&all)?;
     Ok(all)
 }
@@ -164,6 +218,10 @@ fn unknown(word: &str) -> Failure {
     // A value attached to a letter, as in -wn1.
     let letter = || word.get(..2).filter(|_| !word.starts_with("--"));
     let instead = instead_of(name).or_else(|| instead_of(letter()?));
+    if ["hetjob", "packjob"].contains(&word) {
+        let message = "a job has one part here, and the line begins another";
+        return Failure::new("usage", message).hint("submit several jobs").exit(EXIT_USAGE);
+    }
     let message = match word.starts_with('-') {
         true => format!("there is no option {word} for a batch script"),
         false => format!("{word:?} is no option"),
@@ -219,7 +277,7 @@ mod tests {
 
     fn lines(text: &str) -> Result<ScriptLines, Failure> {
         let contents = text.as_bytes().to_vec();
-        ScriptLines::of(&ScriptText { name: "job.sh".to_owned(), contents })
+        ScriptLines::of(&ScriptText { name: "job.sh".to_owned(), path: None, contents })
     }
 
     fn words_of(text: &str) -> String {
@@ -271,6 +329,17 @@ mod tests {
         assert!(refused("#SBATCH -o %b.out").message.contains("%b"));
         assert!(refused("#SBATCH --wrap ls").message.contains("command line"));
         assert!(refused("#SBATCH frogs").message.contains("is no option"));
+        assert!(refused("#SBATCH -o \"x").message.contains("Unmatched `\"` in [ -o \"x]"));
+        assert!(refused("#SBATCH hetjob").message.contains("one part"));
+        assert!(refused("#SBATCH: -n 3").message.contains("Unexpected `:` in [: -n 3]"));
+        let status = |line: &str| {
+            let contents = format!("#!/bin/sh\n{line}\n").into_bytes();
+            let name = "job.sh".to_owned();
+            ScriptLines::status_of_sbatch(&ScriptText { name, path: None, contents })
+        };
+        assert_eq!((status("#SBATCH -n two"), status("#SBATCH -o \"x")), (1, 1));
+        assert_eq!((status("#SBATCH -t soon"), status("#SBATCH --frogs")), (255, 255));
+        assert!(refused("#STORM -o 'x").message.contains("not closed"));
         assert!(refused("#SBATCH -N 4-2").message.contains("4-2"));
         assert!(refused("#STORM --nodes 4").hint.is_some_and(|hint| hint.contains("-N")));
         assert!(refused("#STORM --wrap x").message.contains("line 3"));

@@ -76,6 +76,29 @@ pub(super) fn of_submission() -> Vec<(OsString, OsString)> {
     variables.into_iter().filter_map(|(name, value)| Some((name.into(), value?))).collect()
 }
 
+/// The variables of a login, for a batch script that does not get the whole environment: without
+/// `HOME` and `PATH` few scripts run. Slurm reads the user's profile for the purpose; here the
+/// shell's `PATH` and the user's entry in the database of users have to do.
+pub(super) fn of_login() -> Vec<(OsString, OsString)> {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    let (name, home, shell) = match user {
+        Some(user) => (Some(OsString::from(user.name)), Some(user.dir), Some(user.shell)),
+        None => (None, None, None),
+    };
+    let own = |variable: &str| std::env::var_os(variable);
+    let variables = [
+        ("HOME", home.map(PathBuf::into_os_string)),
+        ("LOGNAME", name.clone()),
+        ("PATH", own("PATH")),
+        ("SHELL", shell.map(PathBuf::into_os_string)),
+        ("USER", name),
+    ];
+    let set = |(variable, value): (&str, Option<OsString>)| {
+        Some((OsString::from(variable), value.or_else(|| own(variable))?))
+    };
+    variables.into_iter().filter_map(set).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

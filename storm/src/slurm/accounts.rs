@@ -18,9 +18,9 @@ use storm_slurm::view::{Layout, UnknownField, sdiag};
 pub(super) async fn sacctmgr(line: &CommandLine) -> Result<u8, Complaint> {
     let words: Vec<String> =
         line.operands.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let (verb, words) = words
-        .split_first()
-        .ok_or_else(|| Complaint::plain("too few arguments: sacctmgr asks for no commands here"))?;
+    let (verb, words) = words.split_first().ok_or_else(|| {
+        Complaint::plain("too few arguments: sacctmgr reads no commands from its input here")
+    })?;
     if !["show", "list"].iter().any(|known| verb.len() > 1 && known.starts_with(verb.as_str())) {
         return Err(Complaint::error(format!("{verb} is not there: accounts are configured"))
             .and_told("edit `account` in the manager's file, and send the manager SIGHUP"));

@@ -15,7 +15,13 @@ use storm_slurm::view::json::Asked;
 
 /// The cluster, which variables name: Slurm's commands have no option for it.
 pub(super) fn place() -> Result<Place, Failure> {
-    choices(&ClusterOptions::default())?.required()
+    choices(&ClusterOptions::default())?.required().map_err(|failure| match &*failure.code {
+        "no-cluster" => failure.hint(
+            "`storm up` starts one on this machine; the variable STORM_SOCKET names another, \
+             STORM_MANAGER one on another host",
+        ),
+        _ => failure,
+    })
 }
 
 /// The manager.

@@ -6,9 +6,13 @@ use std::path::Path;
 use storm_mm::api::{JobAttributes, JobState, JobView, PriorityView, UseView};
 use storm_rm::message::ExitStatus;
 use storm_rm::{FirstStep, Memory, OutputSpec};
+use storm_slurm::host_list::expand;
 use storm_slurm::view::{
     ArrayPlace, ExitCode, JobFacts, MemoryAsked, StateCode, StepFacts, StepUse, Tasks,
 };
+
+/// The exit code of a job of which a process was killed for its memory (SIG_OOM of slurm.h).
+const OUT_OF_MEMORY: ExitCode = ExitCode { code: 0, signal: 125 };
 
 /// Makes facts of views. Remembers the names of groups, and the priorities if they were asked for.
 #[derive(Default)]
@@ -29,6 +33,9 @@ impl JobReader {
         let state = state_of(view);
         let per_node = view.resources.tasks_per_node;
         let least_nodes = per_node.map_or(1, |most| view.procs.div_ceil(most.max(1)));
+        let required = view.resources.required_nodes.as_deref().map(expand);
+        let required = required.and_then(Result::ok).map_or(0, |names| names.len());
+        let least_nodes = least_nodes.max(u32::try_from(required).unwrap_or(u32::MAX));
         let facts = JobFacts {
             array: view.array.map(|task| ArrayPlace {
                 job: task.array.0,
@@ -88,7 +95,10 @@ impl JobReader {
     ) -> JobFacts {
         // No process of a job that was cancelled before it began got a signal.
         let began = view.started.is_some() || view.state != JobState::Cancelled;
-        let exit = more.exit.filter(|_| began).map_or(ExitCode::default(), exit_of);
+        let exit = match view.state {
+            JobState::OutOfMemory => OUT_OF_MEMORY,
+            _ => more.exit.filter(|_| began).map_or(ExitCode::default(), exit_of),
+        };
         let (stdout, stderr) = match &more.output {
             OutputSpec::Client => (None, None),
             OutputSpec::Files { stdout, stderr } => {
@@ -199,7 +209,7 @@ fn state_of(view: &JobView) -> StateCode {
 /// The path of the script or program. A script from standard input or `--wrap` has none.
 fn command(more: &JobAttributes) -> Option<String> {
     let program = more.program.to_string_lossy();
-    if more.first == FirstStep::Script && matches!(&*program, "wrap" | "sbatch") {
+    if more.first == FirstStep::Script && matches!(&*program, "wrap" | "sbatch" | "stdin") {
         return None;
     }
     let path = Path::new(&*more.cwd.to_string_lossy()).join(&*program);

@@ -9,6 +9,7 @@ mod complaint;
 mod help;
 mod job_facts;
 mod links;
+mod node_counts;
 mod node_facts;
 mod option_table;
 mod queue_options;

@@ -325,7 +325,7 @@ fn states(
         let meant = StateCode::meant_by(word).map_err(|error| {
             let known = StateCode::known_names();
             Complaint::error(error.to_string())
-                .and_error(format!("Valid job states include: {known}\n"))
+                .and_error(format!("Valid job states include: {known}"))
         })?;
         states.extend(meant);
     }

@@ -3,7 +3,7 @@
 use super::complaint::Complaint;
 use super::queue_options::names;
 use super::users::{Users, users};
-use crate::begin_time::parse_begin;
+use crate::begin_time::{Missing, dated, parse_begin};
 use crate::duration::parse_time_limit;
 use jiff::{Timestamp, Zoned};
 use std::ops::RangeInclusive;
@@ -179,10 +179,13 @@ pub(super) fn past_time(text: &str, now: &Zoned) -> Option<Timestamp> {
         let span = ahead.duration_since(now.timestamp());
         return now.timestamp().checked_sub(span).ok();
     }
+    if let Some(time) = dated(text, now, Missing::Past) {
+        return Some(time);
+    }
     let time = parse_begin(text, now).ok()?;
     // A time of day without a date means its last occurrence, and for `--begin` the next one.
     let of_day = !text.contains(['-', '/', 'T', '+']) && text.contains(':')
-        || matches!(text, "midnight" | "noon" | "teatime");
+        || matches!(text, "midnight" | "noon" | "fika" | "teatime");
     let day = jiff::SignedDuration::from_hours(24);
     match of_day && time > now.timestamp() {
         true => time.checked_sub(day).ok(),

@@ -2,30 +2,31 @@
 
 use super::asking::{named_cluster, place, refused_submission, refused_test};
 use super::complaint::Complaint;
+use super::node_counts::fitted;
 use crate::cli::JobOptions;
 use crate::command::batch::merged as merged_words;
 use crate::command::job::{hand_in, tried_out};
 use crate::command::wait::status_at_end;
 use crate::command::{note, print};
-use crate::job_request::{ScriptLines, ScriptText, replace, words_of};
+use crate::job_request::{ScriptLines, ScriptText, note_on_mail, replace, words_of};
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
 use storm_mm::api::Prospect;
 use storm_slurm::Verb;
-use storm_slurm::options::{CommandLine, merged, of_variables};
+use storm_slurm::options::{CommandLine, Given, merged, of_variables};
 
 /// The files of output if no option names one (sbatch(1), --output).
 const OUTPUT: &str = "slurm-%j.out";
 const ARRAY_OUTPUT: &str = "slurm-%A_%a.out";
-/// The exit status for a command line that is not right.
-const EXIT_WRONG: u8 = 255;
 
 pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let (script, name) = script(typed)?;
     let lines = ScriptLines::of(&script).map_err(|failure| {
         // The option is named with its line; Slurm's own text has neither.
-        Complaint::from(failure).exit(EXIT_WRONG)
+        Complaint::from(failure).exit(ScriptLines::status_of_sbatch(&script))
     })?;
+    refuse_both_memories(&lines.slurm)?;
+    refuse_both_memories(&typed.options)?;
     let variables = of_variables(Verb::Sbatch, |name| std::env::var_os(name));
     let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
     let later = merged([variables, typed.options.clone()]);
@@ -37,11 +38,15 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let named = options.name.clone().unwrap_or(name);
     let options = JobOptions { script: Some(script), once: true, name: Some(named), ..options };
     let mut warn = |text: &str| note(&format!("sbatch: {text}\n"));
+    let options = fitted(options, &mut warn);
     if all.has("test-only") {
         let prospect = tried_out(place, &options, &mut warn).await.map_err(refused_test)?;
         let cpus = options.procs.unwrap_or(1).saturating_mul(options.cpus_per_task.unwrap_or(1));
         note(&format!("sbatch: {}\n", told(&prospect, cpus)));
         return Ok(0);
+    }
+    if let Some(text) = note_on_mail(&all.options).filter(|_| !all.has("quiet")) {
+        warn(text);
     }
     let submitted = hand_in(place, &options, true, &mut warn).await;
     let (manager, job) = submitted.map_err(|failure| refused_submission(failure, "Batch job"))?;
@@ -87,7 +92,10 @@ fn script(line: &CommandLine) -> Result<(ScriptText, String), Complaint> {
         let mut contents = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n".to_vec();
         contents.extend_from_slice(command.as_encoded_bytes());
         contents.push(b'\n');
-        return Ok((ScriptText { name: "wrap".to_owned(), contents }, "wrap".to_owned()));
+        return Ok((
+            ScriptText { name: "wrap".to_owned(), path: None, contents },
+            "wrap".to_owned(),
+        ));
     }
     let script = match line.operands.first() {
         None => ScriptText::of_input()?,
@@ -117,6 +125,11 @@ fn checked(script: ScriptText) -> Result<ScriptText, Complaint> {
             .and_error("line must start with #! followed by the path to an interpreter.")
             .and_error("For instance: #!/bin/sh"));
     }
+    if contents.contains(&0) {
+        return Err(Complaint::error(
+            "The SLURM controller does not allow scripts that contain a NULL character '\\0'.",
+        ));
+    }
     if contents.windows(2).any(|pair| pair == b"\r\n") {
         return Err(Complaint::error("Batch script contains DOS line breaks (\\r\\n)")
             .and_error("instead of expected UNIX line breaks (\\n)."));
@@ -133,7 +146,7 @@ fn job_options(
 ) -> Result<JobOptions, Complaint> {
     let of_lines = all.options.iter().filter(|given| !later.options.contains(given));
     let mut further = words_of(&of_lines.cloned().collect::<Vec<_>>());
-    let counts = |option: &&storm_slurm::options::Given| {
+    let counts = |option: &&Given| {
         // Without a dependency it means nothing, and `storm batch` asks for one.
         !option.option.is("kill-on-invalid-dep") || all.has("dependency")
     };
@@ -158,4 +171,15 @@ fn job_options(
         options.output = Some(if array { ARRAY_OUTPUT } else { OUTPUT }.into());
     }
     Ok(options)
+}
+
+/// Refuses `--mem` beside `--mem-per-cpu`, in Slurm's words. Of two sources the later counts.
+pub(super) fn refuse_both_memories(given: &[Given]) -> Result<(), Complaint> {
+    let has = |name: &str| given.iter().any(|one| one.option.is(name));
+    match has("mem") && has("mem-per-cpu") {
+        true => Err(Complaint::told(
+            "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
+        )),
+        false => Ok(()),
+    }
 }

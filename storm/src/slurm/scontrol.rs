@@ -25,8 +25,10 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
         line.operands.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let Some((keyword, words)) = words.split_first() else {
-        return Err(Complaint::plain("too few arguments: scontrol asks for no commands here")
-            .and_told("as in: scontrol show job 7"));
+        return Err(Complaint::plain(
+            "too few arguments: scontrol reads no commands from its input here",
+        )
+        .and_told("as in: scontrol show job 7"));
     };
     let is = |name: &str, least: usize| {
         keyword.len() >= least && name.starts_with(&keyword.to_ascii_lowercase())

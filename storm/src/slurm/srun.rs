@@ -4,6 +4,8 @@
 
 use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
+use super::node_counts::fitted;
+use super::sbatch::refuse_both_memories;
 use crate::cli::JobOptions;
 use crate::command::job::followed;
 use crate::command::note;
@@ -31,6 +33,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         note("MPI plugin types are...\n\tnone\n\tpmix\n\tpmi1\n");
         return Ok(0);
     }
+    refuse_both_memories(&typed.options)?;
     let variables = of_variables(Verb::Srun, |name| std::env::var_os(name));
     let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
     let options = merged([variables, typed.options.clone()]);
@@ -39,6 +42,7 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     named_cluster(&line, &place).await?;
     let options = job_options(&line)?;
     let mut warn = |text: &str| note(&format!("srun: {text}\n"));
+    let options = fitted(options, &mut warn);
     let outcome = followed(place, &options, &mut warn).await;
     let outcome = outcome.map_err(|failure| refused_submission(failure, "Job"))?;
     if let Some(text) = ending(&outcome).filter(|_| !line.has("quiet")) {

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// A cluster, and the names of Slurm's commands.
-struct Slurm {
-    scratch: Scratch,
+pub(crate) struct Slurm {
+    pub(crate) scratch: Scratch,
     links: PathBuf,
 }
 
 impl Slurm {
-    fn with_nodes(nodes: u32) -> Slurm {
+    pub(crate) fn with_nodes(nodes: u32) -> Slurm {
         let scratch = Scratch::make();
         scratch.prints(&format!("up --nodes {nodes} --pes 2"));
         let links = scratch.work().join("bin");
@@ -34,19 +34,19 @@ impl Slurm {
         command
     }
 
-    fn does(&self, line: &str) -> Output {
+    pub(crate) fn does(&self, line: &str) -> Output {
         self.command(line.split_whitespace()).output().expect("it starts")
     }
 
     /// The output of a command, which must succeed.
-    fn prints(&self, line: &str) -> String {
+    pub(crate) fn prints(&self, line: &str) -> String {
         let done = self.does(line);
         assert!(done.status.success(), "{line}: {}", told(&done));
         stdout(&done)
     }
 
     /// The messages of a command, which must end with this status.
-    fn refused(&self, line: &str, status: i32) -> String {
+    pub(crate) fn refused(&self, line: &str, status: i32) -> String {
         let done = self.does(line);
         assert_eq!(done.status.code(), Some(status), "{line}: {}", told(&done));
         stderr(&done)
@@ -60,16 +60,16 @@ impl Slurm {
         child.wait_with_output().expect("it ends")
     }
 
-    fn script(&self, name: &str, text: &str) {
+    pub(crate) fn script(&self, name: &str, text: &str) {
         fs::write(self.scratch.work().join(name), text).expect("written");
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.scratch.work().join(name)).unwrap_or_default()
     }
 
     /// The job after its end.
-    fn ended(&self, job: &str) -> Value {
+    pub(crate) fn ended(&self, job: &str) -> Value {
         self.scratch.does(&format!("wait --quiet --timeout 60s {job}"));
         self.scratch.json(&format!("show {job}"))
     }

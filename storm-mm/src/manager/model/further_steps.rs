@@ -470,7 +470,10 @@ fn a_node_that_stood_still_with_a_step_alone_ends_the_job() {
     let (run, node) = (world.run_of(job, 0), NodeId(NODES));
     assert!(!world.core.live.get(job).unwrap().has_part_on(node));
     world.parts.retain(|part, _| part.0 != node);
-    world.report(node, Report::LeaseOver { job, incarnation: run });
+    world.report(
+        node,
+        Report::LeaseOver { step: StepRef { job, step: StepId::Number(0) }, incarnation: run },
+    );
     check_all(&world);
     assert!(matches!(world.record(job).phase, Phase::Ending(EndCause::NodeLost { .. })));
     world.finish();

@@ -73,8 +73,7 @@ fn times(record: &mut Record, job: &JobFacts, show: &Show) {
     let time =
         |time: Option<Timestamp>| time.map_or_else(|| "Unknown".to_owned(), |time| show.time(time));
     let eligible = time(job.eligible);
-    let unset = || if job.start.is_some() { "Unlimited" } else { "Unknown" }.to_owned();
-    let end = job.end().map_or_else(unset, |end| show.time(end));
+    let end = time(job.end());
     record
         .line(format!("RunTime={} TimeLimit={limit} TimeMin=N/A", time_text::full(job.ran_s)))
         .line(format!("SubmitTime={} EligibleTime={eligible}", show.time(job.submitted)))

@@ -23,8 +23,8 @@ impl Order {
         for letter in text.chars() {
             match letter {
                 ',' | ' ' | '%' | '#' => {}
-                // A field that is always empty.
-                's' => return Err(BadSort(letter)),
+                // A field that is always empty, and one by which squeue does not sort.
+                's' | 'o' => return Err(BadSort(letter)),
                 '-' => reverse = true,
                 '+' => reverse = false,
                 _ if JOB_FIELDS.iter().any(|field| field.letter == Some(letter)) => {
