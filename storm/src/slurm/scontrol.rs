@@ -68,7 +68,7 @@ fn not_here(keyword: &str) -> Complaint {
         ("listpids", "`storm show JOB` lists the ranks of a job"),
         ("notify", "a job's output is a file: write to it"),
         ("reboot", "drain the node by `storm drain`, and reboot its host"),
-        ("setdebug", "the variable RUST_LOG sets what a daemon logs"),
+        ("setdebug", "the variable STORM_LOG sets what a daemon logs"),
         ("token", "clients have keys: `storm key --help`"),
         ("top", "`storm update --nice` of one's other jobs lets a job pass them"),
     ];
