@@ -116,7 +116,9 @@ pub(super) fn tell(quiet: bool, request: Option<&str>, job: &str, why: &str) {
     }
     let (job, why) = (for_people(job), for_people(why));
     let second = request.map_or_else(String::new, |name| format!("{name} error: {why}\n"));
-    note(&format!("{why} for job {job}\n{second}"));
+    // The manager's own texts name the job.
+    let first = if why.starts_with("job ") { why } else { format!("{why} for job {job}") };
+    note(&format!("{first}\n{second}"));
 }
 
 /// The parts between commas that are in no brackets.
@@ -164,6 +166,10 @@ pub(super) async fn named(
     let filter = JobFilter { jobs: vec![JobId(name.job)], ..JobFilter::default() };
     let mut jobs = list(client, filter).await?;
     jobs.retain(|job| means(&name, job));
+    // An array as a whole stands for those of its jobs that are not over.
+    if name.tasks.is_none() && jobs.iter().any(|job| !job.state.is_final()) {
+        jobs.retain(|job| !job.state.is_final());
+    }
     Ok(jobs)
 }
 
