@@ -182,6 +182,7 @@ fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
     assert_eq!(value(&told, "SLURM_NODELIST"), None);
     let mut script = launch(7, 1, 1, 0);
     Rc::make_mut(&mut script.spec).first = storm_rm::FirstStep::Script;
+    script.step.step = storm_rm::StepId::Batch;
     script.facts.partition = "night".to_owned();
     script.facts.account = Some("physics".to_owned());
     assert_eq!(value(&of(script.clone(), 0), "SLURM_RESTART_COUNT"), None);
