@@ -78,6 +78,7 @@ impl World {
         if !forgets {
             return;
         }
+        self.forget_starting_steps_of(node);
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
         self.parts.retain(|(at, job, _), _| !(*at == node && starting(job)));
