@@ -166,10 +166,6 @@ pub(super) async fn named(
     let filter = JobFilter { jobs: vec![JobId(name.job)], ..JobFilter::default() };
     let mut jobs = list(client, filter).await?;
     jobs.retain(|job| means(&name, job));
-    // An array as a whole stands for those of its jobs that are not over.
-    if name.tasks.is_none() && jobs.iter().any(|job| !job.state.is_final()) {
-        jobs.retain(|job| !job.state.is_final());
-    }
     Ok(jobs)
 }
 
