@@ -144,7 +144,6 @@ fn causes() -> Vec<EndCause> {
         EndCause::Preempted { by: JobId(9), requeue: true },
         EndCause::RankLeft { rank, node: node.clone(), exit_code },
         EndCause::NodeRemoved { node: node.clone() },
-        EndCause::ClientLeft,
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
