@@ -129,7 +129,7 @@ impl World {
     }
 
     /// All parts of a run end with this status.
-    fn end_run_of(&mut self, run: JobIncarnation, code: u8) {
+    pub(super) fn end_run_of(&mut self, run: JobIncarnation, code: u8) {
         let parts: Vec<_> = self.parts.keys().filter(|part| part.2 == run).copied().collect();
         for part in parts {
             self.part_over(part, ExitStatus::Code(code));
@@ -141,11 +141,11 @@ impl World {
         self.record(job).steps.as_deref().cloned().unwrap_or_default()
     }
 
-    fn run_of(&self, job: JobId, number: u32) -> JobIncarnation {
+    pub(super) fn run_of(&self, job: JobId, number: u32) -> JobIncarnation {
         self.steps_of(job).get(number).expect("the step is not over").run
     }
 
-    fn ended_state(&self, job: JobId, number: u32) -> Option<JobState> {
+    pub(super) fn ended_state(&self, job: JobId, number: u32) -> Option<JobState> {
         let steps = self.steps_of(job);
         let ended = steps.ended().find(|(ended, _)| *ended == number);
         ended.map(|(_, step)| step.outcome.state)
