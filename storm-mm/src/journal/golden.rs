@@ -8,8 +8,8 @@ use crate::cluster::{
     UsageOf,
 };
 use crate::job::{
-    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome, PartEnd,
-    StepEvent, StepUse, Terms,
+    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome,
+    PartEnd, StepEvent, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -27,7 +27,7 @@ use storm_rm::{
 use storm_sched::ReservationId;
 
 /// The form whose bytes [`HASH`] is of.
-const HASH_OF: &str = "events-8";
+const HASH_OF: &str = "events-7";
 const HASH: &str = "";
 
 const TIME: Duration = Duration::new(3, 500);
@@ -148,6 +148,7 @@ fn causes() -> Vec<EndCause> {
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
+    causes.push(EndCause::ClientLeft);
     causes
 }
 

@@ -11,6 +11,9 @@ use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, HeldJob, NodeReturn, Report};
 use storm_rm::{JobId, Rank, StepId, StepRef};
 
+/// The most time from the end of a Node Manager until the manager looks how old a run is.
+const UNTIL_ASKED_MS: i128 = 10;
+
 /// The parts that are over, and the jobs that have really lost a node.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -87,7 +90,8 @@ impl World {
         let age_ms = |placed| self.core.wall(self.now).duration_since(placed).as_millis();
         let old = self.core.jobs.values().filter(|record| {
             let is_there = record.ranks.iter().any(|share| share.node == node);
-            is_there && starting(&record.id) && record.placed.is_some_and(|at| age_ms(at) >= within)
+            let is_old = record.placed.is_some_and(|at| age_ms(at) + UNTIL_ASKED_MS >= within);
+            is_there && starting(&record.id) && is_old
         });
         self.losses.hit.extend(old.map(|record| record.id));
     }
