@@ -144,7 +144,7 @@ impl<'a> JournalNodes<'a> {
                 StepEvent::Ended { .. } => {
                     self.steps.remove(&(job, *number));
                 }
-                StepEvent::Started | StepEvent::Ending { .. } => {}
+                StepEvent::Started | StepEvent::Ending { .. } | StepEvent::PartOver { .. } => {}
             },
         }
     }

@@ -166,6 +166,7 @@ fn events_of_a_step() -> Vec<StepEvent> {
         StepEvent::Began { run, ask, size, spec: Rc::new(spec().step), ranks: ranks() },
         StepEvent::Started,
         StepEvent::Ending { cause: EndCause::ScriptEnded },
+        StepEvent::PartOver { node: NodeId(1), end: part_end() },
         StepEvent::Ended { next: 3, latest_run: run, step: Box::new(step) },
     ]
 }

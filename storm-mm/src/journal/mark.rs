@@ -4,6 +4,7 @@
 use super::Entry;
 use crate::cluster::ClusterEventKind;
 use crate::job::{ENDED_STEPS, JobEventKind, StepEvent};
+use storm_primitives::NodeId;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// The facts about an entry that decide how long it stays.
@@ -58,6 +59,8 @@ pub(super) enum OfJob {
     StepStarted(u32),
     /// Why a step is being ended.
     StepEnding(u32),
+    /// The end of a step's part on a lost node.
+    StepPartOver(u32, NodeId),
     /// An ended step, by its number modulo [`ENDED_STEPS`].
     StepEnded(u32),
 }
@@ -138,6 +141,7 @@ impl JobMark {
                 }
                 StepEvent::Started => replaces(OfJob::StepStarted(*number)),
                 StepEvent::Ending { .. } => replaces(OfJob::StepEnding(*number)),
+                StepEvent::PartOver { node, .. } => replaces(OfJob::StepPartOver(*number, *node)),
                 StepEvent::Ended { latest_run, .. } => JobMark {
                     run: Some(*latest_run),
                     ends_step: Some(*number),

@@ -11,6 +11,7 @@
 use super::mark::{JobMark, Mark, OfCluster, OfJob};
 use crate::history::History;
 use std::collections::BTreeMap;
+use storm_primitives::NodeId;
 use storm_rm::{JobId, JobIncarnation};
 
 /// Forgotten jobs, or replaced entries, that are removed together. Removal costs as much as
@@ -103,6 +104,7 @@ impl Retention {
 
     fn note_job(&mut self, sequence: u64, mark: &JobMark) {
         let id = self.unit_of(mark.job);
+        let of_step = mark.ends_step.map(|step| self.take_step(mark.job, step));
         let unit = self.units.entry(id).or_default();
         unit.entries.push(sequence);
         unit.array = unit.array.max(mark.array);
@@ -111,12 +113,7 @@ impl Retention {
             self.environments.insert(id, (sequence, mark.environment_bytes));
         }
         let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
-        let of_step = mark.ends_step.map(|step| {
-            [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)]
-        });
-        let of_step = of_step.into_iter().flatten();
-        let of_step = of_step.filter_map(|what| self.latest.remove(&(mark.job, what)));
-        for former in former.into_iter().chain(of_step.collect::<Vec<_>>()) {
+        for former in former.into_iter().chain(of_step.unwrap_or_default()) {
             // Entries are in order.
             if let Ok(at) = unit.entries.binary_search(&former) {
                 self.replaced.push(unit.entries.remove(at));
@@ -136,6 +133,15 @@ impl Retention {
         if mark.ends {
             self.note_end(mark.job, id);
         }
+    }
+
+    /// Removes and returns the entries that the end of a step replaces.
+    fn take_step(&mut self, job: JobId, step: u32) -> Vec<u64> {
+        let [first, last] = [NodeId(0), NodeId(u32::MAX)].map(|at| OfJob::StepPartOver(step, at));
+        let parts = self.latest.range((job, first)..=(job, last)).map(|((_, what), _)| *what);
+        let states = [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)];
+        let of_step: Vec<OfJob> = parts.chain(states).collect();
+        of_step.into_iter().filter_map(|what| self.latest.remove(&(job, what))).collect()
     }
 
     /// A job of this unit has ended.

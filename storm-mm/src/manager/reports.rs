@@ -4,7 +4,7 @@ use super::live::{Awaiting, LivePlace, Piece};
 use super::node_table::Going;
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
-use crate::job::{Cut, EndCause, JobEventKind, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, Phase, StepEvent};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation, StepRef};
@@ -96,6 +96,13 @@ impl Core {
             let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
             let Some(end) = self.live.get(job).map(|live| live.part_end(share)) else { continue };
             self.append(now, job, JobEventKind::PartOver { node, end });
+        }
+        for (job, number) in self.live.step_ends_forgotten_by(node) {
+            let Some((_, known)) = self.step_record((job, number)) else { continue };
+            let Some(share) = known.ranks.iter().find(|share| share.node == node) else { continue };
+            let end = self.live.step(job, number).map(|step| step.part_end(share));
+            let Some(end) = end else { continue };
+            self.append_of_step(now, (job, number), StepEvent::PartOver { node, end });
         }
     }
 
