@@ -100,6 +100,8 @@ fn request(
             Some(BindArgument::Core) => Binding::Core,
             Some(BindArgument::None) | None => Binding::None,
         },
+        kill_on_bad_exit: false,
+        time_limit: None,
     };
     let spec = JobSpec {
         name,
