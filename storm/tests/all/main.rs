@@ -43,6 +43,7 @@ mod sim;
 mod slurm;
 mod slurm_listings;
 mod slurm_scripts;
+mod slurm_steps;
 mod steps;
 mod surroundings;
 mod takeover;
