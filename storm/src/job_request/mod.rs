@@ -150,7 +150,7 @@ fn open_mode(options: &JobOptions) -> OpenMode {
 }
 
 /// The number of processes, and of nodes if the user asks for a number of nodes.
-fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
+pub(crate) fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
     let per_node = options.ntasks_per_node.unwrap_or(1);
     let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
     // Without -n, a job that names nodes is on just these.

@@ -3,7 +3,7 @@
 use super::asking::place;
 use super::complaint::Complaint;
 use super::srun::{input, kills_on_bad_exit, launched, option_variables};
-use super::step_shape::{AskedShape, Shape};
+use super::step_shape::AskedShape;
 use crate::attach::{STEP_WAITS, StepWaiting};
 use crate::cli::{JobOptions, parse_node_list};
 use crate::command::note;
@@ -55,7 +55,7 @@ pub(super) async fn run(typed: &CommandLine, own: OwnPlace) -> Result<u8, Compla
     let shape = asked(&line, typed)?.shape(&mut warn)?;
     let options = step_options(&line)?;
     let step = NewStep {
-        submission: submission(&options, &shape)?,
+        submission: submission(&options)?,
         layout: StepLayout {
             per_node: shape.per_node,
             overcommit: line.has("overcommit"),
@@ -168,13 +168,9 @@ fn step_options(line: &CommandLine) -> Result<JobOptions, Complaint> {
 }
 
 /// The program with the surroundings of the step.
-fn submission(options: &JobOptions, shape: &Shape) -> Result<Submission, Complaint> {
+fn submission(options: &JobOptions) -> Result<Submission, Complaint> {
     let mut submission = step_request(options).map_err(launched)?;
     let Submission { spec, .. } = &mut submission;
-    if shape.share == storm_rm::Share::Exact {
-        let each = shape.elements_each.to_string();
-        spec.step.env = spec.step.env.with("SLURM_CPUS_PER_TASK", &each);
-    }
     if let Some(name) = &options.name {
         spec.step.env = spec.step.env.with("SLURM_JOB_NAME", name);
     }

@@ -254,7 +254,7 @@ fn scancel_ends_jobs_by_number_by_index_and_by_filter() {
     assert_eq!(slurm.refused("scancel", 1), "scancel: error: No job identification provided\n");
     assert_eq!(slurm.refused("scancel x", 1), "scancel: error: Invalid job id x\n");
     assert_eq!(slurm.refused("scancel -s FOO 1", 1), "Unknown job signal: FOO\n");
-    assert!(slurm.refused("scancel 1.0", 1).contains("no steps"));
+    assert!(slurm.refused("scancel 1.0", 1).contains("only with its job"));
 }
 
 #[test]
