@@ -55,7 +55,7 @@ pub(super) async fn run(typed: &CommandLine, own: OwnPlace) -> Result<u8, Compla
     let shape = asked(&line, typed)?.shape(&mut warn)?;
     let options = step_options(&line)?;
     let step = NewStep {
-        submission: submission(&options)?,
+        submission: submission(&options, shape.per_node)?,
         layout: StepLayout {
             per_node: shape.per_node,
             overcommit: line.has("overcommit"),
@@ -168,9 +168,12 @@ fn step_options(line: &CommandLine) -> Result<JobOptions, Complaint> {
 }
 
 /// The program with the surroundings of the step.
-fn submission(options: &JobOptions) -> Result<Submission, Complaint> {
+fn submission(options: &JobOptions, per_node: Option<u32>) -> Result<Submission, Complaint> {
     let mut submission = step_request(options).map_err(launched)?;
     let Submission { spec, .. } = &mut submission;
+    if let Some(each) = per_node {
+        spec.step.env = spec.step.env.with("SLURM_NTASKS_PER_NODE", &each.to_string());
+    }
     if let Some(name) = &options.name {
         spec.step.env = spec.step.env.with("SLURM_JOB_NAME", name);
     }

@@ -148,9 +148,10 @@ fn a_step_is_told_its_own_size_and_its_jobs_nodes() {
     let slurm = Slurm::with_nodes(2);
     let lines = "srun -n1 -N1 -w n2 sh -c 'echo $SLURM_NNODES $SLURM_NODELIST $SLURM_JOB_NODELIST \
                  $SLURM_STEP_NODELIST $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_JOB_NUM_NODES'\n\
-                 srun -n1 -N1 -c2 sh -c 'echo $SLURM_CPUS_PER_TASK'";
+                 srun -n1 -N1 -c2 sh -c 'echo $SLURM_CPUS_PER_TASK'\n\
+                 srun -n2 -N2 --ntasks-per-node=1 sh -c 'echo $SLURM_NTASKS_PER_NODE'";
     let said = out(&slurm, "-N 2 -n 4", lines);
-    assert_eq!(said, "1 n[1-2] n[1-2] n2 1 1 2\n2\n", "{}", slurm.read("err"));
+    assert_eq!(said, "1 n[1-2] n[1-2] n2 1 1 2\n2\n1\n1\n", "{}", slurm.read("err"));
 }
 
 #[test]
@@ -179,6 +180,11 @@ fn launchers(slurm: &Slurm) -> impl Iterator<Item = (&'static str, &'static str)
     })
 }
 
+/// Prints the node of the launcher's daemon, which is a step. Hydra gives ranks the variables of
+/// `mpiexec`.
+const NODE_OF_DAEMON: &str =
+    r#"tr "\0" "\n" < /proc/$PPID/environ | sed -n s/^SLURMD_NODENAME=//p"#;
+
 /// Slurm's variables had the launchers call `srun`, which was refused.
 #[test]
 fn launchers_of_mpi_start_their_ranks_on_all_nodes_of_the_place() {
@@ -186,7 +192,7 @@ fn launchers_of_mpi_start_their_ranks_on_all_nodes_of_the_place() {
     for (launcher, rank) in launchers(&slurm) {
         for nodes in [1, 2, 4] {
             let lines = format!(
-                "{launcher} -n {} sh -c 'echo ${rank} $SLURMD_NODENAME' < /dev/null | sort -n",
+                "{launcher} -n {} sh -c 'echo ${rank} $({NODE_OF_DAEMON})' < /dev/null | sort -n",
                 2 * nodes
             );
             let said = out(&slurm, &format!("--time 2 -N {nodes} -n {}", 2 * nodes), &lines);
