@@ -47,6 +47,7 @@ mod step_ask;
 mod step_layout;
 mod step_size;
 mod step_spec;
+mod strobe;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};

@@ -1,7 +1,8 @@
 //! The record of one job: the result of its events.
 
 use super::{
-    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepEvent, StepRecords,
+    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent, StepRecords,
+    Terms,
 };
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
@@ -61,9 +62,9 @@ pub struct JobRecord {
     pub ranks: Vec<NodeRanks>,
     /// The job's row, once placed.
     pub row: Option<Row>,
-    /// The nodes of its present run that are lost and whose parts were over before, and how their
-    /// ranks ended.
-    pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
+    /// The nodes of its present run that are lost and whose parts were over before, and how these
+    /// ended.
+    pub parts_over: BTreeMap<NodeId, PartEnd>,
     /// The steps of its present or latest run, apart from the first, if it started any.
     pub steps: Option<Box<StepRecords>>,
     /// The job's nodes by name, once placed.
@@ -242,10 +243,7 @@ impl JobRecord {
             JobEventKind::Submitted { .. } | JobEventKind::ArraySubmitted { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
-                self.ranks.clone_from(ranks);
-                self.node_list.clone_from(node_list);
-                self.begin_run(event.at);
-                self.note(event, "placed", format!("on {node_list}, row {}", row.0));
+                self.place(event, ranks, node_list);
             }
             JobEventKind::Started { breakdown } => self.start(event, *breakdown),
             JobEventKind::Ending { cause } => {
@@ -276,8 +274,8 @@ impl JobRecord {
             }
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
-            JobEventKind::PartOver { node, exits } => {
-                self.parts_over.insert(*node, exits.clone());
+            JobEventKind::PartOver { node, end } => {
+                self.parts_over.insert(*node, end.clone());
             }
             JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {
@@ -297,10 +295,7 @@ impl JobRecord {
                 self.goes_on(event, *time, format!("by user {uid}"));
             }
             JobEventKind::Changed { uid, terms, what, waits_anew } => {
-                if *waits_anew {
-                    self.forget_dependencies();
-                }
-                terms.put(self);
+                self.change(terms, *waits_anew);
                 self.note(event, "changed", format!("by user {uid}: {what}"));
             }
             JobEventKind::Held { hold } => self.held(event, *hold),
@@ -310,6 +305,21 @@ impl JobRecord {
             }
             JobEventKind::DependencyNoted { on, note } => self.dependency_noted(event, *on, *note),
         }
+    }
+
+    fn place(&mut self, event: &JobEvent, ranks: &[NodeRanks], node_list: &str) {
+        self.ranks = ranks.to_vec();
+        self.node_list = node_list.to_owned();
+        self.begin_run(event.at);
+        let row = self.row.unwrap_or_default();
+        self.note(event, "placed", format!("on {node_list}, row {}", row.0));
+    }
+
+    fn change(&mut self, terms: &Terms, waits_anew: bool) {
+        if waits_anew {
+            self.forget_dependencies();
+        }
+        terms.put(self);
     }
 
     fn start(&mut self, event: &JobEvent, breakdown: LaunchBreakdown) {

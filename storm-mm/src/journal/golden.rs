@@ -8,8 +8,8 @@ use crate::cluster::{
     UsageOf,
 };
 use crate::job::{
-    Cut, DependencyNote, EndCause, EndedStep, Hold, JobEvent, JobEventKind, Outcome, StepEvent,
-    StepUse, Terms,
+    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome,
+    PartEnd, StepEvent, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -72,6 +72,8 @@ fn spec() -> JobSpec {
             file(Destination::JobDirectoryUnlessAt("/q".into())),
         ],
         output: OutputSpec::Files { stdout: "o".into(), stderr: Some("e".into()) },
+        kill_on_bad_exit: true,
+        time_limit: Some(TIME),
         ..StepSpec::plain("job", program)
     };
     JobSpec {
@@ -144,6 +146,7 @@ fn causes() -> Vec<EndCause> {
         EndCause::Preempted { by: JobId(9), requeue: true },
         EndCause::RankLeft { rank, node: node.clone(), exit_code },
         EndCause::NodeRemoved { node: node.clone() },
+        EndCause::ClientLeft,
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
@@ -219,12 +222,17 @@ fn of_job() -> Vec<JobEventKind> {
         JobEventKind::Requeued { cause: EndCause::TimeLimit },
         JobEventKind::Ended { outcome: outcome(), exits: exits(), ran: TIME },
         JobEventKind::UnderPolicy { sched: "gang".to_owned() },
-        JobEventKind::PartOver { node: NodeId(1), exits: exits() },
+        JobEventKind::PartOver { node: NodeId(1), end: part_end() },
     ];
     kinds.extend(causes().into_iter().map(|cause| JobEventKind::Ending { cause }));
     let of_step = |event| JobEventKind::Step { number: 3, event };
     kinds.extend(events_of_a_step().into_iter().map(of_step));
     kinds
+}
+
+fn part_end() -> PartEnd {
+    let fence = FencePart { sequence: 2, puts: vec![("k".to_owned(), "v".to_owned())] };
+    PartEnd { exits: exits(), fences: vec![fence] }
 }
 
 /// Events of the cluster of every kind.

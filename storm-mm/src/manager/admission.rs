@@ -7,7 +7,7 @@ use crate::api::{ApiError, ErrorCode, Peer, Prospect, Service};
 use crate::job::JobEventKind;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use storm_primitives::Instant;
+use storm_primitives::{Instant, MAX_NODES, NodeNames};
 use storm_rm::{
     FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
 };
@@ -18,7 +18,7 @@ const MAX_TEXT_BYTES: usize = 1024;
 /// The longest list of nodes that a job must have or must not have.
 const MAX_NODE_LIST_BYTES: usize = 2048;
 
-/// What the checks of a job found.
+/// A job that passed the checks.
 struct Admitted {
     /// The number that it gets.
     job: JobId,
@@ -80,7 +80,7 @@ impl Core {
         Ok(job)
     }
 
-    /// Tells what would become of a job that is not submitted: an error if it would be refused.
+    /// Tells when and where a job would start if it were submitted.
     ///
     /// # Errors
     /// As for a submission.
@@ -297,6 +297,6 @@ pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
 
 /// The names of a list that admission has folded.
 fn names_in(list: Option<&str>) -> BTreeSet<String> {
-    let parsed = list.and_then(|list| list.parse::<nodeset::NodeSet>().ok());
-    parsed.iter().flat_map(nodeset::NodeSet::iter).map(|name| name.to_string()).collect()
+    let parsed = list.and_then(|list| NodeNames::parse(list, MAX_NODES).ok());
+    parsed.iter().flat_map(NodeNames::iter).collect()
 }
