@@ -19,6 +19,8 @@ use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepLayout, S
 const PLACE_VARIABLE: &str = "STORM_PLACE";
 /// The variable with the number of processes of the place.
 const TASKS_VARIABLE: &str = "STORM_NTASKS";
+/// The variable with the number of nodes of the place.
+const NODES_VARIABLE: &str = "STORM_NNODES";
 /// The variable with the elements of each of these processes.
 const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
 
@@ -80,9 +82,17 @@ pub(super) async fn run(
     let variable = |name| std::env::var_os(name);
     let submission = step_request(options)?;
     let spec = &submission.spec;
+    let (procs, nodes) = match (options.procs, options.on_nodes, options.ntasks_per_node) {
+        (None, None, None) => (number(variable(TASKS_VARIABLE)).unwrap_or(spec.procs), spec.nodes),
+        (None, None, Some(each)) => {
+            let nodes = number(variable(NODES_VARIABLE)).unwrap_or(1);
+            (each.saturating_mul(nodes), Some(nodes))
+        }
+        _ => (spec.procs, spec.nodes),
+    };
     let size = StepSize {
-        procs: procs(options, spec.procs, variable(TASKS_VARIABLE)),
-        nodes: spec.nodes,
+        procs,
+        nodes,
         elements_each: options.cpus_per_task.or(number(variable(CPUS_VARIABLE))).unwrap_or(1),
         memory: spec.resources.memory,
         share: Share::Exact,
@@ -162,14 +172,6 @@ fn as_of_storm(failure: Failure) -> Failure {
     match failure.exit {
         EXIT_FAILED if failure.code != STEP_WAITS => failure.exit(EXIT_STORM_FAILED),
         _ => failure,
-    }
-}
-
-/// The number of processes: all of the place's, if neither `-n` nor `-N` is given.
-fn procs(options: &JobOptions, asked: u32, of_place: Option<OsString>) -> u32 {
-    match (options.procs, options.on_nodes) {
-        (None, None) => number(of_place).unwrap_or(asked),
-        _ => asked,
     }
 }
 

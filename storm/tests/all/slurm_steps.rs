@@ -154,6 +154,19 @@ fn a_step_is_told_its_own_size_and_its_jobs_nodes() {
     assert_eq!(said, "1 n[1-2] n[1-2] n2 1 1 2\n2\n1\n1\n", "{}", slurm.read("err"));
 }
 
+/// It was neither obeyed nor refused.
+#[test]
+fn storm_run_obeys_a_number_of_processes_on_each_node() {
+    let slurm = Slurm::with_nodes(2);
+    let bin = std::path::Path::new(crate::scratch::STORM).parent().expect("a directory");
+    let lines = format!(
+        "PATH=$PATH:{}\nstorm --quiet run -n2 --ntasks-per-node=1 sh -c 'echo $SLURMD_NODENAME' | sort\n\
+         storm --quiet run --ntasks-per-node=1 sh -c 'echo $SLURMD_NODENAME' | sort",
+        bin.display()
+    );
+    assert_eq!(out(&slurm, "-N 2 -n 4", &lines), "n1\nn2\nn1\nn2\n", "{}", slurm.read("err"));
+}
+
 #[test]
 fn a_step_ends_at_its_own_time_limit() {
     let slurm = Slurm::with_nodes(1);
