@@ -72,6 +72,8 @@ fn spec() -> JobSpec {
             file(Destination::JobDirectoryUnlessAt("/q".into())),
         ],
         output: OutputSpec::Files { stdout: "o".into(), stderr: Some("e".into()) },
+        kill_on_bad_exit: true,
+        time_limit: Some(TIME),
         ..StepSpec::plain("job", program)
     };
     JobSpec {
@@ -147,7 +149,7 @@ fn causes() -> Vec<EndCause> {
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
-    causes.push(EndCause::ClientLeft);
+    causes.extend([EndCause::ClientLeft, EndCause::BadExit { rank, node, exit_code }]);
     causes
 }
 

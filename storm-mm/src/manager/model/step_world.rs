@@ -8,7 +8,7 @@ use crate::job::{EndCause, StepRecords};
 use crate::manager::{AskedStep, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch};
 use storm_primitives::NodeId;
 use storm_rm::message::ExitStatus;
-use storm_rm::{JobId, JobIncarnation, Rank, StepAsk, StepRef, StepSize};
+use storm_rm::{JobId, JobIncarnation, Rank, StepAsk, StepLayout, StepRef, StepSize};
 
 impl World {
     /// Asks for a step in the present run of a job.
@@ -30,7 +30,8 @@ impl World {
     ) -> Result<AskedStep, ErrorCode> {
         let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
         let spec = spec(1, shipped, false).step;
-        let request = StepRequest { run, ask: StepAsk(ask), size, spec };
+        let (ask, layout) = (StepAsk(ask), StepLayout::default());
+        let request = StepRequest { run, ask, size, layout, spec };
         let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
         asked.map_err(|error| error.code)
     }
