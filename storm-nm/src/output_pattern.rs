@@ -1,14 +1,14 @@
-//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`. A number before the
+//! File names with `%j`, `%J`, `%s`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`. A number before the
 //! letter of a number, as in `%4j`, is its width, filled with zeros.
 
-use storm_rm::{ArrayTask, JobId, OsBytes, Rank};
+use storm_rm::{ArrayTask, OsBytes, Rank, StepId, StepRef};
 use thiserror::Error;
 
 /// The values of the letters.
 #[derive(Clone, Copy, Debug)]
 pub struct FileNameParts<'a> {
-    /// `%j`.
-    pub job: JobId,
+    /// `%j` is the job, `%s` the step. `%J` is both, as `7.1`, or the job alone for its script.
+    pub step: StepRef,
     /// `%A` is the number of its array, or of the job if there is none; `%a` is its index, or 0.
     pub task: Option<ArrayTask>,
     /// `%r`.
@@ -22,7 +22,8 @@ const MAX_WIDTH: usize = 10;
 
 /// Expands the pattern of an output file. `%%` is a percent sign, and other text stays as it is.
 pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
-    let FileNameParts { job, task, rank, node_name } = *parts;
+    let FileNameParts { step, task, rank, node_name } = *parts;
+    let job = step.job;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
     let mut rest = pattern.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
@@ -30,6 +31,11 @@ pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
         let (width, letter) = if *byte == b'%' { letter(behind) } else { (0, None) };
         let replacement = match letter {
             Some((b'j', _)) => format!("{:0>width$}", job.to_string()),
+            Some((b's', _)) => format!("{:0>width$}", step.step.to_string()),
+            Some((b'J', _)) => match step.step {
+                StepId::Batch => format!("{:0>width$}", job.to_string()),
+                StepId::Number(number) => format!("{:0>width$}.{number}", job.to_string()),
+            },
             Some((b'A', _)) => {
                 format!("{:0>width$}", task.map_or(job, |task| task.array).to_string())
             }
@@ -61,8 +67,9 @@ fn letter(behind: &[u8]) -> (usize, Option<(u8, &[u8])>) {
 /// `/dev/null`).
 pub fn names_one_file(pattern: &OsBytes) -> bool {
     let of = |job, index| {
-        let task = Some(ArrayTask { array: JobId(1), index });
-        let parts = FileNameParts { job: JobId(job), task, rank: Rank(0), node_name: "n" };
+        let task = Some(ArrayTask { array: storm_rm::JobId(1), index });
+        let step = StepRef::program(storm_rm::JobId(job));
+        let parts = FileNameParts { step, task, rank: Rank(0), node_name: "n" };
         expand_pattern(pattern, &parts)
     };
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
@@ -72,7 +79,8 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
 /// `here` are on this node. `/dev/null` keeps nothing and counts as no file.
 pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
     let of = |rank, node_name| {
-        let parts = FileNameParts { job: JobId(1), task: None, rank: Rank(rank), node_name };
+        let step = StepRef::program(storm_rm::JobId(1));
+        let parts = FileNameParts { step, task: None, rank: Rank(rank), node_name };
         expand_pattern(pattern, &parts)
     };
     let ranks = if of(0, "n1") == of(0, "n2") { procs } else { here };
@@ -102,7 +110,7 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
         let behind = &rest[at + 1..];
         match letter(behind) {
-            (_, Some((b'j' | b'A' | b'a' | b'r', after))) => rest = after,
+            (_, Some((b'j' | b'J' | b's' | b'A' | b'a' | b'r', after))) => rest = after,
             (_, Some((b'n' | b'%', after))) if !behind[0].is_ascii_digit() => rest = after,
             (_, Some((other, _))) => {
                 let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -118,13 +126,15 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use storm_rm::JobId;
 
     fn expand(pattern: &str) -> String {
         expand_task(pattern, None)
     }
 
     fn expand_task(pattern: &str, task: Option<ArrayTask>) -> String {
-        let parts = FileNameParts { job: JobId(7), task, rank: Rank(12), node_name: "n3" };
+        let step = StepRef { job: JobId(7), step: StepId::Number(2) };
+        let parts = FileNameParts { step, task, rank: Rank(12), node_name: "n3" };
         let name = expand_pattern(&pattern.into(), &parts);
         name.to_string_lossy().into_owned()
     }
@@ -136,6 +146,10 @@ mod tests {
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
         assert_eq!(expand("%A_%a.out"), "7_0.out");
+        assert_eq!(expand("%J-%s-%3J-%2s"), "7.2-2-007.2-02");
+        let batch = StepRef { job: JobId(7), step: StepId::Batch };
+        let parts = FileNameParts { step: batch, task: None, rank: Rank(0), node_name: "n" };
+        assert_eq!(expand_pattern(&"%J.%s".into(), &parts), "7.batch".into());
         assert_eq!(expand("%4j-%3r-%02a-%99j"), "0007-012-00-0000000007");
         assert_eq!(expand("%4n-%4"), "%4n-%4");
         let task = ArrayTask { array: JobId(4), index: 15 };

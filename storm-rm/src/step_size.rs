@@ -2,6 +2,7 @@
 
 use crate::Memory;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The size of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,12 +11,16 @@ pub struct StepSize {
     pub procs: u32,
     /// Exactly this many nodes of the place, each with a process, when given.
     pub nodes: Option<u32>,
+    /// At most this many processes on each node, when given.
+    pub per_node: Option<u32>,
     /// Processing elements of each process, at least 1.
     pub elements_each: u32,
     /// Memory. Without a demand the step has the share that belongs to its elements.
     pub memory: Memory,
     /// How the step shares the place with the other steps.
     pub share: Share,
+    /// The most time for which it runs, when given. The time of a stopped place does not count.
+    pub time_limit: Option<Duration>,
 }
 
 /// How a step shares its job's place with the job's other steps.
@@ -37,9 +42,11 @@ impl StepSize {
         StepSize {
             procs,
             nodes: None,
+            per_node: None,
             elements_each: 1,
             memory: Memory::Unstated,
             share: Share::Exact,
+            time_limit: None,
         }
     }
 }

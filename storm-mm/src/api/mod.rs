@@ -71,7 +71,7 @@ pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
     JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
     PriorityView, Prospect, RankView, ReservationRequest, ReservationView, ReservedNodes,
-    ShareView, SpecSummary, UseView, UserView, asked_for, without_set_id,
+    ShareView, SpecSummary, StepView, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and

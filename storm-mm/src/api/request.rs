@@ -6,7 +6,7 @@ use super::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepSize, StepSpec};
+use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepId, StepSize, StepSpec};
 
 /// A request to the manager's core: each variant is the `request` of one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,17 @@ pub enum ManagerRequest {
         job: JobId,
         /// The number by which the step was asked for.
         ask: StepAsk,
+    },
+    /// End a step, or send its processes a signal. Answered `ok`. The end of a job's first step is
+    /// the end of the job. For the job's owner and for administrators.
+    CancelStep {
+        /// The job.
+        job: JobId,
+        /// The step.
+        step: StepId,
+        /// Send this signal instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
     },
     /// Standard input for the job. The `ok` is sent when there is room for more.
     Input {
@@ -228,6 +239,7 @@ impl ManagerRequest {
         "wait",
         "run-step",
         "end-step",
+        "cancel-step",
         "input",
         "jobs",
         "show",
@@ -299,6 +311,7 @@ impl ManagerRequest {
             | ManagerRequest::Attach { .. }
             | ManagerRequest::RunStep { .. }
             | ManagerRequest::EndStep { .. }
+            | ManagerRequest::CancelStep { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }
             | ManagerRequest::Script { .. }
@@ -341,6 +354,9 @@ pub struct JobFilter {
     /// With each job's [attributes](super::JobView::attributes).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub attributes: bool,
+    /// With the further [steps](super::JobView::steps) of each job.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub steps: bool,
     /// Only this part; all jobs when it is absent. Set by the server, never by a client.
     #[serde(skip)]
     pub part: Option<Part>,
@@ -366,6 +382,9 @@ pub struct HistoryQuery {
     /// With each job's [attributes](super::JobView::attributes).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub attributes: bool,
+    /// With the further [steps](super::JobView::steps) of each job.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub steps: bool,
     /// Only this part; all when it is absent. For the server only: no client can send it.
     #[serde(skip)]
     pub part: Option<Part<u64>>,
@@ -385,6 +404,7 @@ impl Default for HistoryQuery {
             jobs: Vec::new(),
             limit: Self::DEFAULT_LIMIT,
             attributes: false,
+            steps: false,
             part: None,
         }
     }

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepSize, StepSpec};
+use storm_rm::{
+    ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepId, StepSize, StepSpec,
+};
 
 fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);
@@ -26,6 +28,8 @@ fn requests() -> Vec<ManagerRequest> {
             spec: Box::new(StepSpec::plain("a", Program::OnNodes("/bin/a".into()))),
         },
         ManagerRequest::EndStep { job, ask: StepAsk(1) },
+        ManagerRequest::CancelStep { job, step: StepId::Batch, signal: None },
+        ManagerRequest::CancelStep { job, step: StepId::Number(3), signal: Some(10) },
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],
@@ -33,6 +37,7 @@ fn requests() -> Vec<ManagerRequest> {
             jobs: vec![job],
             history: true,
             attributes: true,
+            steps: true,
             part: None,
         }),
         ManagerRequest::Show { job },
@@ -168,8 +173,8 @@ fn replies_survive_their_line() {
         Reply::Prospect { prospect: Prospect { job, partition: "main".to_owned(), start: None } },
         Reply::Script { job, name: "job.sh".to_owned(), data: Bytes::from_static(b"\xff") },
         Reply::Attached { job, state: JobState::Running, run, away: true },
-        Reply::Step { job, step: None, node_list: None },
-        Reply::Step { job, step: Some(3), node_list: Some("n1".into()) },
+        Reply::Step { job, step: None, node_list: None, reason: Some("why".into()) },
+        Reply::Step { job, step: Some(3), node_list: Some("n1".into()), reason: None },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State {

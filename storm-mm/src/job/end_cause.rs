@@ -118,6 +118,8 @@ pub enum EndCause {
     },
     /// For a step: the client that asked for it has left.
     ClientLeft,
+    /// For a step: its client requests its end, because a user interrupted the client.
+    ClientInterrupted,
 }
 
 impl EndCause {
@@ -129,6 +131,7 @@ impl EndCause {
             | EndCause::RequeuedBy { .. }
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
@@ -160,6 +163,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
             EndCause::RankKilled { signal, .. } => {
@@ -189,6 +193,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::Preempted { .. } => true,
             EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
@@ -220,6 +225,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -251,6 +257,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -319,6 +326,9 @@ impl std::fmt::Display for EndCause {
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
             EndCause::ScriptEnded => f.write_str("the script of its job has ended"),
             EndCause::ClientLeft => f.write_str("the command that started it has left"),
+            EndCause::ClientInterrupted => {
+                f.write_str("the command that started it was interrupted")
+            }
             EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
                 write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")

@@ -13,6 +13,6 @@ pub use cut::{Cut, MAX_LAUNCHES};
 pub use end_cause::{EndCause, Sequel};
 pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use record::{JobRecord, Phase};
-pub use step_event::{EndedStep, StepEvent, StepUse};
+pub use step_event::{EndedStep, StepEvent, StepPlace, StepUse};
 pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};
 pub use terms::Terms;

@@ -9,7 +9,7 @@ use crate::cluster::{
 };
 use crate::job::{
     Cut, DependencyNote, EndCause, EndedStep, Hold, JobEvent, JobEventKind, Outcome, StepEvent,
-    StepUse, Terms,
+    StepPlace, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -144,6 +144,7 @@ fn causes() -> Vec<EndCause> {
         EndCause::Preempted { by: JobId(9), requeue: true },
         EndCause::RankLeft { rank, node: node.clone(), exit_code },
         EndCause::NodeRemoved { node: node.clone() },
+        EndCause::ClientInterrupted,
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
@@ -154,11 +155,19 @@ fn events_of_a_step() -> Vec<StepEvent> {
     let (run, ask, size) = (JobIncarnation(5), StepAsk(6), StepSize::of_procs(2));
     let step = EndedStep {
         ask,
+        name: "a".to_owned(),
         procs: 2,
+        place: StepPlace {
+            nodes: 1,
+            node_list: "n1".to_owned(),
+            elements: 2,
+            time_limit: Some(TIME),
+        },
         began: at(),
         started: Some(at()),
         ended: at(),
         outcome: outcome(),
+        exit: Some(ExitStatus::Code(3)),
         used: StepUse { user: TIME, system: TIME, max_rss_kib: 4 },
     };
     vec![

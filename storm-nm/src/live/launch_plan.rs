@@ -231,8 +231,8 @@ pub(super) fn output_path(
     names: &NodeNames,
     pattern: &OsBytes,
 ) -> PathBuf {
-    let (job, task) = (task.launch.step.job, task.launch.task);
-    let parts = FileNameParts { job, task, rank, node_name: &names.name };
+    let (step, task) = (task.launch.step, task.launch.task);
+    let parts = FileNameParts { step, task, rank, node_name: &names.name };
     expand_pattern(pattern, &parts).as_os_str().into()
 }
 

@@ -1,32 +1,32 @@
 //! `run` in the place of a job's script: starts a step there and follows it
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
+use super::note;
 use super::progress::Upload;
-use crate::attach::{Follow, OutputForm, OwnStep, follow};
-use crate::cli::JobOptions;
+use crate::attach::{Follow, OutputForm, OwnStep, Pauses, follow};
+use crate::cli::{ClusterOptions, JobOptions};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::step_request;
 use crate::manager::Manager;
 use crate::outcome::Outcome;
-use crate::own_cluster::with_own_cluster;
+use crate::own_cluster::{names_another_cluster, with_own_cluster};
 use std::ffi::OsString;
 use std::fs::File;
 use std::time::{Duration, Instant};
-use storm_mm::api::{Client, ClientError, ErrorCode, ManagerRequest, Reply, Submission};
-use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepSize};
+use storm_mm::api::{Client, ClientError, ManagerRequest, Reply, Submission};
+use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, Share, StepAsk, StepSize};
 
 /// The variable by which scripts and their steps know their place: `7:12` is run 12 of job 7.
 const PLACE_VARIABLE: &str = "STORM_PLACE";
 /// The variable with the number of processes of the place.
 const TASKS_VARIABLE: &str = "STORM_NTASKS";
+/// The variable with the number of nodes of the place.
+const NODES_VARIABLE: &str = "STORM_NNODES";
 /// The variable with the elements of each of these processes.
 const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
 
-/// How long to ask a manager that is away, or has too many clients. It is as long as a client waits
-/// for a manager to return.
+/// How long to ask a manager that is away. It is as long as a client waits for a manager to return.
 const ASK_LIMIT: Duration = Duration::from_secs(65);
-/// Pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The place of the script that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,9 @@ pub(super) struct OwnPlace {
 impl OwnPlace {
     /// The place of this process, unless its user names a cluster.
     pub(super) fn of_process(options: &JobOptions) -> Result<Option<OwnPlace>, Failure> {
-        let is_named = options.cluster.socket.is_some() || options.cluster.manager.is_some();
-        let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_named) else {
+        let ClusterOptions { socket, manager, .. } = &options.cluster;
+        let is_other = socket.is_some() || manager.is_some() || names_another_cluster();
+        let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_other) else {
             return Ok(None);
         };
         let place = text.to_str().and_then(OwnPlace::parse).ok_or_else(|| {
@@ -65,22 +66,15 @@ pub(super) async fn run(
     silent: bool,
 ) -> Result<Outcome, Failure> {
     refuse_options_of_jobs(options)?;
-    let variable = |name| std::env::var_os(name);
     let Submission { mut spec, mut files, .. } = step_request(options)?;
-    let size = StepSize {
-        procs: procs(options, spec.procs, variable(TASKS_VARIABLE)),
-        nodes: spec.nodes,
-        elements_each: options.cpus_per_task.or(number(variable(CPUS_VARIABLE))).unwrap_or(1),
-        memory: spec.resources.memory,
-        share: Share::Exact,
-    };
+    let size = size(options, &spec, &PlaceSize::of_process());
     spec.step.env = with_own_cluster(&spec.step.env, options.export.as_ref(), manager);
     let (input, form) = (spec.step.input.clone(), OutputForm::of(size.procs, options.label));
     let ask = random_ask()?;
     let OwnPlace { job, run } = place;
     let request = ManagerRequest::RunStep { job, run, ask, size, spec: Box::new(spec.step) };
     let mut upload = Upload::new(silent);
-    let (client, first, id) = asked(manager, &request, &mut files, &mut upload).await?;
+    let (client, first, id) = asked(manager, &request, &mut files, &mut upload, silent).await?;
     let step = OwnStep { ask, request, first: Some(first), number: None };
     let what = Follow {
         job,
@@ -94,24 +88,33 @@ pub(super) async fn run(
     follow(client, what, manager).await.map_err(as_of_storm)
 }
 
-/// Asks for the step until a manager answers. The same request again makes no second step.
+/// Asks for the step until a manager answers. The same request again makes no second step. A manager
+/// that has too many clients of the user is asked for ever: their steps end some time.
 async fn asked(
     manager: &Manager,
     request: &ManagerRequest,
     files: &mut [(ContentHash, File)],
     upload: &mut Upload,
+    silent: bool,
 ) -> Result<(Client, Reply, u64), Failure> {
-    let began = Instant::now();
+    let (began, mut pauses, mut is_told) = (Instant::now(), Pauses::default(), silent);
     loop {
         let error = match ask_once(manager, request, files, upload).await {
             Ok(asked) => return Ok(asked),
             Err(error) => error,
         };
-        let is_full = error.code() == Some(ErrorCode::TooManyClients);
-        if !(is_full || error.may_pass()) || began.elapsed() >= ASK_LIMIT {
-            return Err(as_of_storm(error.into()));
+        match error.is_full() {
+            true if is_told => {}
+            true => {
+                note(
+                    "storm: the step waits: the manager has as many clients of yours as it takes\n",
+                );
+                is_told = true;
+            }
+            false if error.may_pass() && began.elapsed() < ASK_LIMIT => {}
+            false => return Err(as_of_storm(error.into())),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pauses.next()).await;
     }
 }
 
@@ -135,11 +138,50 @@ fn as_of_storm(failure: Failure) -> Failure {
     }
 }
 
-/// The number of processes: all of the place's, if neither `-n` nor `-N` is given.
-fn procs(options: &JobOptions, asked: u32, of_place: Option<OsString>) -> u32 {
-    match (options.procs, options.on_nodes) {
-        (None, None) => number(of_place).unwrap_or(asked),
-        _ => asked,
+/// The size of the place, by the variables of its script.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlaceSize {
+    tasks: Option<u32>,
+    nodes: Option<u32>,
+    elements_each: Option<u32>,
+}
+
+impl PlaceSize {
+    fn of_process() -> PlaceSize {
+        let variable = |name| number(std::env::var_os(name));
+        PlaceSize {
+            tasks: variable(TASKS_VARIABLE),
+            nodes: variable(NODES_VARIABLE),
+            elements_each: variable(CPUS_VARIABLE),
+        }
+    }
+}
+
+/// The size of the step. Without `-n` it has `--ntasks-per-node` processes on each of `-N` nodes, or
+/// of all nodes of the place; without any of the three it has all processes of the place.
+fn size(options: &JobOptions, spec: &JobSpec, place: &PlaceSize) -> StepSize {
+    let per_node = options.ntasks_per_node;
+    let nodes = options.on_nodes.map(|count| {
+        let most = place.nodes.unwrap_or(count.least).min(count.most.unwrap_or(count.least));
+        most.max(count.least)
+    });
+    let (procs, nodes) = match (options.procs, nodes, per_node) {
+        (Some(procs), nodes, _) => (procs, nodes),
+        (None, nodes, Some(each)) => {
+            let nodes = nodes.or(place.nodes).unwrap_or(1);
+            (nodes.saturating_mul(each), Some(nodes))
+        }
+        (None, Some(nodes), None) => (nodes, Some(nodes)),
+        (None, None, None) => (place.tasks.unwrap_or(spec.procs), None),
+    };
+    StepSize {
+        procs,
+        nodes,
+        per_node,
+        elements_each: options.cpus_per_task.or(place.elements_each).unwrap_or(1),
+        memory: spec.resources.memory,
+        share: if options.overlap { Share::Overlap } else { Share::Exact },
+        time_limit: options.time,
     }
 }
 
@@ -159,7 +201,6 @@ fn refuse_options_of_jobs(options: &JobOptions) -> Result<(), Failure> {
     let given = [
         ("--partition", options.partition.is_some()),
         ("--sched", options.sched.is_some()),
-        ("--time", options.time.is_some()),
         ("--signal", options.signal.is_some()),
         ("--reservation", options.reservation.is_some()),
         ("--requeue", options.requeue),

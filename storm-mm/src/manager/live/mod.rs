@@ -22,7 +22,7 @@ pub(super) use output::Piece;
 pub(super) use place::{LivePlace, Placed, Restored, RestoredStep};
 pub(super) use place_ledger::Room;
 pub(super) use place_nodes::{Left, Lost};
-pub(super) use place_steps::Granted;
+pub(super) use place_steps::{Granted, StepObstacle};
 pub(super) use progress::Launch;
 pub(super) use told_class::ToldClass;
 

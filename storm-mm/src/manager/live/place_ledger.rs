@@ -64,6 +64,22 @@ impl PlaceLedger {
         elements.sum::<usize>().saturating_add(OVERLAPPING)
     }
 
+    /// The elements of the place, and the most memory that it has of a node, if memory is counted.
+    pub(in crate::manager) fn extent(&self) -> (u32, Option<u64>) {
+        let rooms = || self.nodes.iter().map(|counted| counted.room);
+        let elements = rooms().map(|room| room.elements).fold(0, u32::saturating_add);
+        (elements, rooms().filter_map(|room| room.memory_bytes).max())
+    }
+
+    /// Whether a waiting step would fit beside the others if all nodes of the place were there.
+    pub(in crate::manager) fn fits_if_all_were_there(&self, ask: StepAsk) -> bool {
+        let size = self.waiting.iter().find(|(other, _)| *other == ask).map(|(_, size)| size);
+        let room = |counted: &Counted, size: &StepSize| {
+            counted.room.holds(size, counted.room.within_reach(size, counted.free))
+        };
+        size.is_some_and(|size| self.distribution(size, |counted| room(counted, size)).is_some())
+    }
+
     /// The steps that wait, in the order of arrival.
     pub(in crate::manager) fn waiting(&self) -> impl Iterator<Item = (StepAsk, &StepSize)> {
         self.waiting.iter().map(|(ask, size)| (*ask, size))
@@ -208,7 +224,8 @@ impl Room {
 
     /// The most processes of a step for which this much of the node is enough.
     fn holds(&self, size: &StepSize, amount: Amount) -> u32 {
-        let mut most = amount.elements.checked_div(size.elements_each).unwrap_or(0).min(size.procs);
+        let fit = amount.elements.checked_div(size.elements_each).unwrap_or(0);
+        let mut most = fit.min(size.procs).min(size.per_node.unwrap_or(u32::MAX));
         let mut none = 0;
         let enough = |procs| self.needed(size, procs).memory_bytes <= amount.memory_bytes;
         // More processes need no less memory.

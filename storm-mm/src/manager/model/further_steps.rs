@@ -3,7 +3,7 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
 use crate::api::{ErrorCode, JobState, Peer};
-use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepRecords, StepUse};
+use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepPlace, StepRecords, StepUse};
 use crate::manager::{
     AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
 };
@@ -293,11 +293,14 @@ fn a_run_has_at_most_as_many_steps_as_slurms() {
     let at = jiff::Timestamp::UNIX_EPOCH;
     let step = Box::new(EndedStep {
         ask: StepAsk(1),
+        name: "a".to_owned(),
         procs: 1,
+        place: StepPlace::default(),
         began: at,
         started: None,
         ended: at,
         outcome: Outcome { state: JobState::Completed, exit_code: 0, reason: None },
+        exit: None,
         used: StepUse::default(),
     });
     let (next, latest_run) = (STEPS_MAX - 1, world.record(job).incarnation);
