@@ -46,6 +46,7 @@ mod step;
 mod step_ask;
 mod step_size;
 mod step_spec;
+mod strobe;
 pub mod termination;
 
 pub use content_sum::{ContentSum, Summing};

@@ -12,20 +12,25 @@ const MAX_DIGITS: usize = 18;
 #[error("Invalid hostlist: {0}")]
 pub struct NotAHostList(pub String);
 
+/// The most bytes of all names: 256 for each of the most names.
+const MAX_BYTES: usize = MAX_NAMES << 8;
+
 /// The names of a list, in order.
 ///
 /// # Errors
-/// A bracket is not closed, a range is wrong, or there are more than 65,536 names.
+/// A bracket is not closed, a range is wrong, or there are more than 65,536 names or 16 MiB of them.
 pub fn expand(list: &str) -> Result<Vec<String>, NotAHostList> {
     let wrong = || NotAHostList(list.to_owned());
-    let mut all = Vec::new();
+    let (mut all, mut bytes) = (Vec::new(), 0_usize);
     for part in parts(list).ok_or_else(wrong)? {
         let mut names = vec![String::new()];
         let mut rest = part;
         while let Some((before, behind)) = rest.split_once('[') {
             let (ranges, after) = behind.split_once(']').ok_or_else(wrong)?;
             let numbers = numbers(ranges).ok_or_else(wrong)?;
-            if names.len().saturating_mul(numbers.len()) > MAX_NAMES {
+            let count = names.len().saturating_mul(numbers.len());
+            let width = widest(&names) + before.len() + widest(&numbers);
+            if count > MAX_NAMES || count.saturating_mul(width) > MAX_BYTES {
                 return Err(wrong());
             }
             let with = |name: &String| {
@@ -34,6 +39,11 @@ pub fn expand(list: &str) -> Result<Vec<String>, NotAHostList> {
             names = names.iter().flat_map(with).collect();
             rest = after;
         }
+        let part_bytes = names.len().saturating_mul(widest(&names) + rest.len());
+        bytes = bytes.saturating_add(part_bytes);
+        if bytes > MAX_BYTES {
+            return Err(wrong());
+        }
         names.iter_mut().for_each(|name| name.push_str(rest));
         all.extend(names.into_iter().filter(|name| !name.is_empty()));
         if all.len() > MAX_NAMES {
@@ -41,6 +51,10 @@ pub fn expand(list: &str) -> Result<Vec<String>, NotAHostList> {
         }
     }
     Ok(all)
+}
+
+fn widest(names: &[String]) -> usize {
+    names.iter().map(String::len).max().unwrap_or_default()
 }
 
 /// The parts between commas that are in no brackets; `None` if a bracket is wrong.
@@ -219,5 +233,17 @@ mod tests {
             assert_eq!(fold(names.iter().map(String::as_str)), list);
             assert_eq!(fold_sorted(&names), sorted);
         }
+    }
+
+    /// Regression: 65,536 names of a short list took gigabytes.
+    #[test]
+    fn many_long_names_are_refused() {
+        let long = "x".repeat(100_000);
+        for list in [format!("n[0-9999]{long}"), format!("{long}[0-9999]n[1-2]")] {
+            assert!(expand(&list).is_err());
+        }
+        let parts = vec![format!("n[0-99]{long}"); 3].join(",");
+        assert!(expand(&parts).is_err(), "in several parts");
+        assert_eq!(expand(&format!("n[0-1]{long}")).map(|names| names.len()), Ok(2));
     }
 }

@@ -8,8 +8,8 @@ use super::subscribers::Subscribers;
 use super::waits::Waits;
 use super::{Contents, Shared};
 use crate::api::{
-    ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobFilter, JobState,
-    ManagerRequest, Peer, Reply, ReplySink, Service,
+    ApiError, Call, CancelOutcome, ErrorCode, FromClient, HistoryQuery, JobChange, JobFilter,
+    JobState, ManagerRequest, Peer, Reply, ReplySink, ReservationRequest, Service,
 };
 use crate::job::Phase;
 use crate::{Core, StepRequest};
@@ -87,9 +87,6 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     shared.pass_slices();
     let Call { peer, client, request, replies } = call;
     let now = shared.now();
-    let alter = |jobs: &[JobId], alter: Alter| {
-        altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
-    };
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
@@ -112,18 +109,15 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let request = InputRequest { data, eof, resent_from, replies };
             return input(shared, peer, (job, ask), request);
         }
-        ManagerRequest::Cancel { jobs, signal, states } => Ok(cancelled(
-            &jobs,
-            shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states)),
-        )),
-        ManagerRequest::Hold { jobs } => Ok(alter(&jobs, Core::hold_all)),
-        ManagerRequest::Release { jobs } => Ok(alter(&jobs, Core::release_all)),
-        ManagerRequest::Requeue { jobs, hold } => Ok(alter(&jobs, requeuing(hold))),
-        ManagerRequest::Suspend { jobs } => Ok(alter(&jobs, Core::stop_all)),
-        ManagerRequest::ResumeJobs { jobs } => Ok(alter(&jobs, Core::continue_all)),
-        ManagerRequest::Update { jobs, change } => {
-            Ok(altered(&jobs, shared.drive(|core, now| core.update_all(now, peer, &jobs, &change))))
+        ManagerRequest::Cancel { jobs, signal, states } => {
+            Ok(cancel(shared, peer, &jobs, (signal, &states)))
         }
+        ManagerRequest::Hold { jobs } => Ok(alter(shared, peer, &jobs, Core::hold_all)),
+        ManagerRequest::Release { jobs } => Ok(alter(shared, peer, &jobs, Core::release_all)),
+        ManagerRequest::Requeue { jobs, hold } => Ok(alter(shared, peer, &jobs, requeuing(hold))),
+        ManagerRequest::Suspend { jobs } => Ok(alter(shared, peer, &jobs, Core::stop_all)),
+        ManagerRequest::ResumeJobs { jobs } => Ok(alter(shared, peer, &jobs, Core::continue_all)),
+        ManagerRequest::Update { jobs, change } => Ok(update(shared, peer, &jobs, &change)),
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
@@ -137,21 +131,11 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Explain { job } => explain(shared, job),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: shared.core().list_nodes(now) }),
         ManagerRequest::Drain { nodes, reason } => drain(shared, peer, &nodes, &reason),
-        ManagerRequest::Resume { nodes } => {
-            shared.drive(|core, now| core.resume(now, peer, &nodes)).map(|()| Reply::Ok)
-        }
-        ManagerRequest::Partitions => {
-            Ok(Reply::Partitions { partitions: shared.core().list_partitions() })
-        }
-        ManagerRequest::Reservations => {
-            Ok(Reply::Reservations { reservations: shared.core().list_reservations(now) })
-        }
-        ManagerRequest::Reserve(request) => shared
-            .drive(|core, now| core.reserve(now, peer, &request))
-            .map(|made| Reply::Reservations { reservations: vec![made] }),
-        ManagerRequest::Unreserve { name } => {
-            shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
-        }
+        ManagerRequest::Resume { nodes } => resume(shared, peer, &nodes),
+        ManagerRequest::Partitions => Ok(partitions(shared)),
+        ManagerRequest::Reservations => Ok(reservations(shared, now)),
+        ManagerRequest::Reserve(request) => reserve(shared, peer, &request),
+        ManagerRequest::Unreserve { name } => unreserve(shared, peer, &name),
         ManagerRequest::Priority { jobs } => Ok(priorities(shared, &jobs)),
         ManagerRequest::Shares => Ok(shares(shared)),
         ManagerRequest::Status => Ok(status(shared, now)),
@@ -187,8 +171,64 @@ fn history<P: Primitives, C: Contents + 'static>(
     Reply::Jobs { jobs, more }
 }
 
+fn partitions<P: Primitives, C: Contents + 'static>(shared: &Shared<P, C>) -> Reply {
+    Reply::Partitions { partitions: shared.core().list_partitions() }
+}
+
+fn reservations<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    now: Instant,
+) -> Reply {
+    Reply::Reservations { reservations: shared.core().list_reservations(now) }
+}
+
+fn reserve<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    request: &ReservationRequest,
+) -> Result<Reply, ApiError> {
+    let made = shared.drive(|core, now| core.reserve(now, peer, request))?;
+    Ok(Reply::Reservations { reservations: vec![made] })
+}
+
+fn unreserve<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    name: &str,
+) -> Result<Reply, ApiError> {
+    shared.drive(|core, now| core.unreserve(now, peer, name)).map(|()| Reply::Ok)
+}
+
 /// A change of jobs.
 type Alter = fn(&mut Core, Instant, Peer, &[JobId]) -> Vec<Result<(), ApiError>>;
+
+fn alter<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    jobs: &[JobId],
+    alter: Alter,
+) -> Reply {
+    altered(jobs, shared.drive(|core, now| alter(core, now, peer, jobs)))
+}
+
+fn update<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    jobs: &[JobId],
+    change: &JobChange,
+) -> Reply {
+    altered(jobs, shared.drive(|core, now| core.update_all(now, peer, jobs, change)))
+}
+
+fn cancel<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    jobs: &[JobId],
+    (signal, states): (Option<i32>, &[JobState]),
+) -> Reply {
+    let done = shared.drive(|core, now| core.cancel_all(now, peer, jobs, signal, states));
+    Reply::Cancelled { jobs: outcomes(jobs, done) }
+}
 
 fn requeuing(hold: bool) -> Alter {
     if hold { Core::requeue_held_all } else { Core::requeue_all }
@@ -209,6 +249,14 @@ fn drain<P: Primitives, C: Contents + 'static>(
     reason: &str,
 ) -> Result<Reply, ApiError> {
     shared.drive(|core, now| core.drain(now, peer, nodes, reason)).map(|()| Reply::Ok)
+}
+
+fn resume<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    nodes: &str,
+) -> Result<Reply, ApiError> {
+    shared.drive(|core, now| core.resume(now, peer, nodes)).map(|()| Reply::Ok)
 }
 
 fn priorities<P: Primitives, C: Contents + 'static>(
@@ -373,10 +421,6 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
 
 fn altered(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
     Reply::Altered { jobs: outcomes(jobs, done) }
-}
-
-fn cancelled(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
-    Reply::Cancelled { jobs: outcomes(jobs, done) }
 }
 
 fn outcomes(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Vec<CancelOutcome> {

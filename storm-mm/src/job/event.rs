@@ -1,6 +1,7 @@
 //! The events of a job, as the journal holds them.
 
 use super::end_cause::EndCause;
+use super::part_end::PartEnd;
 use super::step_event::StepEvent;
 use super::terms::Terms;
 use crate::api::{JobState, LaunchBreakdown, Service};
@@ -185,8 +186,8 @@ pub enum JobEventKind {
     PartOver {
         /// The node.
         node: NodeId,
-        /// How its ranks ended.
-        exits: Vec<RankExit>,
+        /// How it ended.
+        end: PartEnd,
     },
 }
 

@@ -4,6 +4,7 @@
 mod cut;
 mod end_cause;
 mod event;
+mod part_end;
 mod record;
 mod step_event;
 mod step_record;
@@ -12,6 +13,7 @@ mod terms;
 pub use cut::{Cut, MAX_LAUNCHES};
 pub use end_cause::{EndCause, Sequel};
 pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
+pub use part_end::{FencePart, PartEnd};
 pub use record::{JobRecord, Phase};
 pub use step_event::{EndedStep, StepEvent, StepPlace, StepUse};
 pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};

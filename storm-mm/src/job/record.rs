@@ -1,7 +1,8 @@
 //! The record of one job: the result of its events.
 
 use super::{
-    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, StepEvent, StepRecords,
+    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent,
+    StepRecords,
 };
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
@@ -61,9 +62,9 @@ pub struct JobRecord {
     pub ranks: Vec<NodeRanks>,
     /// The job's row, once placed.
     pub row: Option<Row>,
-    /// The nodes of its present run that are lost and whose parts were over before, and how their
-    /// ranks ended.
-    pub parts_over: BTreeMap<NodeId, Vec<RankExit>>,
+    /// The nodes of its present run that are lost and whose parts were over before, and how these
+    /// ended.
+    pub parts_over: BTreeMap<NodeId, PartEnd>,
     /// The steps of its present or latest run, apart from the first, if it started any.
     pub steps: Option<Box<StepRecords>>,
     /// The job's nodes by name, once placed.
@@ -276,8 +277,8 @@ impl JobRecord {
             }
             JobEventKind::OnElements { elements } => self.elements = Some(elements.clone()),
             JobEventKind::UnderPolicy { sched } => self.sched = Some(sched.clone()),
-            JobEventKind::PartOver { node, exits } => {
-                self.parts_over.insert(*node, exits.clone());
+            JobEventKind::PartOver { node, end } => {
+                self.parts_over.insert(*node, end.clone());
             }
             JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {

@@ -8,8 +8,8 @@ use crate::cluster::{
     UsageOf,
 };
 use crate::job::{
-    Cut, DependencyNote, EndCause, EndedStep, Hold, JobEvent, JobEventKind, Outcome, StepEvent,
-    StepPlace, StepUse, Terms,
+    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome,
+    PartEnd, StepEvent, StepPlace, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -27,7 +27,7 @@ use storm_rm::{
 use storm_sched::ReservationId;
 
 /// The form whose bytes [`HASH`] is of.
-const HASH_OF: &str = "events-7";
+const HASH_OF: &str = "events-8";
 const HASH: &str = "";
 
 const TIME: Duration = Duration::new(3, 500);
@@ -148,6 +148,7 @@ fn causes() -> Vec<EndCause> {
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
+    causes.push(EndCause::ClientLeft);
     causes
 }
 
@@ -227,12 +228,17 @@ fn of_job() -> Vec<JobEventKind> {
         JobEventKind::Requeued { cause: EndCause::TimeLimit },
         JobEventKind::Ended { outcome: outcome(), exits: exits(), ran: TIME },
         JobEventKind::UnderPolicy { sched: "gang".to_owned() },
-        JobEventKind::PartOver { node: NodeId(1), exits: exits() },
+        JobEventKind::PartOver { node: NodeId(1), end: part_end() },
     ];
     kinds.extend(causes().into_iter().map(|cause| JobEventKind::Ending { cause }));
     let of_step = |event| JobEventKind::Step { number: 3, event };
     kinds.extend(events_of_a_step().into_iter().map(of_step));
     kinds
+}
+
+fn part_end() -> PartEnd {
+    let fence = FencePart { sequence: 2, puts: vec![("k".to_owned(), "v".to_owned())] };
+    PartEnd { exits: exits(), fences: vec![fence] }
 }
 
 /// Events of the cluster of every kind.

@@ -7,7 +7,7 @@ use crate::api::{ApiError, ErrorCode, Peer, Prospect, Service};
 use crate::job::JobEventKind;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use storm_primitives::Instant;
+use storm_primitives::{Instant, MAX_NODES, NodeNames};
 use storm_rm::{
     FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
 };
@@ -297,6 +297,6 @@ pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
 
 /// The names of a list that admission has folded.
 fn names_in(list: Option<&str>) -> BTreeSet<String> {
-    let parsed = list.and_then(|list| list.parse::<nodeset::NodeSet>().ok());
-    parsed.iter().flat_map(nodeset::NodeSet::iter).map(|name| name.to_string()).collect()
+    let parsed = list.and_then(|list| NodeNames::parse(list, MAX_NODES).ok());
+    parsed.iter().flat_map(NodeNames::iter).collect()
 }

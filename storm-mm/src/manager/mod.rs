@@ -33,7 +33,6 @@ mod listing;
 mod live;
 #[cfg(test)]
 mod model;
-pub(crate) mod node_names;
 mod node_table;
 mod node_views;
 mod outputs;

@@ -1,10 +1,11 @@
 //! The nodes: their configuration, and their reports of themselves.
 
-use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode};
 use crate::{NodeBook, NodeConfig};
 use std::collections::BTreeMap;
-use storm_primitives::{Instant, NodeId, NodeSet, has_step_of_nothing};
+use storm_primitives::{
+    Instant, MAX_NODES, NodeId, NodeNames, NodeNamesError, NodeSet, fold_names,
+};
 use storm_rm::message::{NodeInfo, NodeStatus};
 use storm_sched::{PendingReason, Shortage};
 
@@ -144,21 +145,14 @@ impl NodeTable {
 
     /// The nodes of a folded list.
     pub(super) fn of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
-        if has_step_of_nothing(names) {
-            let message = format!("{names:?} is not a list of nodes");
-            return Err(ApiError::new(ErrorCode::BadRequest, message)
-                .why("a range has a step of 0")
-                .hint("n[1-9/2] is every second node; storm nodes lists the nodes"));
-        }
-        if named_at_most(names) > MAX_NAMED {
-            let message = format!("the list names more than {MAX_NAMED} nodes");
-            return Err(
-                ApiError::new(ErrorCode::NoSuchNode, message).hint("storm nodes lists the nodes")
-            );
-        }
-        let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
-            let message = format!("{names:?} is not a list of nodes");
-            ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())
+        let unfolded = NodeNames::parse(names, MAX_NODES).map_err(|why| {
+            let code = match why {
+                NodeNamesError::TooMany { .. } => ErrorCode::NoSuchNode,
+                _ => ErrorCode::BadRequest,
+            };
+            ApiError::new(code, format!("{names:?} is not a list of nodes"))
+                .why(why.to_string())
+                .hint("storm nodes lists the nodes")
         })?;
         let known: BTreeMap<&str, NodeId> =
             self.iter().map(|(id, entry)| (entry.name.as_str(), id)).collect();
@@ -170,11 +164,7 @@ impl NodeTable {
         };
         // If one more node is named than exist, one of these is unknown.
         let most = known.len() + 1;
-        let found: Vec<NodeId> = unfolded
-            .iter()
-            .take(most)
-            .map(|name| find(name.to_string()))
-            .collect::<Result<_, _>>()?;
+        let found: Vec<NodeId> = unfolded.iter().take(most).map(find).collect::<Result<_, _>>()?;
         match found.is_empty() {
             true => Err(ApiError::new(ErrorCode::BadRequest, "no node is named")),
             false => Ok(found),
@@ -240,14 +230,5 @@ impl NodeTable {
     pub(super) fn fold(&self, set: &NodeSet) -> String {
         let names: Vec<String> = set.iter().map(|node| self.name(node)).collect();
         fold_names(&names)
-    }
-}
-
-/// Folds names as ClusterShell does; lists them where they cannot be folded.
-pub(super) fn fold_names(names: &[String]) -> String {
-    let list = names.join(",");
-    match list.parse::<nodeset::NodeSet>() {
-        Ok(set) if !names.is_empty() => set.to_string(),
-        Ok(_) | Err(_) => list,
     }
 }

@@ -94,10 +94,8 @@ impl Core {
         for job in self.live.ends_forgotten_by(node) {
             let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
             let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
-            let exits = self.live.get(job).map(LivePlace::exits);
-            let exits = exits.into_iter().flat_map(|exits| exits.values());
-            let exits = exits.filter(|exit| share.has(exit.rank)).cloned().collect();
-            self.append(now, job, JobEventKind::PartOver { node, exits });
+            let Some(end) = self.live.get(job).map(|live| live.part_end(share)) else { continue };
+            self.append(now, job, JobEventKind::PartOver { node, end });
         }
     }
 
@@ -222,7 +220,7 @@ impl Core {
             }
             Report::ProcessesLost => self.node_gone(now, node, (None, Going::Lost)),
             Report::RankLeft { step, incarnation, rank } => {
-                if self.live.rank_left((step.job, incarnation), rank) {
+                if self.live.rank_left((step.job, incarnation), (node, rank)) {
                     self.end_if_in_vain(now, step.job);
                 }
             }
@@ -307,7 +305,7 @@ impl Core {
             return self.step_fence(now, step, node, (sequence, puts));
         }
         let Some(live) = self.live.get(job) else { return };
-        if let Some(puts) = live.fences().outcome(sequence) {
+        if let Some(puts) = live.fence_outcome(sequence) {
             let done = Command::FenceDone { step, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
@@ -327,9 +325,7 @@ impl Core {
         let Some(live) = self.live.get(job) else { return };
         let of_node =
             |node| Some(self.jobs.get(&job)?.step_ranks().find(|share| share.node == node)?.first);
-        let missing = live.fences().missing();
-        let missing = missing.or_else(|| live.fences().missing_node(live.over()).and_then(of_node));
-        if let Some(rank) = missing {
+        if let Some(rank) = live.missing(of_node) {
             let reason = format!("rank {rank} has ended and others wait for it in a PMI barrier");
             self.end_job(now, job, EndCause::Unserviceable { reason });
         }

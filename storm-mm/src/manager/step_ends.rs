@@ -66,7 +66,7 @@ impl Core {
                 self.step_output(step, Piece { rank, stream, offset, data });
                 return None;
             }
-            Report::RankLeft { rank, .. } => self.step_rank_left(now, step, rank),
+            Report::RankLeft { rank, .. } => self.step_rank_left(now, step, (node, rank)),
             Report::Classes { ranks, .. } => self.step_classes_told(now, step, node, ranks),
             Report::LaunchCut { .. }
             | Report::Joined(_)

@@ -33,7 +33,7 @@ impl Core {
         let Some(live) = self.live.step(job, number).filter(|live| live.has_part_on(node)) else {
             return;
         };
-        if let Some(puts) = live.fences().outcome(sequence) {
+        if let Some(puts) = live.fence_outcome(sequence) {
             let done = Command::FenceDone { step, sequence, puts };
             return self.effects.durable.push(Durable::Command(NodeSet::single(node), done));
         }
@@ -52,8 +52,13 @@ impl Core {
     }
 
     /// A rank of a step has ended without having finalized.
-    pub(super) fn step_rank_left(&mut self, now: Instant, (job, number): (JobId, u32), rank: Rank) {
-        self.live.step_rank_left((job, number), rank);
+    pub(super) fn step_rank_left(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        whose: (NodeId, Rank),
+    ) {
+        self.live.step_rank_left((job, number), whose);
         self.end_step_if_in_vain(now, (job, number));
     }
 
@@ -63,10 +68,7 @@ impl Core {
         let Some((_, known)) = self.step_record((job, number)) else { return };
         let share_of = |node| known.ranks.iter().find(|share| share.node == node);
         let first_of = |node| share_of(node).map(|share: &NodeRanks| share.first);
-        let missing = live.fences().missing();
-        let missing =
-            missing.or_else(|| live.fences().missing_node(live.over()).and_then(first_of));
-        if let Some(rank) = missing {
+        if let Some(rank) = live.missing(first_of) {
             let reason = format!("rank {rank} has ended and others wait for it in a PMI barrier");
             tracing::debug!(step = %step_ref(job, number), reason, "a step waits in vain");
             self.end_step(now, (job, number), EndCause::Unserviceable { reason });

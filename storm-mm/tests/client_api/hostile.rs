@@ -188,6 +188,8 @@ fn a_step_with_forged_numbers_reaches_the_core_as_its_peers_and_one_without_file
         };
         assert_eq!((*asked, size.procs), (JobId(u64::MAX), u32::MAX));
         call.replies.refuse(ApiError::new(ErrorCode::NoSuchJob, "none")).expect("it reads");
+        // A connection that may still get replies to a request is kept.
+        drop(call);
         assert_eq!(raw.refusal().await.code, ErrorCode::NoSuchJob);
         for wrong in [
             "{\"id\":2,\"request\":\"run-step\",\"job\":1}\n",

@@ -188,6 +188,15 @@ fn every_seed_of_random_edits_keeps_every_promise() {
     assert!(failures.is_empty(), "{} seeds fail; repeat as above", failures.len());
 }
 
+/// Regression: a node waited for ever for the end of a PMI fence that it had missed, since a node
+/// that was over had forgotten its part of the fence.
+#[test]
+fn a_node_that_missed_the_end_of_a_fence_gets_it_from_a_later_manager() {
+    let options = RunOptions { seed: Some(1672), ..RunOptions::default() };
+    let outcome = scenario::run(&random_edits(), options);
+    assert!(outcome.is_ok(), "{}", outcome.expect_err("it fails"));
+}
+
 #[test]
 fn the_same_seed_edits_the_same() {
     let run = |seed| {

@@ -97,6 +97,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "switches", TEXT, Harmless("it is a preference")),
     row(JOBS, NONE, "prefer", TEXT, Harmless("it is a preference")),
     row(JOBS, NONE, "use-min-nodes", NO, Harmless("the smallest number is taken anyway")),
+    row(
+        BATCH,
+        NONE,
+        "wait-all-nodes",
+        TEXT,
+        Harmless("a job begins when all of its nodes are ready"),
+    ),
     row(JOBS, 's', "oversubscribe|share", NO, Harmless("jobs take turns as their policy has it")),
     row(JOBS, 'v', "verbose", NO, Harmless("there is nothing more to tell")),
     row(JOBS, NONE, "acctg-freq", TEXT, Harmless(MEASURED)),

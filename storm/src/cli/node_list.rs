@@ -1,6 +1,7 @@
 //! Lists of nodes on the command line: `n[1-4],n7`, or the name of a file that has such lists.
 
 use std::fs;
+use storm_primitives::{MAX_NODES, NodeNames};
 use thiserror::Error;
 
 /// The text is no list of nodes.
@@ -43,11 +44,7 @@ pub(crate) fn parse_node_file(file: &str) -> Result<NodeList, NotANodeList> {
 
 fn of_text(text: &str) -> Result<NodeList, NotANodeList> {
     let wrong = |why: String| NotANodeList::Syntax { text: text.to_owned(), why };
-    if storm_primitives::has_step_of_nothing(text) {
-        return Err(wrong("a range has a step of 0".to_owned()));
-    }
-    let set: nodeset::NodeSet =
-        text.parse().map_err(|why: nodeset::NodeSetParseError| wrong(why.to_string()))?;
+    let set = NodeNames::parse(text, MAX_NODES).map_err(|why| wrong(why.to_string()))?;
     match u32::try_from(set.len()) {
         Ok(0) => Err(NotANodeList::Empty),
         Ok(count) => Ok(NodeList { folded: set.to_string(), count }),

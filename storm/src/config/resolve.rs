@@ -3,6 +3,7 @@
 
 use super::{ConfigProblem, MmConfig, NetworkConfig, PartitionEntry};
 use std::collections::{BTreeMap, HashMap};
+use storm_primitives::NodeNames;
 use storm_sched::{DEFAULT_POLICY, NodeSpec, PolicyParams, Quantum};
 
 /// Most nodes of a cluster.
@@ -204,16 +205,12 @@ fn members(
 fn unfold(key: &str, list: &str) -> Result<Vec<String>, ConfigProblem> {
     let wrong =
         |why: String| ConfigProblem::NodeList { key: key.to_owned(), names: list.to_owned(), why };
-    if storm_primitives::has_step_of_nothing(list) {
-        return Err(wrong("a range has a step of 0".to_owned()));
-    }
-    let set: nodeset::NodeSet = nodeset::Parser::default()
-        .parse(list)
-        .map_err(|error: nodeset::NodeSetParseError| wrong(error.to_string()))?;
+    let set = NodeNames::parse(list, storm_primitives::MAX_NODES)
+        .map_err(|error| wrong(error.to_string()))?;
     match set.len() {
         0 => Err(wrong("it is empty".to_owned())),
         count if count > MAX_NODES => Err(ConfigProblem::TooManyNodes { most: MAX_NODES }),
-        _ => Ok(set.iter().map(|name| name.to_string()).collect()),
+        _ => Ok(set.iter().collect()),
     }
 }
 

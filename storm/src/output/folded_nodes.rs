@@ -3,6 +3,7 @@
 use super::written;
 use std::collections::BTreeMap;
 use storm_mm::api::{NodeState, NodeView};
+use storm_primitives::fold_names;
 
 /// Nodes that share all that a listing shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +52,4 @@ pub(super) fn fold(nodes: &[NodeView]) -> Vec<FoldedNodes> {
         .into_iter()
         .map(|(alike, names)| FoldedNodes { count: names.len(), names: fold_names(&names), alike })
         .collect()
-}
-
-fn fold_names(names: &[&str]) -> String {
-    let list = names.join(",");
-    // A name that the notation does not allow is shown as it is.
-    let set: Result<nodeset::NodeSet, _> = nodeset::Parser::default().parse(&list);
-    set.map(|set| set.to_string()).unwrap_or(list)
 }

@@ -25,7 +25,7 @@ pub(super) async fn run(line: &CommandLine, words: &[&str]) -> Result<u8, Compla
         () if has(&["nodename", "node"]) => nodes(&settings).await,
         () if has(&["partitionname", "partition"]) && !has(&["jobname", "name"]) => {
             Err(Complaint::error("partitions are not changed by update")
-                .and_told("`storm partition set` changes the policy and the quantum of one"))
+                .and_told("`storm set-sched` and `storm set-quantum` change the policy and the quantum of one"))
         }
         () if has(&["reservationname", "reservation"]) => {
             Err(Complaint::error("reservations are not changed by update")

@@ -41,6 +41,7 @@ mod resources;
 mod robustness;
 mod sim;
 mod slurm;
+mod slurm_clients;
 mod slurm_listings;
 mod slurm_scripts;
 mod step_deaths;

@@ -11,6 +11,7 @@ pub(crate) mod hosts;
 pub(crate) mod keyed_cluster;
 pub(crate) mod mpi_program;
 pub(crate) mod real_cluster;
+pub(crate) mod site;
 
 use nix::unistd::User;
 use serde_json::Value;

@@ -7,8 +7,8 @@ use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
 use super::time::RunTime;
 use super::told_class::ToldClass;
+use crate::job::PartEnd;
 use crate::manager::effect::Watch;
-use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -86,8 +86,8 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) nodes: (NodeSet, NodeSet),
     /// Until when its nodes are waited for.
     pub(in crate::manager) expected: Instant,
-    /// How the ranks of lost nodes ended whose parts were over before.
-    pub(in crate::manager) parts_over: BTreeMap<NodeId, Vec<RankExit>>,
+    /// How the parts of lost nodes ended that were over before.
+    pub(in crate::manager) parts_over: BTreeMap<NodeId, PartEnd>,
     pub(in crate::manager) ran: Duration,
     /// Whether an administrator has stopped it.
     pub(in crate::manager) stopped: bool,
@@ -344,8 +344,22 @@ impl LivePlace {
         self.first.classes()
     }
 
-    pub(in crate::manager) fn fences(&self) -> &PmiFences {
-        self.first.fences()
+    /// The pairs of a PMI barrier of its first step, if they are known.
+    pub(in crate::manager) fn fence_outcome(&self, sequence: u64) -> Option<Vec<(String, String)>> {
+        self.first.fence_outcome(sequence)
+    }
+
+    /// The rank of its first step that others wait for in vain.
+    pub(in crate::manager) fn missing(
+        &self,
+        first_of: impl Fn(NodeId) -> Option<Rank>,
+    ) -> Option<Rank> {
+        self.first.missing(first_of)
+    }
+
+    /// How the part of its first step on a node ended, for the journal.
+    pub(in crate::manager) fn part_end(&self, share: &NodeRanks) -> PartEnd {
+        self.first.part_end(share)
     }
 
     /// The output that arrived before the run counted as begun.

@@ -121,10 +121,6 @@ impl LiveStep {
         self.parts.has(node)
     }
 
-    pub(in crate::manager) fn over(&self) -> &NodeSet {
-        self.parts.over()
-    }
-
     /// For a step that a former manager placed: the nodes that returned with their parts.
     pub(in crate::manager) fn inherited(&self) -> Option<&NodeSet> {
         self.parts.inherited()
@@ -350,9 +346,13 @@ impl LiveJobs {
     }
 
     /// A rank of a step has ended without having finalized.
-    pub(in crate::manager) fn step_rank_left(&mut self, (job, number): (JobId, u32), rank: Rank) {
+    pub(in crate::manager) fn step_rank_left(
+        &mut self,
+        (job, number): (JobId, u32),
+        (node, rank): (NodeId, Rank),
+    ) {
         if let Some(step) = self.step_mut(job, number) {
-            step.rank_left(rank);
+            step.rank_left(node, rank);
         }
     }
 

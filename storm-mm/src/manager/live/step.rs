@@ -5,11 +5,12 @@ use super::parts::Parts;
 use super::progress::{Launch, Progress};
 use super::slices::JobSlices;
 use super::told_class::ToldClass;
+use crate::job::PartEnd;
 use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::RankExit;
+use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobIncarnation, JobSlot, Rank, RankClass};
 
 /// A step on the machine.
@@ -61,15 +62,20 @@ impl LiveStep {
     }
 
     /// A step of a former manager continues. `over` are the parts that ended before their nodes
-    /// were lost, with the exits of their ranks.
+    /// were lost.
     pub(super) fn restored(
         now: Instant,
         (run, slot): (JobIncarnation, JobSlot),
         nodes: NodeSet,
-        over: BTreeMap<NodeId, Vec<RankExit>>,
+        over: BTreeMap<NodeId, PartEnd>,
     ) -> LiveStep {
         let parts_over = over.keys().copied().collect();
-        let exits = over.into_values().flatten().map(|exit| (exit.rank, exit)).collect();
+        let mut exits = BTreeMap::new();
+        let fences = over.into_iter().map(|(node, end)| {
+            exits.extend(end.exits.into_iter().map(|exit| (exit.rank, exit)));
+            (node, end.fences)
+        });
+        let fences = PmiFences::resumed(fences);
         LiveStep {
             run,
             slot,
@@ -78,7 +84,7 @@ impl LiveStep {
             slices: JobSlices::default(),
             output: Output::default(),
             ranks: Ranks { exits, ..Ranks::default() },
-            fences: PmiFences::resumed(),
+            fences,
             has_client: false,
             client_due: Duration::ZERO,
             limit: None,
@@ -121,8 +127,25 @@ impl LiveStep {
         self.limit
     }
 
-    pub(in crate::manager) fn fences(&self) -> &PmiFences {
-        &self.fences
+    /// The pairs of a PMI barrier, if it is the last that is done and all its pairs are known.
+    pub(in crate::manager) fn fence_outcome(&self, sequence: u64) -> Option<Vec<(String, String)>> {
+        self.fences.outcome(sequence, self.parts.nodes())
+    }
+
+    /// The rank that others wait for in vain in a PMI barrier. `first_of` is the first rank of a
+    /// node.
+    pub(in crate::manager) fn missing(
+        &self,
+        first_of: impl Fn(NodeId) -> Option<Rank>,
+    ) -> Option<Rank> {
+        let left = self.fences.missing();
+        left.or_else(|| self.fences.missing_node(self.parts.over()).and_then(first_of))
+    }
+
+    /// How the part of a node ended, for the journal.
+    pub(in crate::manager) fn part_end(&self, share: &NodeRanks) -> PartEnd {
+        let exits = self.ranks.exits.values().filter(|exit| share.has(exit.rank));
+        PartEnd { exits: exits.cloned().collect(), fences: self.fences.parts_of(share.node) }
     }
 
     /// The output that arrived before the run counted as begun.
@@ -175,8 +198,8 @@ impl LiveStep {
         self.limit = Some(limit);
     }
 
-    pub(super) fn rank_left(&mut self, rank: Rank) {
-        self.fences.left(rank);
+    pub(super) fn rank_left(&mut self, node: NodeId, rank: Rank) {
+        self.fences.left(node, rank);
     }
 
     pub(super) fn fence_arrived(

@@ -323,9 +323,9 @@ impl LiveJobs {
     pub(in crate::manager) fn rank_left(
         &mut self,
         (job, run): (JobId, JobIncarnation),
-        rank: Rank,
+        (node, rank): (NodeId, Rank),
     ) -> bool {
-        self.run_of(job, run).map(|place| place.first.rank_left(rank)).is_some()
+        self.run_of(job, run).map(|place| place.first.rank_left(node, rank)).is_some()
     }
 
     /// A node is in a PMI barrier. Returns the barrier's pairs once all nodes are in the barrier.

@@ -235,7 +235,7 @@ fn jobs_of_an_array_share_what_changes_for_all_of_them() {
     let mut asked = spec(1, false, false);
     asked.needs.array = Some("1-50".parse().unwrap());
     asked.needs.hold = true;
-    asked.step.argv.push("a".repeat(100_000).into());
+    asked.step.argv.push("a".repeat(40_000).into());
     let array = world.submit(asked);
     let tasks = || (array.0 + 1..=array.0 + 50).map(JobId);
     for limit in [LIMIT, LIMIT / 2] {
@@ -244,7 +244,7 @@ fn jobs_of_an_array_share_what_changes_for_all_of_them() {
         let shared = world.record(JobId(array.0 + 1)).spec.clone();
         assert!(tasks().all(|task| Rc::ptr_eq(&world.record(task).spec, &shared)));
         let held = world.core.jobs.held_bytes_with(&shared);
-        assert!(held < 2 * 110_000, "{held} bytes");
+        assert!(held < 2 * 44_000, "{held} bytes");
     }
     world.restart(|_| false, |_| false);
     let shared = world.record(JobId(array.0 + 1)).spec.clone();

@@ -2,16 +2,14 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
-use crate::api::{ErrorCode, JobState, Peer};
-use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepPlace, StepRecords, StepUse};
-use crate::manager::{
-    AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
-};
+use crate::api::{ErrorCode, JobState};
+use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepPlace, StepUse};
+use crate::manager::{AskedStep, STEPS_MAX, StageOutcome, StepRequest};
 use storm_primitives::NodeId;
-use storm_rm::message::{ExitStatus, Report};
+use storm_rm::message::Report;
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Resources, Share, StepAsk, StepId,
-    StepRef, StepSize,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Resources, Share, StepAsk, StepId, StepRef,
+    StepSize,
 };
 
 /// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
@@ -40,116 +38,6 @@ fn running_with(requeue: bool) -> (World, JobId) {
     world.started(0);
     check_all(&world);
     (world, job)
-}
-
-impl World {
-    /// Asks for a step in the present run of a job.
-    pub(super) fn ask_step(
-        &mut self,
-        job: JobId,
-        ask: u64,
-        size: StepSize,
-    ) -> Result<AskedStep, ErrorCode> {
-        self.ask_as(USER, job, (ask, size), false)
-    }
-
-    pub(super) fn ask_as(
-        &mut self,
-        peer: Peer,
-        job: JobId,
-        (ask, size): (u64, StepSize),
-        shipped: bool,
-    ) -> Result<AskedStep, ErrorCode> {
-        let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
-        let spec = spec(1, shipped, false).step;
-        let request = StepRequest { run, ask: StepAsk(ask), size, spec };
-        let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
-        asked.map_err(|error| error.code)
-    }
-
-    /// Nodes carry out an order about a step.
-    pub(super) fn order(&mut self, order: StepOrder) {
-        let StepOrder { step: step @ StepRef { job, .. }, run, nodes, kind } = order;
-        self.step_runs.insert(run);
-        match kind {
-            StepOrderKind::Stage { .. } => self.step_stages.push((job, run)),
-            StepOrderKind::AbandonStaging => self.step_stages.retain(|stage| stage.1 != run),
-            StepOrderKind::Launch(launch) => {
-                let rows = self.core.live.get(job).map(|live| live.rows());
-                for share in launch.ranks.iter().filter(|share| nodes.contains(share.node)) {
-                    if !self.joined.contains(&share.node) {
-                        continue;
-                    }
-                    let ranks = (0..share.count).map(|index| Rank(share.first.0 + index));
-                    let part = (share.node, job, run);
-                    self.faults.extend(self.losses.launched(part));
-                    self.parts.insert(part, (ranks.collect(), false));
-                    self.rows.extend(rows.map(|rows| (part, rows)));
-                }
-                let nodes = launch.ranks.iter().map(|share| share.node).collect();
-                self.may_start(Watch { step, incarnation: run, slot: launch.slot, nodes });
-            }
-            StepOrderKind::Signal { .. } => {}
-            StepOrderKind::Destroy => {
-                let of_run = self
-                    .parts
-                    .iter_mut()
-                    .filter(|((node, _, of), _)| *of == run && nodes.contains(*node));
-                of_run.for_each(|(_, (_, doomed))| *doomed = true);
-            }
-            StepOrderKind::Release => {
-                self.over.retain(|(node, _, of), _| *of != run || !nodes.contains(*node));
-            }
-        }
-    }
-
-    /// Nodes of the set had not received the launches of steps that were under way.
-    pub(super) fn forget_starting_steps(&mut self, deaf: &impl Fn(NodeId) -> bool) {
-        let World { core, parts, first_runs, .. } = self;
-        parts.retain(|(node, job, run), _| {
-            let was_there = first_runs.get(node).is_some_and(|first| first <= run);
-            let number = core.live.step_of_run(*job, *run);
-            let known = number.and_then(|number| core.step_record((*job, number)));
-            let starts = known.is_some_and(|(_, step)| step.started.is_none());
-            !(starts && deaf(*node) && was_there)
-        });
-    }
-
-    pub(super) fn step_staged(&mut self, index: usize, outcome: Result<StageOutcome, String>) {
-        let (job, run) = self.step_stages.remove(index);
-        self.act(|core, now| core.staged(now, job, run, outcome));
-    }
-
-    /// A user ends one step.
-    pub(super) fn cancel_step(&mut self, job: JobId, number: u32) {
-        self.act(|core, now| {
-            core.end_step(now, (job, number), EndCause::Cancelled { uid: USER.uid });
-            core.finish_if_over(now, job);
-        });
-    }
-
-    /// All parts of a run end with this status.
-    fn end_run_of(&mut self, run: JobIncarnation, code: u8) {
-        let parts: Vec<_> = self.parts.keys().filter(|part| part.2 == run).copied().collect();
-        for part in parts {
-            self.part_over(part, ExitStatus::Code(code));
-            check_all(self);
-        }
-    }
-
-    fn steps_of(&self, job: JobId) -> StepRecords {
-        self.record(job).steps.as_deref().cloned().unwrap_or_default()
-    }
-
-    fn run_of(&self, job: JobId, number: u32) -> JobIncarnation {
-        self.steps_of(job).get(number).expect("the step is not over").run
-    }
-
-    fn ended_state(&self, job: JobId, number: u32) -> Option<JobState> {
-        let steps = self.steps_of(job);
-        let ended = steps.ended().find(|(ended, _)| *ended == number);
-        ended.map(|(_, step)| step.outcome.state)
-    }
 }
 
 fn is(job: JobId, number: u32) -> Result<AskedStep, ErrorCode> {
@@ -472,6 +360,7 @@ fn a_node_that_stood_still_with_a_step_alone_ends_the_job() {
     world.begin_all();
     let (run, node) = (world.run_of(job, 0), NodeId(NODES));
     assert!(!world.core.live.get(job).unwrap().has_part_on(node));
+    world.loses(node);
     world.parts.retain(|part, _| part.0 != node);
     world.report(
         node,

@@ -291,3 +291,57 @@ fn a_part_that_was_not_over_is_not_taken_for_one() {
     assert!(matches!(phase, Phase::Ended(end) if end.state == JobState::NodeFail), "{phase:?}");
     assert_eq!(parts_over_in(&world, job), 1);
 }
+
+fn enter_fence(world: &mut World, job: JobId, node: NodeId, sequence: u64) {
+    let puts = vec![(format!("{node}.{sequence}"), "v".to_owned())];
+    world.report(node, Report::Fence { step: StepRef::program(job), sequence, puts });
+}
+
+/// A job over all nodes, which have been in a barrier. The ranks of the first node have ended, its
+/// Node Manager has forgotten them, and the manager has been restarted.
+fn with_fence_forgotten(fate: Fate, restarts: u8) -> (World, JobId) {
+    let mut world = World::joined("fcfs", 4);
+    world.keep_jobs();
+    let job = world.submit(spec(ALL, false, false));
+    world.begin_all();
+    (1..=NODES).for_each(|node| enter_fence(&mut world, job, NodeId(node), 1));
+    end_first(&mut world, job, 0);
+    befall(&mut world, fate);
+    for _ in 0..restarts {
+        restart(&mut world);
+        befall(&mut world, Fate::Returns);
+    }
+    world.fences.clear();
+    (world, job)
+}
+
+/// Regression: a node that had missed the end of the barrier waited for ever (`storm sim
+/// storm-sim/scenarios/random-edits.toml --seed 1672`).
+#[test]
+fn a_barrier_ends_although_a_node_has_forgotten_that_it_was_in_it() {
+    for (fate, restarts) in FATES.into_iter().flat_map(|fate| (0..3).map(move |n| (fate, n))) {
+        let (mut world, job) = with_fence_forgotten(fate, restarts);
+        (2..=NODES).for_each(|node| enter_fence(&mut world, job, NodeId(node), 1));
+        let ends = world.fences.iter().filter(|end| **end == (NodeId(2), 1, NODES as usize));
+        assert_eq!(ends.count(), 1, "{fate:?} {restarts}");
+        assert_eq!(world.record(job).phase, Phase::Running, "{fate:?} {restarts}");
+        world.end_job(job, 0);
+        let phase = &world.record(job).phase;
+        assert!(matches!(phase, Phase::Ended(end) if end.state == JobState::Completed));
+    }
+}
+
+/// Regression: a restart of the manager made the wait last for ever.
+#[test]
+fn nodes_that_wait_in_vain_end_their_job_over_restarts_too() {
+    for (fate, restarts) in FATES.into_iter().flat_map(|fate| (0..3).map(move |n| (fate, n))) {
+        let (mut world, job) = with_fence_forgotten(fate, restarts);
+        enter_fence(&mut world, job, NodeId(2), 1);
+        assert_eq!(world.record(job).phase, Phase::Running, "{fate:?} {restarts}");
+        enter_fence(&mut world, job, NodeId(2), 2);
+        world.finish();
+        let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+        let reason = "rank 0 has ended and others wait for it in a PMI barrier";
+        assert_eq!(outcome.reason.as_deref(), Some(reason), "{fate:?} {restarts}");
+    }
+}

@@ -72,6 +72,8 @@ pub(super) struct World {
     pub(super) strobes: Vec<Slices>,
     /// Signals that nodes were sent.
     pub(super) signals: Vec<(NodeId, Command)>,
+    /// The ends of PMI barriers that nodes were sent, with the number of pairs.
+    pub(super) fences: Vec<(NodeId, u64, usize)>,
     /// The notices that clients received.
     pub(super) notices: Vec<(JobId, Notice)>,
 }
@@ -154,6 +156,7 @@ impl World {
             faults: Vec::new(),
             strobes: Vec::new(),
             signals: Vec::new(),
+            fences: Vec::new(),
             notices: Vec::new(),
         };
         world.perform_all();
@@ -267,6 +270,9 @@ impl World {
             }
             Command::SignalJob { .. } | Command::SignalScript { .. } => {
                 self.signals.push((node, command.clone()));
+            }
+            Command::FenceDone { sequence, puts, .. } => {
+                self.fences.push((node, *sequence, puts.len()));
             }
             Command::DestroyJob { step } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, run), _)| {

@@ -4,10 +4,9 @@ use super::NextEdge;
 use super::error::PartitionError;
 use super::slice_order::SliceOrder;
 use crate::CoreConfig;
-use crate::manager::node_table::fold_names;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet, fold_names};
 use storm_rm::message::Slices;
 use storm_rm::{Coscheduling, JobId, PartitionId, Row, RowSet};
 use storm_sched::{

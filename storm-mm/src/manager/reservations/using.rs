@@ -5,10 +5,9 @@ use crate::cluster::ReservationRecord;
 use crate::job::JobRecord;
 use crate::manager::Core;
 use crate::manager::admission::request_of;
-use crate::manager::node_table::fold_names;
 use jiff::Timestamp;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet, fold_names};
 use storm_rm::JobSpec;
 use storm_sched::{JobRequest, PendingReason, ReservationId};
 
