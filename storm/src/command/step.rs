@@ -97,7 +97,8 @@ async fn asked(
     upload: &mut Upload,
     silent: bool,
 ) -> Result<(Client, Reply, u64), Failure> {
-    let (began, mut pauses, mut is_told) = (Instant::now(), Pauses::default(), silent);
+    let (began, mut pauses) = (Instant::now(), Pauses::default());
+    let mut told = Told { full: silent, away: silent };
     loop {
         let error = match ask_once(manager, request, files, upload).await {
             Ok(asked) => return Ok(asked),
