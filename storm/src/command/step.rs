@@ -27,6 +27,8 @@ const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
 
 /// How long to ask a manager that is away. It is as long as a client waits for a manager to return.
 const ASK_LIMIT: Duration = Duration::from_secs(65);
+/// After this time, the user learns that the manager is away.
+const TELL_AWAY: Duration = Duration::from_secs(1);
 
 /// The place of the script that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,17 +107,35 @@ async fn asked(
             Err(error) => error,
         };
         match error.is_full() {
-            true if is_told => {}
-            true => {
-                note(
-                    "storm: the step waits: the manager has as many clients of yours as it takes\n",
-                );
-                is_told = true;
+            true => told.note_full(),
+            false if error.may_pass() && began.elapsed() < ASK_LIMIT => {
+                if began.elapsed() >= TELL_AWAY {
+                    told.note_away();
+                }
             }
-            false if error.may_pass() && began.elapsed() < ASK_LIMIT => {}
             false => return Err(as_of_storm(error.into())),
         }
         tokio::time::sleep(pauses.next()).await;
+    }
+}
+
+/// What the user knows of a step that is not granted yet.
+struct Told {
+    full: bool,
+    away: bool,
+}
+
+impl Told {
+    fn note_full(&mut self) {
+        if !std::mem::replace(&mut self.full, true) {
+            note("storm: the step waits: the manager has as many clients of yours as it takes\n");
+        }
+    }
+
+    fn note_away(&mut self) {
+        if !std::mem::replace(&mut self.away, true) {
+            note("storm: the manager does not answer; the step waits for its return\n");
+        }
     }
 }
 
