@@ -108,6 +108,7 @@ pub(crate) async fn follow(
             Err(failure) => break Err(failure),
         }
     };
+    follower.note_missing().await;
     follower.terminal.finish().await;
     let outcome = outcome?;
     match follower.terminal.failure(outcome.job).or_else(|| follower.cut_input(&outcome)) {
@@ -314,6 +315,17 @@ impl Follower {
         if let Some(why) = self.away_notes.take() {
             let name = self.name();
             self.terminal.note(&format!("{name}: {why}")).await;
+        }
+    }
+
+    /// Tells the user that output was lost.
+    async fn note_missing(&mut self) {
+        let (name, bytes) = (self.name(), self.shown.missing_bytes());
+        if bytes > 0 {
+            let note = format!(
+                "{name}: {bytes} bytes of its output are lost: a connection broke meanwhile"
+            );
+            self.terminal.note(&note).await;
         }
     }
 
