@@ -27,7 +27,7 @@ use storm_rm::{
 use storm_sched::ReservationId;
 
 /// The form whose bytes [`HASH`] is of.
-const HASH_OF: &str = "events-8";
+const HASH_OF: &str = "events-7";
 const HASH: &str = "";
 
 const TIME: Duration = Duration::new(3, 500);

@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// The form of the encoded entries. It changes with every change of a type in them, since postcard
 /// does not describe itself.
-pub(super) const FORM: &str = "events-8";
+pub(super) const FORM: &str = "events-7";
 
 /// Sequence number to checksum and encoded entry.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(FORM);
