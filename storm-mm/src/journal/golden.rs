@@ -144,6 +144,7 @@ fn causes() -> Vec<EndCause> {
         EndCause::Preempted { by: JobId(9), requeue: true },
         EndCause::RankLeft { rank, node: node.clone(), exit_code },
         EndCause::NodeRemoved { node: node.clone() },
+        EndCause::ClientLeft,
         EndCause::ClientInterrupted,
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };

@@ -458,7 +458,7 @@ mod tests {
             assert_eq!(
                 refused.to_string(),
                 "another version of storm wrote it: its entries have the form \"events-2\", and \
-                 this version reads \"events-8\" only"
+                 this version reads \"events-7\" only"
             );
         }
         let read = Database::open(&path).expect("a database").begin_read().expect("readable");

@@ -21,8 +21,8 @@ const CLIENT_RUNS: Duration = Duration::from_secs(5);
 const CLIENT_RETURN: Duration = Duration::from_secs(70);
 
 impl Core {
-    /// The events for a client that asks again for a step: none if no step was asked for by this
-    /// number, else its place, its state, and its end.
+    /// The news of a step for a client that asks for it again: its place, its state, and its end.
+    /// There are none if no step was asked for by this number.
     pub fn step_news(&self, job: JobId, ask: StepAsk) -> Vec<Reply> {
         let Some(record) = self.jobs.get(&job) else { return Vec::new() };
         if let Some((number, step)) = self.live_step_of(record, ask) {

@@ -116,7 +116,9 @@ pub(super) fn tell(quiet: bool, request: Option<&str>, job: &str, why: &str) {
     }
     let (job, why) = (for_people(job), for_people(why));
     let second = request.map_or_else(String::new, |name| format!("{name} error: {why}\n"));
-    note(&format!("{why} for job {job}\n{second}"));
+    // The manager's own texts name the job.
+    let first = if why.starts_with("job ") { why } else { format!("{why} for job {job}") };
+    note(&format!("{first}\n{second}"));
 }
 
 /// The parts between commas that are in no brackets.
