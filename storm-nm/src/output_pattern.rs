@@ -1,18 +1,16 @@
-//! File names with `%j`, `%A`, `%a`, `%s`, `%r`, `%n`, `%i` and `%%`, as in `--output`. A number
-//! before the letter of a number, as in `%4j`, is its width, filled with zeros.
+//! File names with `%j`, `%J`, `%s`, `%A`, `%a`, `%r`, `%n`, `%i` and `%%`, as in `--output`. A
+//! number before the letter of a number, as in `%4j`, is its width, filled with zeros.
 
-use storm_rm::{ArrayTask, JobId, OsBytes, Rank, StepId};
+use storm_rm::{ArrayTask, JobId, OsBytes, Rank, StepId, StepRef};
 use thiserror::Error;
 
 /// The values of the letters.
 #[derive(Clone, Copy, Debug)]
 pub struct FileNameParts<'a> {
-    /// `%j`.
-    pub job: JobId,
+    /// `%j` is the job, `%s` the step. `%J` is both, as `7.1`, or the job alone for its script.
+    pub step: StepRef,
     /// `%A` is the number of its array, or of the job if there is none; `%a` is its index, or 0.
     pub task: Option<ArrayTask>,
-    /// `%s`.
-    pub step: StepId,
     /// `%r`.
     pub rank: Rank,
     /// `%n`.
@@ -24,8 +22,8 @@ pub struct FileNameParts<'a> {
 impl<'a> FileNameParts<'a> {
     /// The parts of the only process of a job on this node.
     fn of_one(node_name: &'a str) -> FileNameParts<'a> {
-        let (job, step) = (JobId(1), StepId::Number(0));
-        FileNameParts { job, task: None, step, rank: Rank(0), node_name, node_index: 0 }
+        let step = StepRef::program(JobId(1));
+        FileNameParts { step, task: None, rank: Rank(0), node_name, node_index: 0 }
     }
 }
 
@@ -34,7 +32,8 @@ const MAX_WIDTH: usize = 10;
 
 /// Expands the pattern of an output file. `%%` is a percent sign, and other text stays as it is.
 pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
-    let FileNameParts { job, task, step, rank, node_name, node_index } = *parts;
+    let FileNameParts { step, task, rank, node_name, node_index } = *parts;
+    let job = step.job;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
     let mut rest = pattern.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
@@ -42,14 +41,15 @@ pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
         let (width, letter) = if *byte == b'%' { letter(behind) } else { (0, None) };
         let replacement = match letter {
             Some((b'j', _)) => format!("{:0>width$}", job.to_string()),
+            Some((b's', _)) => format!("{:0>width$}", step.step.to_string()),
+            Some((b'J', _)) => match step.step {
+                StepId::Batch => format!("{:0>width$}", job.to_string()),
+                StepId::Number(number) => format!("{:0>width$}.{number}", job.to_string()),
+            },
             Some((b'A', _)) => {
                 format!("{:0>width$}", task.map_or(job, |task| task.array).to_string())
             }
             Some((b'a', _)) => format!("{:0>width$}", task.map_or(0, |task| task.index)),
-            Some((b's', _)) => match step {
-                StepId::Number(number) => format!("{number:0>width$}"),
-                StepId::Batch => step.to_string(),
-            },
             Some((b'i', _)) => format!("{node_index:0>width$}"),
             Some((b'r', _)) => format!("{:0>width$}", rank.to_string()),
             Some((b'n', _)) if width == 0 => node_name.to_owned(),
@@ -79,7 +79,8 @@ fn letter(behind: &[u8]) -> (usize, Option<(u8, &[u8])>) {
 pub fn names_one_file(pattern: &OsBytes) -> bool {
     let of = |job, index| {
         let task = Some(ArrayTask { array: JobId(1), index });
-        let parts = FileNameParts { job: JobId(job), task, ..FileNameParts::of_one("n") };
+        let step = StepRef::program(JobId(job));
+        let parts = FileNameParts { step, task, ..FileNameParts::of_one("n") };
         expand_pattern(pattern, &parts)
     };
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
@@ -120,7 +121,7 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
         let behind = &rest[at + 1..];
         match letter(behind) {
-            (_, Some((b'j' | b'A' | b'a' | b's' | b'r' | b'i', after))) => rest = after,
+            (_, Some((b'j' | b'J' | b's' | b'A' | b'a' | b'r' | b'i', after))) => rest = after,
             (_, Some((b'n' | b'%', after))) if !behind[0].is_ascii_digit() => rest = after,
             (_, Some((other, _))) => {
                 let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -142,9 +143,14 @@ mod tests {
     }
 
     fn expand_task(pattern: &str, task: Option<ArrayTask>) -> String {
-        let (rank, node_index) = (Rank(12), 2);
-        let parts =
-            FileNameParts { job: JobId(7), task, rank, node_index, ..FileNameParts::of_one("n3") };
+        let step = StepRef { job: JobId(7), step: StepId::Number(2) };
+        let parts = FileNameParts {
+            step,
+            task,
+            rank: Rank(12),
+            node_index: 2,
+            ..FileNameParts::of_one("n3")
+        };
         let name = expand_pattern(&pattern.into(), &parts);
         name.to_string_lossy().into_owned()
     }
@@ -155,8 +161,12 @@ mod tests {
         assert_eq!(expand("%n/%j.%%r"), "n3/7.%r");
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
-        assert_eq!(expand("%j.%s-%i-%2i-%2s"), "7.0-2-02-00");
+        assert_eq!(expand("%j.%s-%i-%2i-%2s"), "7.2-2-02-02");
         assert_eq!(expand("%A_%a.out"), "7_0.out");
+        assert_eq!(expand("%J-%s-%3J-%2s"), "7.2-2-007.2-02");
+        let batch = StepRef { job: JobId(7), step: StepId::Batch };
+        let parts = FileNameParts { step: batch, ..FileNameParts::of_one("n") };
+        assert_eq!(expand_pattern(&"%J.%s".into(), &parts), "7.batch".into());
         assert_eq!(expand("%4j-%3r-%02a-%99j"), "0007-012-00-0000000007");
         assert_eq!(expand("%4n-%4"), "%4n-%4");
         let task = ArrayTask { array: JobId(4), index: 15 };

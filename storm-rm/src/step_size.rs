@@ -2,6 +2,7 @@
 
 use crate::Memory;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The size of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub struct StepSize {
     pub memory: Memory,
     /// How the step shares the place with the other steps.
     pub share: Share,
+    /// The most time for which it runs, when given. The time of a stopped place does not count.
+    pub time_limit: Option<Duration>,
 }
 
 /// How a step shares its job's place with the job's other steps.
@@ -40,6 +43,7 @@ impl StepSize {
             elements_each: 1,
             memory: Memory::Unstated,
             share: Share::Exact,
+            time_limit: None,
         }
     }
 }

@@ -5,7 +5,6 @@ use crate::{
     ResourceLimit,
 };
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// A step as requested. The job's place has the nodes and elements for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +36,6 @@ pub struct StepSpec {
     /// (`srun --kill-on-bad-exit`).
     #[serde(default)]
     pub kill_on_bad_exit: bool,
-    /// A further step of a job is ended after running this long. The limit of a first step is that
-    /// of its job.
-    #[serde(default)]
-    pub time_limit: Option<Duration>,
 }
 
 impl StepSpec {
@@ -60,7 +55,6 @@ impl StepSpec {
             input: InputSpec::None,
             bind: Binding::None,
             kill_on_bad_exit: false,
-            time_limit: None,
         }
     }
 }

@@ -7,8 +7,8 @@ use storm_rm::{JobId, StepId, StepRef};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) job: JobId,
-    /// The number of the step, if it is a further step of the job.
-    pub(crate) step: Option<u32>,
+    /// The number of the step, if it is a further step of the job. A step that never began has none.
+    pub(crate) step: Option<Option<u32>>,
     /// Its final state.
     pub(crate) state: JobState,
     /// Its exit status.
@@ -30,7 +30,8 @@ impl Outcome {
     pub(crate) fn name(&self) -> String {
         match self.step {
             None => format!("job {}", self.job),
-            Some(number) => {
+            Some(None) => format!("the step of job {}", self.job),
+            Some(Some(number)) => {
                 format!("step {}", StepRef { job: self.job, step: StepId::Number(number) })
             }
         }

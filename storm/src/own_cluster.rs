@@ -53,6 +53,16 @@ pub(crate) fn with_own_cluster(
         .collect()
 }
 
+/// Whether the user has set `STORM_SOCKET` to another socket than the one that came with the job.
+pub(crate) fn names_another_cluster() -> bool {
+    let variable = |name| std::env::var_os(name);
+    let (Some(told), Some(socket)) = (variable(HOST_VARIABLE), variable(SOCKET_VARIABLE)) else {
+        return false;
+    };
+    let given = told.as_bytes().splitn(3, |byte| *byte == b' ').nth(2);
+    given.is_some_and(|given| given != socket.as_bytes())
+}
+
 /// The name of the host that `STORM_SOCKET` belongs to, if a job's environment names one and it is
 /// not this host.
 pub(crate) fn other_host_of(socket: &OsStr) -> Option<String> {

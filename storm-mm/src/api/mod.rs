@@ -39,6 +39,7 @@ mod from_client;
 mod halves;
 mod hello;
 mod job_change;
+mod job_filter;
 mod lines;
 mod outgoing;
 mod part;
@@ -58,12 +59,13 @@ pub use error::{ApiError, ErrorCode};
 pub use from_client::{ClientEnd, ClientId, FromClient};
 pub use hello::{API_VERSION, Hello};
 pub use job_change::JobChange;
+pub use job_filter::{HistoryQuery, JobFilter};
 pub use lines::{LineError, LineReader};
 pub use outgoing::TrySendError;
 pub use part::Part;
 pub use reply::{CancelOutcome, Reply, ReplyLine};
 pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
-pub use request::{ContentHeader, HistoryQuery, JobFilter, MAX_NAMED, ManagerRequest, RequestLine};
+pub use request::{ContentHeader, MAX_NAMED, ManagerRequest, RequestLine};
 pub use server::{AdmitUser, RemoteClients, Server, ServerLimits, refusal_line};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
@@ -71,7 +73,7 @@ pub use view::{
     ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobAttributes, JobDetail,
     JobPartView, JobState, JobView, LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView,
     PriorityView, Prospect, RankView, ReservationRequest, ReservationView, ReservedNodes,
-    ShareView, SpecSummary, UseView, UserView, asked_for, without_set_id,
+    ShareView, SpecSummary, StepView, UseView, UserView, asked_for, without_set_id,
 };
 
 /// Longest line of a request. A job specification holds the submitter's whole environment and

@@ -137,6 +137,9 @@ pub enum Reply {
         /// The nodes of the step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_list: Option<String>,
+        /// Why it waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// Event: the job entered a state.
     State {
@@ -199,7 +202,10 @@ impl Reply {
         const LINE: usize = 256;
         match self {
             Reply::Output { data, .. } | Reply::Script { data, .. } => LINE + data.len() * 4 / 3,
-            Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Jobs { jobs, .. } => {
+                let steps = jobs.iter().map(|job| job.steps.len()).sum::<usize>();
+                LINE * (1 + 2 * (jobs.len() + steps))
+            }
             Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),
             Reply::Shares { shares } => LINE * (1 + shares.len()),
@@ -209,7 +215,10 @@ impl Reply {
                 let lines = |view: &ReservationView| 1 + view.users.len();
                 LINE * (1 + reservations.iter().map(lines).sum::<usize>())
             }
-            Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
+            Reply::Job { job } => {
+                let steps = 2 * job.view.steps.len();
+                LINE * (4 + job.ranks.len() + job.log.len() + steps)
+            }
             Reply::Error { error } => LINE + error.text_bytes(),
             Reply::Explanation { explanation } => {
                 let Explanation { details, held_by, reserved, .. } = &**explanation;

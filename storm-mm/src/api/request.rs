@@ -1,13 +1,14 @@
 //! The requests that a client may make.
 
 use super::{
-    ApiError, ErrorCode, JobChange, JobState, Part, ReservationRequest, Service, base64_bytes,
+    ApiError, ErrorCode, HistoryQuery, JobChange, JobFilter, JobState, ReservationRequest, Service,
+    base64_bytes,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use storm_rm::{
-    ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepLayout, StepSize, StepSpec,
+    ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepId, StepLayout, StepSize, StepSpec,
 };
 
 /// A request to the manager's core: each variant is the `request` of one line.
@@ -76,6 +77,17 @@ pub enum ManagerRequest {
         job: JobId,
         /// The number by which the step was asked for.
         ask: StepAsk,
+    },
+    /// End a step, or send its processes a signal. Answered `ok`. The end of a job's first step is
+    /// the end of the job. For the job's owner and for administrators.
+    CancelStep {
+        /// The job.
+        job: JobId,
+        /// The step.
+        step: StepId,
+        /// Send this signal instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
     },
     /// Standard input for the job. The `ok` is sent when there is room for more.
     Input {
@@ -233,6 +245,7 @@ impl ManagerRequest {
         "wait",
         "run-step",
         "end-step",
+        "cancel-step",
         "input",
         "jobs",
         "show",
@@ -304,6 +317,7 @@ impl ManagerRequest {
             | ManagerRequest::Attach { .. }
             | ManagerRequest::RunStep { .. }
             | ManagerRequest::EndStep { .. }
+            | ManagerRequest::CancelStep { .. }
             | ManagerRequest::Input { .. }
             | ManagerRequest::Show { .. }
             | ManagerRequest::Script { .. }
@@ -327,73 +341,6 @@ impl ManagerRequest {
 /// The most jobs or users that one request may name: as many as a shell passes to a command. The
 /// answer about an unknown job is a hundred times as long as its number.
 pub const MAX_NAMED: usize = 1 << 14;
-
-/// The jobs to list; an empty list is no restriction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct JobFilter {
-    /// Only in these states.
-    pub states: Vec<JobState>,
-    /// Only of these users, by number; or of those of [`users`](Self::users).
-    pub uids: Vec<u32>,
-    /// Only of these users, as the manager's host calls them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub users: Vec<String>,
-    /// Only these jobs.
-    pub jobs: Vec<JobId>,
-    /// Also the jobs that have ended.
-    pub history: bool,
-    /// With each job's [attributes](super::JobView::attributes).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub attributes: bool,
-    /// Only this part; all jobs when it is absent. Set by the server, never by a client.
-    #[serde(skip)]
-    pub part: Option<Part>,
-}
-
-/// The ended jobs to list, the latest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HistoryQuery {
-    /// Only those that ended in these states; an empty list is no restriction.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<JobState>,
-    /// Only of these users; an empty list is no restriction, provided that the list of
-    /// [`users`](Self::users) is empty too.
-    pub uids: Vec<u32>,
-    /// Only of these users, as the manager's host calls them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub users: Vec<String>,
-    /// Only these jobs; an empty list is no restriction.
-    pub jobs: Vec<JobId>,
-    /// At most this many.
-    pub limit: u32,
-    /// With each job's [attributes](super::JobView::attributes).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub attributes: bool,
-    /// Only this part; all when it is absent. For the server only: no client can send it.
-    #[serde(skip)]
-    pub part: Option<Part<u64>>,
-}
-
-impl HistoryQuery {
-    /// The default: as many lines as a person reads.
-    pub const DEFAULT_LIMIT: u32 = 100;
-}
-
-impl Default for HistoryQuery {
-    fn default() -> HistoryQuery {
-        HistoryQuery {
-            states: Vec::new(),
-            uids: Vec::new(),
-            users: Vec::new(),
-            jobs: Vec::new(),
-            limit: Self::DEFAULT_LIMIT,
-            attributes: false,
-            part: None,
-        }
-    }
-}
 
 /// The line before a file's bytes; `request` is `content`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
 use storm_rm::{
-    ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepLayout, StepSize, StepSpec,
+    ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepId, StepLayout, StepSize,
+    StepSpec,
 };
 
 fn requests() -> Vec<ManagerRequest> {
@@ -29,6 +30,8 @@ fn requests() -> Vec<ManagerRequest> {
             spec: Box::new(StepSpec::plain("a", Program::OnNodes("/bin/a".into()))),
         },
         ManagerRequest::EndStep { job, ask: StepAsk(1) },
+        ManagerRequest::CancelStep { job, step: StepId::Batch, signal: None },
+        ManagerRequest::CancelStep { job, step: StepId::Number(3), signal: Some(10) },
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],
@@ -36,6 +39,7 @@ fn requests() -> Vec<ManagerRequest> {
             jobs: vec![job],
             history: true,
             attributes: true,
+            steps: true,
             part: None,
         }),
         ManagerRequest::Show { job },
@@ -171,8 +175,8 @@ fn replies_survive_their_line() {
         Reply::Prospect { prospect: Prospect { job, partition: "main".to_owned(), start: None } },
         Reply::Script { job, name: "job.sh".to_owned(), data: Bytes::from_static(b"\xff") },
         Reply::Attached { job, state: JobState::Running, run, away: true },
-        Reply::Step { job, step: None, node_list: None },
-        Reply::Step { job, step: Some(3), node_list: Some("n1".into()) },
+        Reply::Step { job, step: None, node_list: None, reason: Some("why".into()) },
+        Reply::Step { job, step: Some(3), node_list: Some("n1".into()), reason: None },
         Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State {

@@ -101,6 +101,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let request = StepRequest { run, ask, size, layout, spec: *spec };
             return shared.run_step((peer, client), job, request, replies);
         }
+        ManagerRequest::CancelStep { job, step, signal } => shared
+            .drive(|core, now| core.cancel_step(now, peer, StepRef { job, step }, signal))
+            .map(|()| Reply::Ok),
         ManagerRequest::EndStep { job, ask } => return shared.end_step(peer, (job, ask), replies),
         ManagerRequest::Input { job, data, eof, resent_from, ask } => {
             let request = InputRequest { data, eof, resent_from, replies };

@@ -44,7 +44,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
                 (false, true) => core.node_left(now, node),
                 (false, false) => core.node_lost(now, node),
             });
-            shared.runs.nodes_died(&dead, |job| shared.core().is_recovering(job));
+            shared.runs.nodes_died(&dead, |step| shared.core().is_step_recovering(step));
             shared.input_of_dead(node);
             // The next incarnation of the node starts its queue anew.
             let queue = shared.plan.reports(node);

@@ -59,11 +59,11 @@ impl Runs {
         self.terminating.forget_all(|other| other == step);
     }
 
-    /// Nodes died. Jobs that wait for them are watched again when the nodes are back.
-    pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(JobId) -> bool) {
-        let awaits = |step: StepRef| awaits(step.job);
-        self.terminating.forget_all(awaits);
-        self.starting.forget_all(awaits);
+    /// Nodes died. Steps that wait for them are watched again when the nodes are back. Steps without
+    /// a part there do not wait, though their job does.
+    pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(StepRef) -> bool) {
+        self.terminating.forget_all(&awaits);
+        self.starting.forget_all(&awaits);
         // A run that continues had ended there.
         self.starting.nodes_died(dead);
         self.terminating.nodes_died(dead);

@@ -84,7 +84,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
         let news = match (known.is_empty(), asked) {
             (false, _) => known,
-            (true, AskedStep::Waits) => vec![Reply::Step { job, step: None, node_list: None }],
+            (true, AskedStep::Waits) => vec![self.core().step_waits(job, ask)],
             // The event that it begins follows, as soon as that is durable.
             (true, AskedStep::Is(_)) => Vec::new(),
         };

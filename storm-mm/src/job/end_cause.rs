@@ -127,6 +127,8 @@ pub enum EndCause {
         /// The exit code of the rank.
         exit_code: u8,
     },
+    /// For a step: its client requests its end, because a user interrupted the client.
+    ClientInterrupted,
 }
 
 impl EndCause {
@@ -138,6 +140,7 @@ impl EndCause {
             | EndCause::RequeuedBy { .. }
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. }
             | EndCause::NodeRemoved { .. }
@@ -170,6 +173,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::TimeLimit
             | EndCause::Preempted { .. } => Some(TERMINATED),
             EndCause::RankKilled { signal, .. } => {
@@ -202,6 +206,7 @@ impl EndCause {
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
             | EndCause::BadExit { .. }
+            | EndCause::ClientInterrupted
             | EndCause::Preempted { .. } => true,
             EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
@@ -234,6 +239,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -266,6 +272,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::ClientInterrupted
             | EndCause::Unplaceable { .. }
             | EndCause::Unserviceable { .. }
             | EndCause::OverMemory { .. }
@@ -338,6 +345,9 @@ impl std::fmt::Display for EndCause {
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
             EndCause::ScriptEnded => f.write_str("the script of its job has ended"),
             EndCause::ClientLeft => f.write_str("the command that started it has left"),
+            EndCause::ClientInterrupted => {
+                f.write_str("the command that started it was interrupted")
+            }
             EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
                 write!(f, "{condition} can never be satisfied (DependencyNeverSatisfied)")

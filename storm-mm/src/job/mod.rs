@@ -15,6 +15,6 @@ pub use end_cause::{EndCause, Sequel};
 pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use part_end::{FencePart, PartEnd};
 pub use record::{JobRecord, Phase};
-pub use step_event::{EndedStep, StepEvent, StepUse};
+pub use step_event::{EndedStep, StepEvent, StepPlace, StepUse};
 pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};
 pub use terms::Terms;

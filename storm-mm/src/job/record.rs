@@ -1,8 +1,8 @@
 //! The record of one job: the result of its events.
 
 use super::{
-    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent, StepRecords,
-    Terms,
+    DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent,
+    StepRecords, Terms,
 };
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;

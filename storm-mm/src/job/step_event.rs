@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeId;
-use storm_rm::message::NodeRanks;
+use storm_rm::message::{ExitStatus, NodeRanks};
 use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 
 /// Something that happened to a step.
@@ -57,8 +57,12 @@ pub enum StepEvent {
 pub struct EndedStep {
     /// The number by which its client finds it.
     pub ask: StepAsk,
+    /// The name of its program.
+    pub name: String,
     /// The number of its processes.
     pub procs: u32,
+    /// Its part of the place.
+    pub place: StepPlace,
     /// When it began.
     pub began: Timestamp,
     /// When all its ranks executed, if they did.
@@ -67,8 +71,23 @@ pub struct EndedStep {
     pub ended: Timestamp,
     /// How it ended.
     pub outcome: Outcome,
+    /// The highest status of its ranks, if one has executed.
+    pub exit: Option<ExitStatus>,
     /// Its resource use.
     pub used: StepUse,
+}
+
+/// The part of a job's place that a step has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepPlace {
+    /// The number of its nodes.
+    pub nodes: u32,
+    /// Its nodes, folded.
+    pub node_list: String,
+    /// The processing elements of its processes.
+    pub elements: u32,
+    /// Its time limit.
+    pub time_limit: Option<Duration>,
 }
 
 /// Resource use of the processes of a step.

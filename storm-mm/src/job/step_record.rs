@@ -1,7 +1,7 @@
 //! The steps of a job's place, as the result of their events.
 
-use super::{EndCause, PartEnd};
 use super::step_event::{EndedStep, StepEvent};
+use super::{EndCause, PartEnd};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,6 +12,9 @@ use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 /// The number of ended steps of a job that are remembered. An ended step is forgotten for the one
 /// whose number is higher by so much, in the record and in the journal.
 pub const ENDED_STEPS: u32 = 1_000;
+
+/// The longest name of a program that is remembered: as long as a file's may be on Linux.
+const NAME_CHARS: usize = 255;
 
 /// The steps of the present run, apart from the first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,6 +69,12 @@ impl StepRecords {
         self.ended.values().map(|(number, step)| (*number, step))
     }
 
+    /// A step that is over and remembered.
+    pub fn ended_step(&self, number: u32) -> Option<&EndedStep> {
+        let (known, step) = self.ended.get(&(number % ENDED_STEPS))?;
+        (*known == number).then_some(step)
+    }
+
     /// The step that was asked for by this number.
     pub fn asked_by(&self, ask: StepAsk) -> Option<u32> {
         let live = self.live().find(|(_, step)| step.ask == ask).map(|(number, _)| number);
@@ -110,6 +119,14 @@ impl StepRecords {
 }
 
 impl StepRecord {
+    /// The name of its program, as its user called it.
+    pub fn name(&self) -> String {
+        let called = self.spec.argv.first().map(|word| word.to_string_lossy().into_owned());
+        let called = called.unwrap_or_default();
+        let name = called.rsplit('/').next().unwrap_or_default();
+        name.chars().take(NAME_CHARS).collect()
+    }
+
     /// The number of its processes.
     pub fn procs(&self) -> u32 {
         self.ranks.iter().map(|share| share.count).sum()

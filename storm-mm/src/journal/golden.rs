@@ -9,7 +9,7 @@ use crate::cluster::{
 };
 use crate::job::{
     Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome,
-    PartEnd, StepEvent, StepUse, Terms,
+    PartEnd, StepEvent, StepPlace, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -73,7 +73,6 @@ fn spec() -> JobSpec {
         ],
         output: OutputSpec::Files { stdout: "o".into(), stderr: Some("e".into()) },
         kill_on_bad_exit: true,
-        time_limit: Some(TIME),
         ..StepSpec::plain("job", program)
     };
     JobSpec {
@@ -146,6 +145,8 @@ fn causes() -> Vec<EndCause> {
         EndCause::Preempted { by: JobId(9), requeue: true },
         EndCause::RankLeft { rank, node: node.clone(), exit_code },
         EndCause::NodeRemoved { node: node.clone() },
+        EndCause::ClientLeft,
+        EndCause::ClientInterrupted,
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
@@ -154,14 +155,26 @@ fn causes() -> Vec<EndCause> {
 }
 
 fn events_of_a_step() -> Vec<StepEvent> {
-    let (run, ask, size) = (JobIncarnation(5), StepAsk(6), StepSize::of_procs(2));
+    let (run, ask, size) = (
+        JobIncarnation(5),
+        StepAsk(6),
+        StepSize { time_limit: Some(TIME), ..StepSize::of_procs(2) },
+    );
     let step = EndedStep {
         ask,
+        name: "a".to_owned(),
         procs: 2,
+        place: StepPlace {
+            nodes: 1,
+            node_list: "n1".to_owned(),
+            elements: 2,
+            time_limit: Some(TIME),
+        },
         began: at(),
         started: Some(at()),
         ended: at(),
         outcome: outcome(),
+        exit: Some(ExitStatus::Code(3)),
         used: StepUse { user: TIME, system: TIME, max_rss_kib: 4 },
     };
     vec![

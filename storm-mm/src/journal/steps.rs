@@ -5,7 +5,8 @@ use super::mark::Mark;
 use super::retention::Retention;
 use crate::api::JobState;
 use crate::job::{
-    ENDED_STEPS, EndedStep, JobEvent, JobEventKind, JobRecord, Outcome, StepEvent, StepUse,
+    ENDED_STEPS, EndedStep, JobEvent, JobEventKind, JobRecord, Outcome, StepEvent, StepPlace,
+    StepUse,
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -46,11 +47,14 @@ fn ended(at: u32, number: u32) -> Entry {
     let time = Timestamp::from_second(i64::from(number)).expect("a time");
     let step = Box::new(EndedStep {
         ask: StepAsk(u64::from(number)),
+        name: "a".to_owned(),
         procs: 1,
+        place: StepPlace::default(),
         began: time,
         started: None,
         ended: time,
         outcome: Outcome { state: JobState::Completed, exit_code: 0, reason: None },
+        exit: None,
         used: StepUse::default(),
     });
     of_step(at, number, StepEvent::Ended { next: at + 1, latest_run: run_of(at), step })

@@ -18,7 +18,8 @@ impl Core {
         // One walk of the queues serves all jobs; a few named jobs are queried one by one.
         let waiting =
             if filter.jobs.is_empty() { self.partitions.walk(now) } else { Waiting::default() };
-        let view = |record| self.listed(now, record, &waiting, filter.attributes);
+        let more = More { attributes: filter.attributes, steps: filter.steps };
+        let view = |record| self.listed(now, record, &waiting, more);
         self.passing(filter, None).map(view).collect()
     }
 
@@ -34,8 +35,9 @@ impl Core {
             false => Arc::default(),
         };
         let mut passing = self.passing(filter, part.after);
-        let records = passing.by_ref().take(part.most);
-        let views = records.map(|record| self.listed(now, record, &waiting, filter.attributes));
+        let more = More { attributes: filter.attributes, steps: filter.steps };
+        let records = passing.by_ref().take(more.most(part.most));
+        let views = records.map(|record| self.listed(now, record, &waiting, more));
         let views = views.collect();
         (views, passing.next().is_some())
     }
@@ -44,7 +46,8 @@ impl Core {
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
         let ended = self.ended(query, None).take(query.limit as usize);
         let waiting = Waiting::default();
-        let view = |record| self.listed(now, record, &waiting, query.attributes);
+        let more = More { attributes: query.attributes, steps: query.steps };
+        let view = |record| self.listed(now, record, &waiting, more);
         ended.map(|(_, record)| view(record)).collect()
     }
 
@@ -58,24 +61,20 @@ impl Core {
     ) -> (Vec<JobView>, bool) {
         let mut ended = self.ended(query, part.after).take(query.limit as usize);
         let waiting = Waiting::default();
+        let more = More { attributes: query.attributes, steps: query.steps };
         let placed = |(place, record): (u64, &JobRecord)| JobView {
             place: Some(place),
-            ..self.listed(now, record, &waiting, query.attributes)
+            ..self.listed(now, record, &waiting, more)
         };
-        let views = ended.by_ref().take(part.most).map(placed).collect();
+        let views = ended.by_ref().take(more.most(part.most)).map(placed).collect();
         (views, ended.next().is_some())
     }
 
-    /// A job in a listing, with its attributes if they are asked for.
-    fn listed(
-        &self,
-        now: Instant,
-        record: &JobRecord,
-        waiting: &Waiting,
-        attributes: bool,
-    ) -> JobView {
-        let attributes = attributes.then(|| Box::new(self.attributes(now, record)));
-        JobView { attributes, ..self.view_with(now, record, waiting) }
+    /// A job in a listing, with the further facts that are asked for.
+    fn listed(&self, now: Instant, record: &JobRecord, waiting: &Waiting, more: More) -> JobView {
+        let attributes = more.attributes.then(|| Box::new(self.attributes(now, record)));
+        let steps = if more.steps { self.step_views(now, record) } else { Vec::new() };
+        JobView { attributes, steps, ..self.view_with(now, record, waiting) }
     }
 
     /// The jobs after `after` that pass the filter.
@@ -109,6 +108,23 @@ impl Core {
                 && is_meant(record.spec.owner.uid)
                 && is_named(&jobs, record)
         })
+    }
+}
+
+/// The further facts of jobs that a listing has.
+#[derive(Clone, Copy)]
+struct More {
+    attributes: bool,
+    steps: bool,
+}
+
+/// The most jobs of a part of a listing with steps: a job may have 1,000 that are remembered.
+const JOBS_WITH_STEPS: usize = 4;
+
+impl More {
+    /// The most jobs of a part that may have `most` jobs.
+    fn most(self, most: usize) -> usize {
+        if self.steps { most.min(JOBS_WITH_STEPS) } else { most }
     }
 }
 

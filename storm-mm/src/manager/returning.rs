@@ -5,7 +5,7 @@
 //! there when the run was placed and never received the launch. If a Node Manager has begun since,
 //! the job is launched again as a new run.
 
-use super::live::{LiveJobs, LivePlace};
+use super::live::{Launch, LiveJobs, LivePlace};
 use super::returns::HeldRuns;
 use super::steps::step_ref;
 use super::{Core, Draft, Durable, Resumed};
@@ -13,7 +13,7 @@ use crate::job::{Cut, EndCause, Phase};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{JobId, JobIncarnation, StepId, StepRef};
 
 /// Why a node that returned does not hold a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +224,19 @@ impl Core {
     /// Whether nodes of the job have not returned yet.
     pub fn is_recovering(&self, job: JobId) -> bool {
         self.live.get(job).is_some_and(LivePlace::is_recovering)
+    }
+
+    /// Whether a step waits for nodes that have not returned yet.
+    pub fn is_step_recovering(&self, step: StepRef) -> bool {
+        let Some(live) = self.live.get(step.job) else { return false };
+        let further = match step.step {
+            StepId::Number(number) => live.step(number),
+            StepId::Batch => None,
+        };
+        match further {
+            Some(further) => further.launch() == Launch::Recovering,
+            None => live.is_recovering(),
+        }
     }
 
     /// For a run that a former manager placed: the nodes that returned with their parts. They

@@ -1,10 +1,11 @@
 //! The clients of steps. A step belongs to the client that asked for it
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`, number 13).
 
+use super::live::StepObstacle;
 use super::steps::step_ref;
 use super::{Core, Durable, Notice, StepTimer};
 use crate::api::{ApiError, ClientEnd, ErrorCode, JobState, Peer, Reply};
-use crate::job::{EndCause, EndedStep, JobRecord, StepRecord};
+use crate::job::{EndCause, EndedStep, JobRecord, Phase, StepRecord};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::NodeRanks;
@@ -13,6 +14,8 @@ use storm_rm::{InputSpec, JobId, JobIncarnation, Rank, StepAsk, StepRef};
 /// How long a step runs on after its client has left. A client that is replaced has a moment to
 /// hand its step over.
 const AFTER_LEAVING: Duration = Duration::from_secs(2);
+/// How long the place must run meanwhile: a command that is stopped with its place cannot return.
+const CLIENT_RUNS: Duration = Duration::from_secs(5);
 /// How long a step waits for a client whose connection broke, or whose manager was restarted. It
 /// is longer than `node-return`, since a client may reach the manager through a Node Manager.
 const CLIENT_RETURN: Duration = Duration::from_secs(70);
@@ -28,11 +31,40 @@ impl Core {
         }
         let ended = record.steps.iter().flat_map(|steps| steps.ended());
         if let Some((number, step)) = ended.into_iter().find(|(_, step)| step.ask == ask) {
-            let begun = Reply::Step { job, step: Some(number), node_list: None };
+            let node_list = Some(step.place.node_list.clone());
+            let begun = Reply::Step { job, step: Some(number), node_list, reason: None };
             return vec![begun, step_ended(job, step)];
         }
         let waits = self.live.get(job).is_some_and(|live| live.awaits_step(ask));
-        waits.then_some(Reply::Step { job, step: None, node_list: None }).into_iter().collect()
+        waits.then(|| self.step_waits(job, ask)).into_iter().collect()
+    }
+
+    /// A step waits, and why.
+    pub fn step_waits(&self, job: JobId, ask: StepAsk) -> Reply {
+        let reason = Some(self.why_step_waits(job, ask));
+        Reply::Step { job, step: None, node_list: None, reason }
+    }
+
+    fn why_step_waits(&self, job: JobId, ask: StepAsk) -> String {
+        let Some(record) = self.jobs.get(&job) else { return String::new() };
+        let name = record.name();
+        if record.phase != Phase::Running {
+            return format!("job {name} has not started on all of its nodes");
+        }
+        let obstacle = self.live.step_obstacle(job, ask, |node| self.nodes.up().contains(node));
+        match obstacle {
+            Some(StepObstacle::Away(nodes)) => {
+                format!("it could run on {}, which is away and may return", self.nodes.fold(&nodes))
+            }
+            Some(StepObstacle::MostSteps(most)) => {
+                format!("job {name} runs {most} steps at once, the most that its place may have")
+            }
+            Some(StepObstacle::Flags) => {
+                let limit = self.config.job_slots;
+                format!("the cluster runs {limit} jobs and steps at once, the most that it can")
+            }
+            None => format!("other steps of job {name} have its elements"),
+        }
     }
 
     fn live_step_of<'a>(
@@ -47,7 +79,7 @@ impl Core {
     fn step_begins(&self, record: &JobRecord, number: u32) -> Reply {
         let nodes = self.live.step(record.id, number).map(|step| step.nodes().clone());
         let node_list = nodes.map(|nodes| self.step_node_list(&nodes));
-        Reply::Step { job: record.id, step: Some(number), node_list }
+        Reply::Step { job: record.id, step: Some(number), node_list, reason: None }
     }
 
     /// All ranks of the step execute.
@@ -109,18 +141,18 @@ impl Core {
             return;
         }
         let Some((number, run)) = self.live_number(job, ask) else { return };
-        self.live.set_step_client((job, number), false);
-        let patience = match end {
-            ClientEnd::Meant => AFTER_LEAVING,
-            ClientEnd::Broken => CLIENT_RETURN,
+        let (patience, runs) = match end {
+            ClientEnd::Meant => (AFTER_LEAVING, Duration::ZERO),
+            ClientEnd::Broken => (CLIENT_RETURN, CLIENT_RUNS),
         };
+        self.live.step_awaits_client(now, (job, number), runs);
         self.arm_step(now + patience, (job, number), run, StepTimer::Client);
     }
 
     /// A client follows a step.
     pub fn step_client_came(&mut self, job: JobId, ask: StepAsk) {
         if let Some((number, _)) = self.live_number(job, ask) {
-            self.live.set_step_client((job, number), true);
+            self.live.step_has_client((job, number));
         }
     }
 
@@ -129,6 +161,7 @@ impl Core {
         let steps = self.live.get(job).map(|live| live.steps()).unwrap_or_default();
         for number in steps {
             let Some(run) = self.live.step(job, number).map(|step| step.run()) else { continue };
+            self.live.step_awaits_client(now, (job, number), CLIENT_RUNS);
             self.arm_step(now + CLIENT_RETURN, (job, number), run, StepTimer::Client);
         }
     }
@@ -149,7 +182,7 @@ impl Core {
             let message = format!("job {} is another user's", record.name());
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        let cause = EndCause::Cancelled { uid: peer.uid };
+        let cause = EndCause::ClientInterrupted;
         if self.forget_step(job, ask) {
             self.notify_steps_given_up(job, vec![ask], &cause);
         } else if let Some((number, _)) = self.live_number(job, ask) {

@@ -197,6 +197,7 @@ impl Core {
         let Some((record, known)) = self.step_record((job, number)) else { return };
         let (ask, run, procs) = (known.ask, known.run, known.procs());
         let (began, started, cause) = (known.began, known.started, known.ending.clone());
+        let (name, size) = (known.name(), known.size);
         let next = record.steps.as_ref().map_or(0, |steps| steps.next());
         let Some(live) = self.live.end_step((job, number), ask) else { return };
         let nodes = self.up(live.nodes());
@@ -204,7 +205,11 @@ impl Core {
         let exits: Vec<RankExit> = live.exits().values().cloned().collect();
         let outcome = outcome(cause.map(|cause| (self.config.said(&cause), cause)), &exits);
         let (ended, used) = (self.wall(now), used(&exits));
-        let step = Box::new(EndedStep { ask, procs, began, started, ended, outcome, used });
+        let exit = exits.iter().map(|exit| exit.status).max_by_key(|status| status.shell_code());
+        let place = self.step_place(&size, live.nodes(), procs);
+        let step =
+            EndedStep { ask, name, procs, place, began, started, ended, outcome, exit, used };
+        let step = Box::new(step);
         let reply = step.clone();
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
@@ -241,16 +246,18 @@ impl Core {
             }
             StepTimer::Launch => {}
             StepTimer::Client if step.has_client() => {}
+            StepTimer::Client if live.run_time(now) < step.client_due() => {
+                // The client stands with the place.
+                let at = live.earliest(now, step.client_due());
+                self.arm_step(at, (job, number), run, StepTimer::Client);
+            }
+            StepTimer::Limit => self.step_limit_timer(now, (job, number)),
             StepTimer::Client => {
                 // Its output has no reader, and must not keep its processes from ending.
                 let (step, nodes) = (step_ref(job, number), live.holders_of(step));
                 let release = Command::HoldOutput { step, hold: false };
                 self.effects.durable.push(Durable::Command(nodes, release));
                 self.end_step(now, (job, number), EndCause::ClientLeft);
-                self.finish_if_over(now, job);
-            }
-            StepTimer::TimeLimit => {
-                self.end_step(now, (job, number), EndCause::TimeLimit);
                 self.finish_if_over(now, job);
             }
             StepTimer::Kill => {
@@ -301,7 +308,7 @@ impl Core {
             let (executes, ends) = (known.started.is_some(), known.ending.is_some());
             if executes || ends {
                 self.live.step_resumed((job, number));
-                self.arm_step_limit(now, (job, number));
+                self.limit_step(now, (job, number));
             } else {
                 let lacking = self.live.take_step_lacking((job, number));
                 if self.live.step(job, number).is_some_and(|step| *step.nodes() == lacking) {

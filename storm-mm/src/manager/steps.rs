@@ -1,7 +1,7 @@
 //! The steps that a job starts in its place, from the request to the launch. No policy is asked:
 //! the place is the job's (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
-use super::live::{Granted, Launch, Layout, PlaceLedger, Room};
+use super::live::{Granted, Launch, Layout, LivePlace, PlaceLedger, Room};
 use super::scheduling::files_of_step;
 use super::step_order::{StepOrder, StepOrderKind};
 use super::{Core, Durable, StageOutcome, StepTimer, Timer};
@@ -62,7 +62,11 @@ impl Core {
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
         if record.incarnation != run {
-            let message = format!("job {} runs again, and this is its run before", record.name());
+            let message = format!(
+                "job {} was queued again: its run {}, which STORM_PLACE names, is over",
+                record.name(),
+                run.0
+            );
             return Err(ApiError::new(ErrorCode::JobEnded, message));
         }
         if let Some(known) = self.asked_before(record, ask) {
@@ -120,15 +124,10 @@ impl Core {
             return refused(format!("the program of job {name} has all of its elements"));
         }
         if !live.ledger().could_hold(size, &layout) {
-            let StepSize { procs, elements_each, .. } = size;
-            let (nodes, elements) = (record.ranks.len(), record.spec.procs);
-            return Err(ApiError::new(
-                ErrorCode::Infeasible,
-                format!(
-                    "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
-                 {elements} processes' room on {nodes} nodes: it would never fit"
-                ),
-            ));
+            let (asked, has) = (size_text(size, &layout), extent_text(record, live));
+            let message =
+                format!("the step asks for {asked}, and job {name} has {has}: it would never fit");
+            return Err(ApiError::new(ErrorCode::Infeasible, message));
         }
         let waiting = u32::try_from(live.ledger().waiting()).unwrap_or(u32::MAX);
         if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {
@@ -327,18 +326,8 @@ impl Core {
         if known == Some(false) {
             self.append_of_step(now, (job, number), StepEvent::Started);
         }
-        self.arm_step_limit(now, (job, number));
+        self.limit_step(now, (job, number));
         self.notify_step_runs((job, number));
-    }
-
-    /// Has a step end at its time limit, which counts from its start.
-    pub(super) fn arm_step_limit(&mut self, now: Instant, (job, number): (JobId, u32)) {
-        let Some((_, step)) = self.step_record((job, number)) else { return };
-        let (run, Some(limit)) = (step.run, step.spec.time_limit) else { return };
-        let wall = self.wall(now);
-        let ran = step.started.map(|at| wall.duration_since(at).unsigned_abs());
-        let at = now + limit.saturating_sub(ran.unwrap_or_default());
-        self.arm_step(at, (job, number), run, StepTimer::TimeLimit);
     }
 
     /// The record of a job, and that of a step that is not over.
@@ -373,6 +362,43 @@ impl Core {
         let timer = Timer::Step { job, number, run, kind };
         self.effects.durable.push(Durable::Timer { at, timer });
     }
+}
+
+/// The size of a step in words.
+fn size_text(size: &StepSize, layout: &Layout) -> String {
+    let StepSize { procs, nodes, elements_each, memory, .. } = size;
+    let mib = |bytes: &u64| bytes.div_ceil(1 << 20);
+    let mut text = match procs {
+        1 => "1 process".to_owned(),
+        _ => format!("{procs} processes"),
+    };
+    match elements_each {
+        1 => {}
+        _ => text += &format!(" of {elements_each} elements"),
+    }
+    match nodes {
+        Some(nodes) => text += &format!(" on {nodes} nodes"),
+        None => {}
+    }
+    match layout.per_node {
+        Some(most) => text += &format!(", at most {most} on a node"),
+        None => {}
+    }
+    match memory {
+        Memory::PerNode(bytes) => text += &format!(", with {} MiB on each node", mib(bytes)),
+        Memory::PerCpu(bytes) => text += &format!(", with {} MiB for each element", mib(bytes)),
+        Memory::Unstated | Memory::WholeNode => {}
+    }
+    text
+}
+
+/// What the place of a job has, in words.
+fn extent_text(record: &JobRecord, live: &LivePlace) -> String {
+    let (elements, memory) = live.ledger().extent();
+    let nodes = record.ranks.len();
+    let memory = memory.map(|bytes| format!(", with at most {} MiB on each", bytes >> 20));
+    let unit = if nodes == 1 { "node" } else { "nodes" };
+    format!("{elements} elements on {nodes} {unit}{}", memory.unwrap_or_default())
 }
 
 /// A further step of a job.

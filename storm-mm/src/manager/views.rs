@@ -47,7 +47,7 @@ impl Core {
         let exits = ranks.iter().filter_map(|rank| rank.exit.as_ref());
         let cpu_us = exits.map(cpu).fold(0, u64::saturating_add);
         Ok(JobDetail {
-            view: self.view(now, record),
+            view: JobView { steps: self.step_views(now, record), ..self.view(now, record) },
             spec: SpecSummary::from(&*record.spec),
             cpu_us,
             ranks,
@@ -283,6 +283,7 @@ impl Core {
             estimate: self.estimate(now, record, waiting),
             exit_code,
             attributes: None,
+            steps: Vec::new(),
             place: None,
         }
     }

@@ -38,6 +38,7 @@ pub(crate) fn view(id: u64) -> JobView {
         estimate: None,
         exit_code: None,
         attributes: None,
+        steps: Vec::new(),
         place: None,
     }
 }

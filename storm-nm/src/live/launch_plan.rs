@@ -18,7 +18,7 @@ use storm_pl::{
 };
 use storm_rm::{
     Binding, Destination, FileSpec, FirstStep, InputSpec, JobSpec, OpenMode, OsBytes, OutputSpec,
-    Owner, Program, Rank, StepId, StepRef,
+    Owner, Program, Rank, StepId,
 };
 
 /// The variable with the directories of commands.
@@ -255,8 +255,8 @@ pub(super) fn output_path(
 ) -> PathBuf {
     let before = task.launch.step_ranks().take_while(|share| share.node != names.node).count();
     let node_index = u32::try_from(before).unwrap_or(u32::MAX);
-    let (StepRef { job, step }, task) = (task.launch.step, task.launch.task);
-    let parts = FileNameParts { job, task, step, rank, node_name: &names.name, node_index };
+    let (step, task) = (task.launch.step, task.launch.task);
+    let parts = FileNameParts { step, task, rank, node_name: &names.name, node_index };
     expand_pattern(pattern, &parts).as_os_str().into()
 }
 

@@ -175,7 +175,6 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                     input,
                     bind,
                     kill_on_bad_exit: requeue,
-                    time_limit,
                 };
                 JobSpec {
                     name,

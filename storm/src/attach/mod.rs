@@ -3,6 +3,7 @@
 mod away;
 mod input;
 mod labeller;
+mod pauses;
 mod queue_notes;
 mod returning;
 mod sent_input;
@@ -19,11 +20,12 @@ use crate::outcome::Outcome;
 use away::AwayNotes;
 use bytes::Bytes;
 use input::{Given, Input, Trouble};
+pub(crate) use pauses::Pauses;
 pub(crate) use queue_notes::QueueNotes;
 use sent_input::SentInput;
 use shown::Shown;
-use signals::EXIT_HUNG_UP;
 pub(crate) use signals::Interrupts;
+use signals::{EXIT_HUNG_UP, PassedOn};
 use std::future::ready;
 use std::io;
 use std::time::{Duration, Instant};
@@ -70,6 +72,7 @@ pub(crate) async fn follow(
     let mut interrupts = Interrupts::listen()?;
     let (form, tell_waiting, may_return) = (what.form, what.tell_waiting, what.may_return);
     let of_job = what.step.is_none();
+    let passed_on = if of_job { PassedOn::none() } else { PassedOn::listen()? };
     let mut follower = Follower {
         input: Input::start(&what.input),
         what,
@@ -88,11 +91,15 @@ pub(crate) async fn follow(
         without_pmix: WithoutPmix::default(),
         node_list: None,
         interrupted: None,
+        passed_on,
         lost: false,
     };
-    follower.begin_step().await?;
+    let mut first = follower.begin_step().await;
     let outcome = loop {
-        let outcome = follower.run(&mut replies, &mut interrupts).await;
+        let outcome = match first.take() {
+            Some(ended) => ended,
+            None => follower.run(&mut replies, &mut interrupts).await,
+        };
         if !follower.lost || !may_return {
             break outcome;
         }
@@ -101,6 +108,7 @@ pub(crate) async fn follow(
             Err(failure) => break Err(failure),
         }
     };
+    follower.note_missing().await;
     follower.terminal.finish().await;
     let outcome = outcome?;
     match follower.terminal.failure(outcome.job).or_else(|| follower.cut_input(&outcome)) {
@@ -133,6 +141,7 @@ struct Follower {
     without_pmix: WithoutPmix,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
+    passed_on: PassedOn,
     /// Whether the connection to the manager is gone.
     lost: bool,
 }
@@ -163,6 +172,7 @@ impl Follower {
             tokio::select! {
                 biased;
                 status = interrupts.next() => self.interrupt(status).await?,
+                signal = self.passed_on.next() => self.pass_on(signal).await?,
                 given = self.input.next(may_send) => match given {
                     Given::Block(data) => self.send_input(data).await?,
                     Given::Trouble(trouble) => self.take_trouble(trouble).await?,
@@ -225,9 +235,9 @@ impl Follower {
                 Ok(None)
             }
             Reply::NeedFiles { .. } => Err(self.files_are_lost()),
-            Reply::Step { step, node_list, .. } => {
+            Reply::Step { step, node_list, reason, .. } => {
                 self.node_list = node_list.or(self.node_list.take());
-                self.is_step(step).await?;
+                self.is_step(step, reason).await?;
                 Ok(None)
             }
             Reply::Attached { state, run, away, .. } => {
@@ -257,7 +267,7 @@ impl Follower {
                 let without_pmix = self.without_pmix.was_said();
                 Ok(Some(Outcome {
                     job,
-                    step: self.what.step.as_ref().and_then(|step| step.number),
+                    step: self.what.step.as_ref().map(|step| step.number),
                     state,
                     exit_code,
                     interrupted,
@@ -305,6 +315,17 @@ impl Follower {
         if let Some(why) = self.away_notes.take() {
             let name = self.name();
             self.terminal.note(&format!("{name}: {why}")).await;
+        }
+    }
+
+    /// Tells the user that output was lost.
+    async fn note_missing(&mut self) {
+        let (name, bytes) = (self.name(), self.shown.missing_bytes());
+        if bytes > 0 {
+            let note = format!(
+                "{name}: {bytes} bytes of its output are lost: a connection broke meanwhile"
+            );
+            self.terminal.note(&note).await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Waits for a manager that went away. The job continues meanwhile, and is followed again when the
 //! manager is back.
 
-use super::{Follower, Interrupts};
+use super::{Follower, Interrupts, Pauses};
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::local_cluster::KeptCluster;
 use crate::manager::Manager;
@@ -12,8 +12,6 @@ use storm_mm::api::{ClientError, ClientReplies};
 /// soon. It is longer than `node-return`, in which the Node Manager comes back through which this
 /// host's users reach the manager.
 const RETURN_LIMIT: Duration = Duration::from_secs(65);
-/// Pause between two attempts to connect.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Follower {
     /// Waits for the manager, and follows the job again.
@@ -30,13 +28,13 @@ impl Follower {
                 .note(&format!("the manager is gone; {name} continues; waiting for its return"))
                 .await;
         }
-        let began = Instant::now();
+        let (began, mut pauses) = (Instant::now(), Pauses::default());
         loop {
             if let Some(died) = over() {
                 return Err(Failure::from(died).exit(EXIT_FAILED));
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(pauses.next()) => {}
                 status = interrupts.next() => return Err(self.not_found().exit(status)),
             }
             match self.attach_again(manager).await {
@@ -48,6 +46,8 @@ impl Follower {
                     self.terminal.note("the manager is back").await;
                     return Ok(replies);
                 }
+                // All clients connect at once, and those beyond a bound find a place later.
+                Err(error) if error.is_full() => {}
                 Err(error) if error.may_pass() && began.elapsed() < RETURN_LIMIT => {}
                 Err(error @ (ClientError::Connect { .. } | ClientError::ConnectRemote { .. }))
                     if error.may_pass() =>
@@ -68,12 +68,5 @@ impl Follower {
             self.requests.send(self.cancellation()).await?;
         }
         Ok(replies)
-    }
-
-    fn not_found(&self) -> Failure {
-        let (job, name) = (self.what.job, self.name());
-        Failure::new("connection", format!("the manager is gone; {name} continues without it"))
-            .hint(format!("`storm show {job}` shows the job once the manager is back"))
-            .exit(EXIT_FAILED)
     }
 }

@@ -11,6 +11,8 @@ use storm_rm::{JobIncarnation, Rank};
 pub(super) struct Shown {
     run: JobIncarnation,
     streams: BTreeMap<(Rank, bool), u64>,
+    /// Bytes of all runs that never arrived.
+    missing_bytes: u64,
 }
 
 impl Shown {
@@ -20,6 +22,12 @@ impl Shown {
         if after == JobIncarnation::default() {
             self.streams.clear();
         }
+    }
+
+    /// The bytes that never arrived though later ones did: they were on their way when a connection
+    /// broke.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        self.missing_bytes
     }
 
     /// The part of `data`, which begins at `offset`, that was not shown yet.
@@ -38,6 +46,7 @@ impl Shown {
         }
         let end = offset.saturating_add(data.len() as u64);
         let shown = self.streams.entry((rank, stream == Stream::Stderr)).or_insert(offset);
+        self.missing_bytes = self.missing_bytes.saturating_add(offset.saturating_sub(*shown));
         let known = usize::try_from(shown.saturating_sub(offset)).unwrap_or(usize::MAX);
         *shown = end.max(*shown);
         data.split_off(known.min(data.len()))
@@ -59,6 +68,10 @@ mod tests {
         assert_eq!(fresh(7, "abcde"), "de");
         assert_eq!(fresh(8, "bcd"), "");
         assert_eq!(fresh(12, "f"), "f");
+        assert_eq!(shown.missing_bytes(), 0);
+        let data = Bytes::from_static(b"after a gap");
+        shown.fresh(JobIncarnation(3), (Rank(1), Stream::Stdout), 20, data);
+        assert_eq!(shown.missing_bytes(), 7);
     }
 
     /// Regression: output of an earlier run was shown again, since the job had waited meanwhile.

@@ -46,6 +46,39 @@ impl Interrupts {
     }
 }
 
+/// Signals that a command passes on to its step. Otherwise they would end the command, and with it
+/// the step, of a script that asked for a signal before its time limit.
+#[derive(Debug)]
+pub(crate) struct PassedOn(Option<[(i32, Signal); 3]>);
+
+impl PassedOn {
+    /// From now on these signals no longer end this process.
+    pub(crate) fn listen() -> Result<PassedOn, Failure> {
+        let listen = |kind: SignalKind| {
+            let stream = signal(kind).map_err(|error| Failure::of("signals", &error))?;
+            Ok::<_, Failure>((kind.as_raw_value(), stream))
+        };
+        let kinds = [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()];
+        let [first, second, third] = kinds;
+        Ok(PassedOn(Some([listen(first)?, listen(second)?, listen(third)?])))
+    }
+
+    /// No signal is passed on: these signals end this process.
+    pub(crate) fn none() -> PassedOn {
+        PassedOn(None)
+    }
+
+    /// Waits for a signal, and returns its number.
+    pub(crate) async fn next(&mut self) -> i32 {
+        let Some([first, second, third]) = &mut self.0 else { return pending().await };
+        tokio::select! {
+            _ = first.1.recv() => first.0,
+            _ = second.1.recv() => second.0,
+            _ = third.1.recv() => third.0,
+        }
+    }
+}
+
 /// 128 + SIGHUP.
 pub(super) const EXIT_HUNG_UP: u8 = 129;
 

@@ -1,8 +1,9 @@
-//! What differs if a step is followed instead of its job.
+//! The differences between following a step and following its job.
 
 use super::Follower;
-use crate::failure::{EXIT_STORM_FAILED, Failure};
-use storm_mm::api::{ManagerRequest, Reply};
+use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, Failure};
+use crate::outcome::Outcome;
+use storm_mm::api::{ManagerRequest, Reply, ReplyLine};
 use storm_rm::{StepAsk, StepId, StepRef};
 
 /// The code of the failure that a step must wait.
@@ -49,30 +50,28 @@ impl Follower {
         }
     }
 
-    /// Takes the first event of a step.
-    pub(super) async fn begin_step(&mut self) -> Result<(), Failure> {
-        let first = self.what.step.as_mut().and_then(|step| step.first.take());
-        if let Some(Reply::Step { step, node_list, .. }) = first {
-            self.node_list = node_list;
-            self.is_step(step).await?;
-        }
-        Ok(())
+    /// Takes the first event of a step. Returns the end of the step if it is that. After a lost
+    /// connection the first event may be output of the step.
+    pub(super) async fn begin_step(&mut self) -> Option<Result<Outcome, Failure>> {
+        let reply = self.what.step.as_mut().and_then(|step| step.first.take())?;
+        self.take(ReplyLine { id: self.what.request, reply }).await.transpose()
     }
 
-    /// The step has this number, or waits.
-    pub(super) async fn is_step(&mut self, number: Option<u32>) -> Result<(), Failure> {
+    /// The step has this number, or waits for a reason.
+    pub(super) async fn is_step(
+        &mut self,
+        number: Option<u32>,
+        reason: Option<String>,
+    ) -> Result<(), Failure> {
         let Some(step) = &mut self.what.step else { return Ok(()) };
         let waited = std::mem::replace(&mut step.waits, number.is_none());
         step.number = number.or(step.number);
         let (job, tells) = (self.what.job, self.what.tell_waiting);
+        let reason = || reason.unwrap_or_else(|| "its place has no room for it now".to_owned());
         match (step.waiting, number) {
-            (StepWaiting::Refused, None) => {
-                return Err(Failure::new(STEP_WAITS, "other steps of the job have its elements"));
-            }
+            (StepWaiting::Refused, None) => return Err(Failure::new(STEP_WAITS, reason())),
             (StepWaiting::Told, None) if tells => {
-                let note =
-                    format!("storm: the step waits: other steps of job {job} have its elements");
-                self.terminal.say(&note).await;
+                self.terminal.note(&format!("the step waits: {}", reason())).await;
             }
             (StepWaiting::ToldAsBySrun, None) if tells => {
                 let note = format!(
@@ -86,6 +85,34 @@ impl Follower {
             }
             (_, None | Some(_)) => {}
         }
+        Ok(())
+    }
+
+    /// The failure that the manager did not return in time.
+    pub(super) fn not_found(&self) -> Failure {
+        let name = self.name();
+        let of_step = self.what.step.is_some();
+        let text = match of_step {
+            true => format!("the manager is gone, and did not return; {name} may still run"),
+            false => format!("the manager is gone; {name} continues without it"),
+        };
+        let hint = match of_step {
+            true => "a manager that returns ends the step, since its command has left".to_owned(),
+            false => {
+                let job = self.what.job;
+                format!("`storm show {job}` shows the job once the manager is back")
+            }
+        };
+        Failure::new("connection", text).hint(hint).exit(EXIT_FAILED)
+    }
+
+    /// Passes a signal on to the ranks of the step. A step that waits has none.
+    pub(super) async fn pass_on(&mut self, signal: i32) -> Result<(), Failure> {
+        let number = self.what.step.as_ref().and_then(|step| step.number);
+        let Some(number) = number.filter(|_| self.running) else { return Ok(()) };
+        let (job, step) = (self.what.job, StepId::Number(number));
+        let request = ManagerRequest::CancelStep { job, step, signal: Some(signal) };
+        self.requests.send(request).await.map_err(|error| self.lose(error))?;
         Ok(())
     }
 

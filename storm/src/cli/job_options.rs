@@ -129,6 +129,9 @@ pub(crate) struct JobOptions {
     /// Key under which you count the job; kept as the comment is
     #[arg(long, value_name = "KEY")]
     pub(crate) wckey: Option<String>,
+    /// In a script: take no elements from the job's other steps, and wait for none (run)
+    #[arg(long)]
+    pub(crate) overlap: bool,
     /// Put the job back in the queue if one of its nodes dies, or if it is preempted and its
     /// quality of service says requeue
     #[arg(long, overrides_with = "no_requeue")]

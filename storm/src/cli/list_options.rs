@@ -2,7 +2,7 @@
 
 use super::count::parse_count;
 use super::signal_argument::parse_signal;
-use super::{ClusterOptions, JobName};
+use super::{ClusterOptions, JobName, JobOrStep};
 use clap::Args;
 use storm_mm::api::JobState;
 
@@ -41,6 +41,9 @@ pub(crate) struct QueueOptions {
     /// Also jobs that have ended
     #[arg(long, short)]
     pub(crate) all: bool,
+    /// List the steps of the jobs' scripts instead
+    #[arg(long)]
+    pub(crate) steps: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -66,6 +69,9 @@ pub(crate) struct HistOptions {
     /// At most this many, the latest first [default: 20; with --json all that the manager keeps]
     #[arg(long, short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) limit: Option<u32>,
+    /// List the steps of the jobs' scripts instead
+    #[arg(long)]
+    pub(crate) steps: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -85,13 +91,14 @@ pub(crate) struct JobArgument {
 #[command(after_help = "\
 Examples:
   storm cancel 7 8_3
+  storm cancel 7.1                            a step of job 7
   storm cancel 7 --signal USR1
   storm cancel --user ada --state PENDING     all jobs of ada that wait
   storm cancel -u ada -p batch                all jobs of ada in the partition batch")]
 pub(crate) struct CancelOptions {
-    /// Jobs, arrays (7), or jobs of arrays (7_3)
+    /// Jobs, arrays (7), jobs of arrays (7_3), or steps (7.1, 7.batch)
     #[arg(value_name = "JOB", required_unless_present_any = ["user", "me", "state", "partition"])]
-    pub(crate) jobs: Vec<JobName>,
+    pub(crate) jobs: Vec<JobOrStep>,
     #[command(flatten)]
     pub(crate) which: WhichJobs,
     /// Send this signal to the jobs' processes instead, by name or number

@@ -31,6 +31,7 @@ mod signal_argument;
 mod sim_options;
 mod slurm_options;
 mod slurm_verb_options;
+mod step_name;
 mod wait_options;
 mod workload_options;
 
@@ -72,6 +73,7 @@ pub(crate) use signal_argument::parse_signal;
 pub(crate) use sim_options::SimOptions;
 pub(crate) use slurm_options::{instead_of, with_tip};
 pub(crate) use slurm_verb_options::{LinksOptions, SlurmCommand, SlurmOptions};
+pub(crate) use step_name::JobOrStep;
 pub(crate) use wait_options::WaitOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 

@@ -94,7 +94,7 @@ fn jobs_and_signals_have_names_and_numbers() {
     let Ok(Command::Cancel(options)) = parse("storm cancel 7 8_3 --signal usr1") else {
         panic!("it is right")
     };
-    let job = |job, task| JobName { job: JobId(job), task };
+    let job = |job, task| JobOrStep { job: JobName { job: JobId(job), task }, step: None };
     assert_eq!(options.jobs, [job(7, None), job(8, Some(3))]);
     assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
     for line in [

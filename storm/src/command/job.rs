@@ -10,7 +10,7 @@ use super::{choices, note, print};
 use crate::attach::{Follow, OutputForm, follow};
 use crate::cli::defaults::{EMBEDDED_NODES, LOCAL_PES};
 use crate::cli::{JobOptions, MpiArgument};
-use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
+use crate::failure::{EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::{absent_directory, doubts, foreign_directives, job_request, mpi_doubt};
 use crate::local_cluster::{LocalClusterShape, dimensions, start_embedded};
 use crate::manager::Manager;
@@ -304,7 +304,10 @@ fn report(
     launch_of: Option<u32>,
     output: &dyn Output,
 ) -> u8 {
-    note(&output.outcome(outcome, launch_of));
+    // In a script, `storm run ... | head` is usual.
+    if outcome.step.is_none() || outcome.interrupted != Some(EXIT_BROKEN_PIPE) {
+        note(&output.outcome(outcome, launch_of));
+    }
     if outcome.without_pmix && options.mpi != Some(MpiArgument::Pmix) {
         note(&output.note(
             "a program of Open MPI found no PMIx server: say --mpi pmix, as storm cannot see what a script or \

@@ -1,20 +1,19 @@
 //! The verbs with a single question: `queue`, `hist`, `show`, `explain`, `nodes`, `drain`,
-//! `resume`; and `cancel`.
+//! `resume`.
 
 use super::misunderstood::misunderstood;
 use super::naming::{resolve, resolve_one};
 use super::{choices, connect, note, print};
 use crate::cli::{
-    CancelOptions, DrainOptions, HistOptions, JobArgument, JobName, NodesOptions, QueueOptions,
-    ResumeOptions, WhichJobs,
+    DrainOptions, HistOptions, JobArgument, JobName, NodesOptions, QueueOptions, ResumeOptions,
+    WhichJobs,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::{ArrayStates, Changed, Output};
 use nix::unistd::User;
 use storm_mm::api::{
-    CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView, MAX_NAMED,
-    ManagerRequest, Reply,
+    CancelOutcome, Client, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply,
 };
 use storm_rm::{ArrayTask, JobId};
 
@@ -27,14 +26,21 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     // A job asked for by number alone is either listed, or never existed, or was forgotten.
     let sought = jobs.clone();
     let any = states.is_empty() && uids.is_empty() && users.is_empty();
-    let filter =
-        JobFilter { states, uids, users, jobs, history: options.all, ..JobFilter::default() };
+    let filter = JobFilter {
+        states,
+        uids,
+        users,
+        jobs,
+        history: options.all,
+        steps: options.steps,
+        ..JobFilter::default()
+    };
     let mut jobs = list(&mut client, filter).await?;
     if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
         return Err(no_such_job(job));
     }
     retain_partitions(&mut client, &mut jobs, &partition).await?;
-    print(&output.jobs(&jobs)).map(|()| 0)
+    print(&if options.steps { output.steps(&jobs) } else { output.jobs(&jobs) }).map(|()| 0)
 }
 
 pub(crate) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
@@ -46,7 +52,7 @@ pub(crate) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<J
 
 /// Keeps only jobs of these partitions, or all if none is named. If no job is left, checks the
 /// partitions' names.
-async fn retain_partitions(
+pub(super) async fn retain_partitions(
     client: &mut Client,
     jobs: &mut Vec<JobView>,
     partitions: &[String],
@@ -115,7 +121,8 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
     let states = options.state;
     // The manager does not filter by partition.
     let limit = if options.partition.is_empty() { wanted } else { u32::MAX };
-    let query = HistoryQuery { states, uids, users, jobs, limit, ..HistoryQuery::default() };
+    let steps = options.steps;
+    let query = HistoryQuery { states, uids, users, jobs, limit, steps, ..HistoryQuery::default() };
     match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { mut jobs, .. } => {
             retain_partitions(&mut client, &mut jobs, &options.partition).await?;
@@ -129,6 +136,7 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
             let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
             match first_unknown(&mut client, missing.collect()).await? {
                 Some(job) => Err(no_such_job(job)),
+                None if steps => print(&output.steps(&jobs)).map(|()| 0),
                 None => print(&output.jobs(&jobs)).map(|()| 0),
             }
         }
@@ -202,52 +210,6 @@ pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Resul
         Reply::Ok => print(&output.drained(&nodes, false)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
-}
-
-/// `cancel`: fails if any of the jobs could not be ended.
-pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
-    // A cancelled job has `kill-grace` to end; `storm queue` shows when it has.
-    let signal = options.signal;
-    let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
-    // A job that has left these states since the listing is not to be cancelled.
-    let states = options.which.state.clone();
-    let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
-    if options.which.is_any() {
-        return super::changing::change(&options.cluster, &options.jobs, request, done, output)
-            .await;
-    }
-    let manager = choices(&options.cluster)?.required()?.open()?;
-    let WhichJobs { user, me, state, partition } = options.which;
-    let (uids, users) = if me { myself(&manager) } else { who(user, &manager)? };
-    let mut client = manager.connect().await?;
-    let named = resolve(&mut client, &options.jobs).await?;
-    if let Some(job) = first_unknown(&mut client, named.clone()).await? {
-        return Err(no_such_job(job));
-    }
-    // If jobs are not named, only those that can get a signal are selected.
-    let waiting_too = signal.is_none() || !named.is_empty() || !state.is_empty();
-    let filter = JobFilter { states: state, uids, users, jobs: named, ..JobFilter::default() };
-    let mut jobs = list(&mut client, filter).await?;
-    // Named jobs are listed even if they have ended, and `state` may be a final one.
-    jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
-    retain_partitions(&mut client, &mut jobs, &partition).await?;
-    if jobs.is_empty() {
-        super::note(&output.note("no waiting or running job matches: nothing is cancelled"));
-    }
-    let mut changed = Vec::new();
-    for some in jobs.chunks(MAX_NAMED) {
-        let numbers = some.iter().map(|job| job.id).collect();
-        let outcomes = outcomes(client.call(request(numbers)).await?)?;
-        let meant = some.iter().zip(outcomes).filter(|(_, outcome)| {
-            outcome.error.as_ref().is_none_or(|error| error.code != ErrorCode::OtherState)
-        });
-        changed.extend(meant.map(|(job, outcome)| Changed {
-            id: Some(job.id),
-            name: job.job_name(),
-            error: outcome.error,
-        }));
-    }
-    report_changes(&changed, done, output)
 }
 
 pub(super) fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {

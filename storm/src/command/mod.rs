@@ -1,6 +1,7 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
 pub(crate) mod batch;
+pub(crate) mod cancel;
 mod changing;
 mod cluster;
 mod completion;
@@ -126,7 +127,7 @@ fn client_command(
             Command::Nodes(options) => listing::nodes(options, output).await,
             Command::Drain(options) => listing::drain(options, output).await,
             Command::Resume(options) => listing::resume(options, output).await,
-            Command::Cancel(options) => listing::cancel(options, output).await,
+            Command::Cancel(options) => cancel::cancel(options, output).await,
             Command::Hold(options) => changing::hold(options, output).await,
             Command::Release(options) => changing::release(options, output).await,
             Command::Requeue(options) => changing::requeue(options, output).await,

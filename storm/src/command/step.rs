@@ -1,19 +1,20 @@
 //! `run` in the place of a job's script: starts a step there and follows it
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
+use super::note;
 use super::progress::Upload;
-use crate::attach::{Follow, OutputForm, OwnStep, STEP_WAITS, StepWaiting, follow};
-use crate::cli::{ExportArgument, JobOptions};
+use crate::attach::{Follow, OutputForm, OwnStep, Pauses, STEP_WAITS, StepWaiting, follow};
+use crate::cli::{ClusterOptions, ExportArgument, JobOptions};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::step_request;
 use crate::manager::Manager;
 use crate::outcome::Outcome;
-use crate::own_cluster::with_own_cluster;
+use crate::own_cluster::{names_another_cluster, with_own_cluster};
 use std::ffi::OsString;
 use std::fs::File;
 use std::time::{Duration, Instant};
-use storm_mm::api::{Client, ClientError, ErrorCode, ManagerRequest, Reply, Submission};
-use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepLayout, StepSize};
+use storm_mm::api::{Client, ClientError, ManagerRequest, Reply, Submission};
+use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, Share, StepAsk, StepLayout, StepSize};
 
 /// The variable by which scripts and their steps know their place: `7:12` is run 12 of job 7.
 const PLACE_VARIABLE: &str = "STORM_PLACE";
@@ -24,11 +25,10 @@ const NODES_VARIABLE: &str = "STORM_NNODES";
 /// The variable with the elements of each of these processes.
 const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
 
-/// How long to ask a manager that is away, or has too many clients. It is as long as a client waits
-/// for a manager to return.
+/// How long to ask a manager that is away. It is as long as a client waits for a manager to return.
 const ASK_LIMIT: Duration = Duration::from_secs(65);
-/// Pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(100);
+/// After this time, the user learns that the manager is away.
+const TELL_AWAY: Duration = Duration::from_secs(1);
 
 /// The place of the script that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,9 @@ pub(crate) struct OwnPlace {
 impl OwnPlace {
     /// The place of this process, unless its user names a cluster.
     pub(crate) fn of_process(options: &JobOptions) -> Result<Option<OwnPlace>, Failure> {
-        let is_named = options.cluster.socket.is_some() || options.cluster.manager.is_some();
-        let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_named) else {
+        let ClusterOptions { socket, manager, .. } = &options.cluster;
+        let is_other = socket.is_some() || manager.is_some() || names_another_cluster();
+        let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_other) else {
             return Ok(None);
         };
         let place = text.to_str().and_then(OwnPlace::parse).ok_or_else(|| {
@@ -79,24 +80,8 @@ pub(super) async fn run(
     silent: bool,
 ) -> Result<Outcome, Failure> {
     refuse_options_of_jobs(options)?;
-    let variable = |name| std::env::var_os(name);
     let submission = step_request(options)?;
-    let spec = &submission.spec;
-    let (procs, nodes) = match (options.procs, options.on_nodes, options.ntasks_per_node) {
-        (None, None, None) => (number(variable(TASKS_VARIABLE)).unwrap_or(spec.procs), spec.nodes),
-        (None, None, Some(each)) => {
-            let nodes = number(variable(NODES_VARIABLE)).unwrap_or(1);
-            (each.saturating_mul(nodes), Some(nodes))
-        }
-        _ => (spec.procs, spec.nodes),
-    };
-    let size = StepSize {
-        procs,
-        nodes,
-        elements_each: options.cpus_per_task.or(number(variable(CPUS_VARIABLE))).unwrap_or(1),
-        memory: spec.resources.memory,
-        share: Share::Exact,
-    };
+    let size = size(options, &submission.spec, &PlaceSize::of_process());
     let layout = StepLayout { per_node: options.ntasks_per_node, ..StepLayout::default() };
     let (label, waiting) = (options.label, StepWaiting::Told);
     let step = NewStep { submission, size, layout, label, waiting };
@@ -120,7 +105,7 @@ pub(crate) async fn followed(
     let spec = Box::new(spec.step);
     let request = ManagerRequest::RunStep { job, run, ask, size, layout, spec };
     let mut upload = Upload::new(silent);
-    let (client, first, id) = asked(manager, &request, &mut files, &mut upload).await?;
+    let (client, first, id) = asked(manager, &request, &mut files, &mut upload, silent).await?;
     let step = OwnStep { ask, request, first: Some(first), number: None, waits: false, waiting };
     let what = Follow {
         job,
@@ -134,24 +119,52 @@ pub(crate) async fn followed(
     follow(client, what, manager).await.map_err(as_of_storm)
 }
 
-/// Asks for the step until a manager answers. The same request again makes no second step.
+/// Asks for the step until a manager answers. The same request again makes no second step. A manager
+/// that has too many clients of the user is asked for ever: their steps end some time.
 async fn asked(
     manager: &Manager,
     request: &ManagerRequest,
     files: &mut [(ContentHash, File)],
     upload: &mut Upload,
+    silent: bool,
 ) -> Result<(Client, Reply, u64), Failure> {
-    let began = Instant::now();
+    let (began, mut pauses) = (Instant::now(), Pauses::default());
+    let mut told = Told { full: silent, away: silent };
     loop {
         let error = match ask_once(manager, request, files, upload).await {
             Ok(asked) => return Ok(asked),
             Err(error) => error,
         };
-        let is_full = error.code() == Some(ErrorCode::TooManyClients);
-        if !(is_full || error.may_pass()) || began.elapsed() >= ASK_LIMIT {
-            return Err(as_of_storm(error.into()));
+        match error.is_full() {
+            true => told.note_full(),
+            false if error.may_pass() && began.elapsed() < ASK_LIMIT => {
+                if began.elapsed() >= TELL_AWAY {
+                    told.note_away();
+                }
+            }
+            false => return Err(as_of_storm(error.into())),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pauses.next()).await;
+    }
+}
+
+/// What the user knows of a step that is not granted yet.
+struct Told {
+    full: bool,
+    away: bool,
+}
+
+impl Told {
+    fn note_full(&mut self) {
+        if !std::mem::replace(&mut self.full, true) {
+            note("storm: the step waits: the manager has as many clients of yours as it takes\n");
+        }
+    }
+
+    fn note_away(&mut self) {
+        if !std::mem::replace(&mut self.away, true) {
+            note("storm: the manager does not answer; the step waits for its return\n");
+        }
     }
 }
 
@@ -172,6 +185,52 @@ fn as_of_storm(failure: Failure) -> Failure {
     match failure.exit {
         EXIT_FAILED if failure.code != STEP_WAITS => failure.exit(EXIT_STORM_FAILED),
         _ => failure,
+    }
+}
+
+/// The size of the place, by the variables of its script.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlaceSize {
+    tasks: Option<u32>,
+    nodes: Option<u32>,
+    elements_each: Option<u32>,
+}
+
+impl PlaceSize {
+    fn of_process() -> PlaceSize {
+        let variable = |name| number(std::env::var_os(name));
+        PlaceSize {
+            tasks: variable(TASKS_VARIABLE),
+            nodes: variable(NODES_VARIABLE),
+            elements_each: variable(CPUS_VARIABLE),
+        }
+    }
+}
+
+/// The size of the step. Without `-n` it has `--ntasks-per-node` processes on each of `-N` nodes, or
+/// of all nodes of the place; without any of the three it has all processes of the place.
+fn size(options: &JobOptions, spec: &JobSpec, place: &PlaceSize) -> StepSize {
+    let per_node = options.ntasks_per_node;
+    let nodes = options.on_nodes.map(|count| {
+        let most = place.nodes.unwrap_or(count.least).min(count.most.unwrap_or(count.least));
+        most.max(count.least)
+    });
+    let (procs, nodes) = match (options.procs, nodes, per_node) {
+        (Some(procs), nodes, _) => (procs, nodes),
+        (None, nodes, Some(each)) => {
+            let nodes = nodes.or(place.nodes).unwrap_or(1);
+            (nodes.saturating_mul(each), Some(nodes))
+        }
+        (None, Some(nodes), None) => (nodes, Some(nodes)),
+        (None, None, None) => (place.tasks.unwrap_or(spec.procs), None),
+    };
+    StepSize {
+        procs,
+        nodes,
+        elements_each: options.cpus_per_task.or(place.elements_each).unwrap_or(1),
+        memory: spec.resources.memory,
+        share: if options.overlap { Share::Overlap } else { Share::Exact },
+        time_limit: options.time,
     }
 }
 

@@ -60,20 +60,19 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 /// follows it.
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     // This process may be a rank of another job, whose variables do not concern the new job.
-    request(options, attach, environment_to_submit(std::env::vars_os()))
+    request(options, attach, environment_to_submit(std::env::vars_os()), false)
 }
 
 /// The job whose program and size are those of a step in the place of this process.
 pub(crate) fn step_request(options: &JobOptions) -> Result<Submission, Failure> {
-    let mut step = request(options, true, environment_of_step(std::env::vars_os()))?;
-    step.spec.step.time_limit = options.time;
-    Ok(step)
+    request(options, true, environment_of_step(std::env::vars_os()), true)
 }
 
 fn request(
     options: &JobOptions,
     attach: bool,
     own: Vec<(OsString, OsString)>,
+    is_step: bool,
 ) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name, linkage } = payload(options, &mut files)?;
@@ -86,7 +85,10 @@ fn request(
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let (procs, on_nodes) = size(options)?;
-    let name = options.name.clone().unwrap_or(name);
+    // In names of files, `%x` is the name of the job, of which a step is a part.
+    let of_job = own.iter().find(|(name, _)| is_step && name == "SLURM_JOB_NAME");
+    let of_job = of_job.map(|(_, name)| name.to_string_lossy().into_owned());
+    let name = options.name.clone().or(of_job).unwrap_or(name);
     let step = StepSpec {
         program,
         argv,
@@ -103,7 +105,6 @@ fn request(
             Some(BindArgument::None) | None => Binding::None,
         },
         kill_on_bad_exit: options.kill_on_bad_exit,
-        time_limit: None,
     };
     let spec = JobSpec {
         name,

@@ -3,9 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// The name with `%x` as the job's name and `%u` as the submitter's. Slurm's `%N` (node), `%t`
-/// (task) and `%J` (job and step) become `%n`, `%r` and `%j`, which have the same values in a batch
-/// script.
+/// The name with `%x` as the job's name and `%u` as the submitter's. Slurm's `%N` (node) and `%t`
+/// (task) become `%n` and `%r`.
 pub(super) fn known_at_submission(name: &OsStr, job: &str, user: &str) -> OsString {
     let mut known = Vec::with_capacity(name.len());
     let mut bytes = name.as_bytes().iter().copied();
@@ -21,7 +20,6 @@ pub(super) fn known_at_submission(name: &OsStr, job: &str, user: &str) -> OsStri
             Some(b'u') => known.extend(plain(user)),
             Some(b'N') => known.extend(b"%n"),
             Some(b't') => known.extend(b"%r"),
-            Some(b'J') => known.extend(b"%j"),
             Some(other) => known.extend([b'%', other]),
             None => known.push(b'%'),
         }
@@ -37,7 +35,7 @@ mod tests {
     fn names_are_put_in_and_the_letters_of_slurm_become_ours() {
         let known = |name: &str| known_at_submission(name.as_ref(), "a/b 5%", "ada");
         assert_eq!(known("%x-%j.%u"), "a_b 5%%-%j.ada");
-        assert_eq!(known("%N_%t_%J%%x%"), "%n_%r_%j%%x%");
+        assert_eq!(known("%N_%t_%J%%x%"), "%n_%r_%J%%x%");
         assert_eq!(known("%A_%a.out"), "%A_%a.out");
     }
 }

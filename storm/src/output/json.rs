@@ -21,6 +21,10 @@ impl Output for JsonOutput {
         line(&jobs)
     }
 
+    fn steps(&self, jobs: &[JobView]) -> String {
+        line(&jobs)
+    }
+
     fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String {
         line(&OfArray { told: job, array_jobs: array })
     }
@@ -113,7 +117,7 @@ impl Output for JsonOutput {
             "node_list": node_list,
             "breakdown": breakdown,
         });
-        if let Some(step) = outcome.step {
+        if let Some(Some(step)) = outcome.step {
             told["step"] = step.into();
         }
         line(&told)

@@ -12,6 +12,7 @@ mod quiet;
 mod reservation;
 mod sheet;
 mod simulation;
+mod steps;
 mod table;
 mod table_form;
 mod written;
@@ -38,6 +39,8 @@ use storm_rm::JobId;
 pub(crate) trait Output {
     /// A listing of jobs.
     fn jobs(&self, jobs: &[JobView]) -> String;
+    /// A listing of the steps of jobs.
+    fn steps(&self, jobs: &[JobView]) -> String;
     /// Everything about a job. `array` has the states of its array, if the user named the array.
     fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String;
     /// The reason why a job does not run; `array` is as for [`job`](Self::job).

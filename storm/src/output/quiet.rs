@@ -26,6 +26,14 @@ impl Output for QuietOutput {
         })
     }
 
+    fn steps(&self, jobs: &[JobView]) -> String {
+        let all = jobs.iter().flat_map(|job| job.steps.iter().map(move |step| (job, step)));
+        all.fold(String::new(), |mut text, (job, step)| {
+            let _ = writeln!(text, "{}.{} {}", job.job_name(), step.step, step.state);
+            text
+        })
+    }
+
     fn job(&self, job: &JobDetail, _array: Option<&ArrayStates>) -> String {
         format!("{}\n", job.view.state)
     }

@@ -6,7 +6,7 @@ use super::table_form::{pairs, table};
 use super::zone::Zone;
 use super::{
     ArrayStates, Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation,
-    simulation, written,
+    simulation, steps, written,
 };
 use crate::failure::Failure;
 use crate::local_cluster::{KeptCluster, dimensions};
@@ -54,6 +54,10 @@ impl Output for TableOutput {
         table(&columns, fold_tasks(jobs).iter().map(|job| job_row(job, &self.zone)))
     }
 
+    fn steps(&self, jobs: &[JobView]) -> String {
+        steps::of_jobs(jobs)
+    }
+
     fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String {
         let array = array.map(|array| array.text(&job.view.job_name()) + "\n");
         let mut text = array.unwrap_or_default() + &pairs(&self.job_pairs(job));
@@ -62,6 +66,7 @@ impl Output for TableOutput {
             let columns = [">RANK", "NODE", "EXIT", ">CPU ms", ">MAX RSS"];
             let _ = write!(text, "\n{}", table(&columns, shown.into_iter().map(rank_row)));
         }
+        text.push_str(&steps::of_job(&job.view));
         if !job.log.is_empty() {
             let rows = job.log.iter().map(|entry| {
                 let time = written::time(entry.time, &self.zone);

@@ -53,6 +53,7 @@ fn running() -> JobView {
         estimate: None,
         exit_code: None,
         attributes: None,
+        steps: Vec::new(),
         place: None,
     }
 }

@@ -297,6 +297,7 @@ fn output_path(pattern: &str, view: &JobView, more: &JobAttributes) -> String {
     let (array, index) = view.array.map_or((view.id, 0), |task| (task.array, task.index));
     let name = pattern
         .replace("%j", &view.id.to_string())
+        .replace("%J", &view.id.to_string())
         .replace("%A", &array.to_string())
         .replace("%a", &index.to_string())
         .replace("%%", "%");

@@ -96,6 +96,7 @@ impl Options {
             jobs: self.jobs.iter().map(|name| JobId(name.job)).collect(),
             history: true,
             attributes: true,
+            steps: false,
             part: None,
         }
     }

@@ -106,6 +106,7 @@ async fn views(
         jobs: options.jobs.iter().map(|name| JobId(name.job)).collect(),
         history: options.with_ended(),
         attributes,
+        steps: false,
         part: None,
     };
     let mut views = if options.nobody { Vec::new() } else { source.jobs(filter).await? };

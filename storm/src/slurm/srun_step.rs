@@ -68,6 +68,7 @@ pub(super) async fn run(typed: &CommandLine, own: OwnPlace) -> Result<u8, Compla
             elements_each: shape.elements_each,
             memory: crate::job_request::memory(&options),
             share: shape.share,
+            time_limit: options.time,
         },
         label: options.label,
         waiting: match line.has("immediate") {
@@ -208,7 +209,7 @@ fn refused(failure: Failure, own: &OwnPlace) -> Complaint {
 /// The line about a step that did not end well.
 fn ending(outcome: &Outcome) -> Option<String> {
     let Outcome { job, step, state, exit_code, reason, node_list, .. } = outcome;
-    let name = step.map_or_else(|| job.to_string(), |number| format!("{job}.{number}"));
+    let name = step.flatten().map_or_else(|| job.to_string(), |number| format!("{job}.{number}"));
     let nodes = node_list.clone().unwrap_or_default();
     Some(match (state, reason) {
         (JobState::Completed, _) => return None,

@@ -107,7 +107,7 @@ fn a_step_that_is_too_wide_is_refused_and_the_script_goes_on() {
     let done = batch(&scratch, "-n 2", "storm run -n 3 true 2> refused\necho status $?");
     assert!(done.status.success(), "{}", told(&done));
     let refused = fs::read_to_string(scratch.work().join("refused")).expect("it is written");
-    assert!(refused.contains("3 processes") && refused.contains("never fit"), "{refused}");
+    assert!(refused.contains("3 processes, and job 1 has 2 elements on 1 node"), "{refused}");
     assert!(!out(&scratch).contains("status 0"), "{}", out(&scratch));
 }
 
@@ -212,6 +212,110 @@ fn an_interrupted_command_ends_its_step_and_no_other() {
     let done = batch(&scratch, "-n 2", lines);
     assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
     assert!(out(&scratch).ends_with("143\nnext\n"), "{}", out(&scratch));
+}
+
+/// Nobody could end one step, or learn how the steps of a job had ended.
+#[test]
+fn steps_are_ended_and_shown_by_their_names() {
+    let scratch = cluster(1);
+    let lines = "for step in 0 1; do\n\
+                 storm --quiet run -n 1 sh -c \"trap 'touch got' USR1; touch there-$step; \
+                 while :; do sleep 0.02; done\" & done\n\
+                 while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
+                 storm cancel $SLURM_JOB_ID.0 --signal USR1\n\
+                 while [ ! -e got ]; do sleep 0.02; done\n\
+                 storm cancel $SLURM_JOB_ID.1\nwait %2\necho $?\n\
+                 storm --quiet show $SLURM_JOB_ID\nstorm -q queue --steps | sort\n\
+                 storm cancel $SLURM_JOB_ID.7; storm cancel $SLURM_JOB_ID.1\n\
+                 storm -q run -n 1 sh -c 'exit 3'; storm cancel $SLURM_JOB_ID.0; wait";
+    let done = batch(&scratch, "-n 2", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    let text = out(&scratch);
+    for line in ["143", "RUNNING", "1.0 RUNNING", "1.1 CANCELLED"] {
+        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+    }
+    assert!(text.contains("there is no step 1.7"), "{text}");
+    assert!(text.contains("step 1.1 has ended: CANCELLED"), "{text}");
+    let job = scratch.json("show 1");
+    let states: Vec<_> =
+        job["steps"].as_array().expect("steps").iter().map(|step| step["state"].clone()).collect();
+    assert_eq!(states, ["CANCELLED", "CANCELLED", "FAILED"], "{job}");
+    let last = &job["steps"][2];
+    assert_eq!((&last["exit"], &last["name"]), (&serde_json::json!({"Code": 3}), &"sh".into()));
+    assert!(scratch.prints("show 1").contains("1.2"), "in the table");
+    assert!(scratch.prints("hist --steps").contains("1.2"), "in the table");
+}
+
+#[test]
+fn a_step_ends_at_its_time_limit() {
+    let scratch = cluster(1);
+    let lines = "storm run --time 1s -n 1 sleep 1000 2> said\necho $?";
+    let done = batch(&scratch, "-n 2", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    assert_eq!(out(&scratch), "143\n");
+    let said = fs::read_to_string(scratch.work().join("said")).expect("it is written");
+    assert!(said.contains("step 1.0 ended TIMEOUT"), "{said}");
+    assert_eq!(scratch.json("show 1")["steps"][0]["time_limit_s"], 1);
+}
+
+/// The signal ended the command, and the step with it.
+#[test]
+fn a_signal_to_the_command_reaches_the_ranks_of_its_step() {
+    let scratch = cluster(1);
+    let lines = "storm --quiet run -n 2 sh -c 'trap \"echo saved; exit 0\" USR1; \
+                 touch there-$STORM_RANK; while :; do sleep 0.02; done' & step=$!\n\
+                 while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
+                 kill -USR1 $step; wait $step; echo $?";
+    let done = batch(&scratch, "-n 2", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    assert_eq!(out(&scratch), "saved\nsaved\n0\n");
+}
+
+#[test]
+fn processes_of_a_step_are_spread_as_asked() {
+    let scratch = cluster(2);
+    let lines = "hosts() { storm -q run \"$@\" sh -c 'echo $SLURMD_NODENAME' | sort | uniq -c | \
+                 tr -s ' '; }\n\
+                 hosts -n 2 --ntasks-per-node 1\nhosts --ntasks-per-node 2\n\
+                 hosts --ntasks-per-node 1 -N 1";
+    let done = batch(&scratch, "-N 2 -n 4", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    assert_eq!(out(&scratch), " 1 n1\n 1 n2\n 2 n1\n 2 n2\n 1 n1\n");
+}
+
+#[test]
+fn files_of_a_step_are_named_for_the_step_and_the_job() {
+    let scratch = cluster(1);
+    let lines = "storm run -n 1 true\nstorm run -n 1 -o '%J-%s-%x' echo one\nls [0-9]*";
+    let done = batch(&scratch, "-n 2 -J name", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    assert_eq!(out(&scratch), "1.1-1-name\n");
+}
+
+/// The place is full of a step that waits for the one inside of it.
+#[test]
+fn a_step_that_overlaps_needs_no_element() {
+    let scratch = cluster(1);
+    let lines = "storm run -n 2 sh -c '[ $STORM_RANK = 1 ] || storm run --overlap -n 1 echo inner'";
+    let done = batch(&scratch, "-n 2", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    assert_eq!(out(&scratch), "inner\n");
+}
+
+#[test]
+fn a_step_that_is_given_up_while_it_waits_is_no_job() {
+    let scratch = cluster(1);
+    let lines = "storm -q run -n 2 sh -c 'touch there; while [ ! -e go ]; do sleep 0.02; done' &\n\
+                 while [ ! -e there ]; do sleep 0.02; done\n\
+                 storm run -n 1 true 2> said & waits=$!\n\
+                 while ! grep -q waits said; do sleep 0.02; done\n\
+                 kill -INT $waits; kill -TERM $waits; wait $waits; touch go; wait";
+    let done = batch(&scratch, "-n 2", lines);
+    assert!(done.status.success(), "{} {}", told(&done), out(&scratch));
+    let said = fs::read_to_string(scratch.work().join("said")).expect("it is written");
+    assert!(said.contains("the step waits: other steps of job 1 have its elements"), "{said}");
+    assert!(said.contains("the step of job 1 ended CANCELLED"), "{said}");
+    assert!(said.contains("the command that started it was interrupted"), "{said}");
 }
 
 #[test]

@@ -320,6 +320,12 @@ impl ClientError {
         }
     }
 
+    /// Whether the manager has as many clients, or clients of this user, as it takes: a place comes
+    /// free when one of them leaves.
+    pub fn is_full(&self) -> bool {
+        self.code() == Some(ErrorCode::TooManyClients)
+    }
+
     /// The code of a refusal.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {

@@ -292,6 +292,7 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::RunStep { .. } => true,
         ManagerRequest::Input { .. }
         | ManagerRequest::EndStep { .. }
+        | ManagerRequest::CancelStep { .. }
         | ManagerRequest::TryOut { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::Reservations
@@ -329,6 +330,7 @@ fn may_be_long(request: &ManagerRequest) -> bool {
         | ManagerRequest::Attach { .. }
         | ManagerRequest::RunStep { .. }
         | ManagerRequest::EndStep { .. }
+        | ManagerRequest::CancelStep { .. }
         | ManagerRequest::Input { .. }
         | ManagerRequest::SetPartition { .. }
         | ManagerRequest::ResetPartition { .. }

@@ -1,6 +1,6 @@
 //! A job in a listing.
 
-use super::{JobAttributes, JobState};
+use super::{JobAttributes, JobState, StepView};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId, Remarks, Resources, Row};
@@ -72,6 +72,10 @@ pub struct JobView {
     /// Further facts, if the request asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Box<JobAttributes>>,
+    /// The steps that it started in its place, if the request asked for them: those that are not
+    /// over, and the latest that are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepView>,
     /// In a part of a listing of ended jobs: the job's place in the order of ending, after which
     /// the next part begins. The job's number would not do, since the job may be forgotten by then.
     /// Only core and server see the place, no client.

@@ -18,6 +18,7 @@ mod priority_view;
 mod prospect;
 mod reservation_view;
 mod share_view;
+mod step_view;
 
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
@@ -35,3 +36,4 @@ pub use priority_view::PriorityView;
 pub use prospect::Prospect;
 pub use reservation_view::{ReservationRequest, ReservationView, ReservedNodes};
 pub use share_view::ShareView;
+pub use step_view::StepView;

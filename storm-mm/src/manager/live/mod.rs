@@ -24,7 +24,7 @@ pub(super) use output::Piece;
 pub(super) use place::{LivePlace, Placed, Restored};
 pub(super) use place_ledger::{PlaceLedger, Room};
 pub(super) use place_nodes::{Left, Lost};
-pub(super) use place_steps::{Granted, RestoredStep};
+pub(super) use place_steps::{Granted, RestoredStep, StepObstacle};
 pub(super) use progress::Launch;
 pub(super) use told_class::ToldClass;
 

@@ -85,6 +85,22 @@ impl PlaceLedger {
         self.nodes.iter().map(|counted| counted.room.node)
     }
 
+    /// The elements of the place, and the most memory that it has of a node, if memory is counted.
+    pub(in crate::manager) fn extent(&self) -> (u32, Option<u64>) {
+        let rooms = || self.nodes.iter().map(|counted| counted.room);
+        let elements = rooms().map(|room| room.elements).fold(0, u32::saturating_add);
+        (elements, rooms().filter_map(|room| room.memory_bytes).max())
+    }
+
+    /// Whether a waiting step would fit beside the others if all nodes of the place were there.
+    pub(in crate::manager) fn fits_if_all_were_there(&self, ask: StepAsk) -> bool {
+        let waiting = self.waiting.iter().find(|other| other.ask == ask);
+        waiting.is_some_and(|Waiting { size, layout, .. }| {
+            let within_reach = |counted: &Counted| counted.room.within_reach(size, counted.free);
+            self.distribution(size, layout, |counted| Some(within_reach(counted))).is_some()
+        })
+    }
+
     /// A step waits until it fits.
     pub(super) fn wait(&mut self, ask: StepAsk, size: StepSize, layout: Layout) {
         self.waiting.push_back(Waiting { ask, size, layout });
@@ -211,7 +227,8 @@ impl Room {
 
     /// The most processes of a step for which this much of the node is enough.
     fn holds(&self, size: &StepSize, amount: Amount) -> u32 {
-        let mut most = amount.elements.checked_div(size.elements_each).unwrap_or(0).min(size.procs);
+        let fit = amount.elements.checked_div(size.elements_each).unwrap_or(0);
+        let mut most = fit.min(size.procs);
         let mut none = 0;
         let enough = |procs| self.needed(size, procs).memory_bytes <= amount.memory_bytes;
         // More processes need no less memory.

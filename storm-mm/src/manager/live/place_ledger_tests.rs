@@ -25,6 +25,7 @@ fn size() -> impl Strategy<Value = StepSize> {
     ];
     (1..7_u32, prop::option::weighted(0.3, 1..4_u32), 1..3_u32, memory, share).prop_map(
         |(procs, nodes, elements_each, memory, share)| StepSize {
+            time_limit: None,
             procs,
             nodes,
             elements_each,

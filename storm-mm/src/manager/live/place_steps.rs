@@ -11,6 +11,7 @@ use crate::job::PartEnd;
 use crate::manager::effect::{StageOutcome, Watch};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{
@@ -45,6 +46,16 @@ impl RestoredStep {
         let nodes = self.ranks.iter().map(|share| share.node);
         nodes.filter(|node| !self.parts_over.contains_key(node))
     }
+}
+
+/// What a waiting step lacks, if it is not elements.
+pub(in crate::manager) enum StepObstacle {
+    /// The place has its most steps, so many.
+    MostSteps(usize),
+    /// These nodes of the place are away.
+    Away(NodeSet),
+    /// All places in the arrays of flags are taken.
+    Flags,
 }
 
 impl LivePlace {
@@ -288,14 +299,60 @@ impl LiveJobs {
         steps.filter_map(|(name, step)| step.parts.forgets(node).then_some(name)).collect()
     }
 
-    /// A client follows a step, or none does any more.
-    pub(in crate::manager) fn set_step_client(
-        &mut self,
-        (job, number): (JobId, u32),
-        has_client: bool,
-    ) {
+    /// A client follows a step.
+    pub(in crate::manager) fn step_has_client(&mut self, (job, number): (JobId, u32)) {
         if let Some(step) = self.step_mut(job, number) {
-            step.set_client(has_client);
+            step.set_client(true);
+        }
+    }
+
+    /// No client follows a step any more. The step waits for one until its place has run for
+    /// `patience` more.
+    pub(in crate::manager) fn step_awaits_client(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        patience: Duration,
+    ) {
+        let Some(ran) = self.get(job).map(|place| place.run_time(now)) else { return };
+        if let Some(step) = self.step_mut(job, number) {
+            step.await_client(ran + patience);
+        }
+    }
+
+    /// A step may run for as long as its place runs for `left` more.
+    pub(in crate::manager) fn set_step_limit(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        left: Duration,
+    ) {
+        let Some(ran) = self.get(job).map(|place| place.run_time(now)) else { return };
+        if let Some(step) = self.step_mut(job, number) {
+            step.set_limit(ran + left);
+        }
+    }
+
+    /// The reason why a waiting step has no room, apart from the elements that others have.
+    pub(in crate::manager) fn step_obstacle(
+        &self,
+        job: JobId,
+        ask: StepAsk,
+        is_up: impl Fn(NodeId) -> bool,
+    ) -> Option<StepObstacle> {
+        let place = self.get(job)?;
+        let is_away = |node: &NodeId| !is_up(*node) || place.unheard().contains(*node);
+        let away: NodeSet = place.place_nodes().iter().filter(is_away).collect();
+        if place.has_most_steps() {
+            Some(StepObstacle::MostSteps(place.ledger.steps_at_once()))
+        } else if !place.ledger.fits_if_all_were_there(ask) {
+            None
+        } else if !away.is_empty() {
+            Some(StepObstacle::Away(away))
+        } else if place.spare.is_none() && self.slots.is_empty() {
+            Some(StepObstacle::Flags)
+        } else {
+            None
         }
     }
 

@@ -8,6 +8,7 @@ use super::told_class::ToldClass;
 use crate::job::PartEnd;
 use crate::manager::pmi_fences::PmiFences;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobIncarnation, JobSlot, Rank, RankClass};
@@ -25,6 +26,10 @@ pub(in crate::manager) struct LiveStep {
     fences: PmiFences,
     /// Whether a client follows the step. A first step does not depend on its client.
     has_client: bool,
+    /// The place's run time until which a step without a client waits for the client.
+    client_due: Duration,
+    /// The place's run time at which a step has reached its time limit.
+    limit: Option<Duration>,
 }
 
 /// The reports of ranks.
@@ -51,6 +56,8 @@ impl LiveStep {
             ranks: Ranks::default(),
             fences: PmiFences::default(),
             has_client: true,
+            client_due: Duration::ZERO,
+            limit: None,
         }
     }
 
@@ -79,6 +86,8 @@ impl LiveStep {
             ranks: Ranks { exits, ..Ranks::default() },
             fences,
             has_client: false,
+            client_due: Duration::ZERO,
+            limit: None,
         }
     }
 
@@ -108,6 +117,14 @@ impl LiveStep {
 
     pub(in crate::manager) fn has_client(&self) -> bool {
         self.has_client
+    }
+
+    pub(in crate::manager) fn client_due(&self) -> Duration {
+        self.client_due
+    }
+
+    pub(in crate::manager) fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 
     /// The pairs of a PMI barrier, if it is the last that is done and all its pairs are known.
@@ -170,6 +187,15 @@ impl LiveStep {
 
     pub(super) fn set_client(&mut self, has_client: bool) {
         self.has_client = has_client;
+    }
+
+    /// The step has no client, and waits for one until its place has run for `due`.
+    pub(super) fn await_client(&mut self, due: Duration) {
+        (self.has_client, self.client_due) = (false, due);
+    }
+
+    pub(super) fn set_limit(&mut self, limit: Duration) {
+        self.limit = Some(limit);
     }
 
     pub(super) fn rank_left(&mut self, node: NodeId, rank: Rank) {

@@ -3,14 +3,14 @@
 use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
 use crate::api::{ErrorCode, JobState};
-use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepUse};
+use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepPlace, StepUse};
 use crate::manager::live::Layout;
 use crate::manager::{AskedStep, STEPS_MAX, StageOutcome, StepRequest};
 use storm_primitives::NodeId;
 use storm_rm::message::Report;
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Resources, Share, StepAsk, StepId, StepLayout,
-    StepRef, StepSize,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Resources, Share, StepAsk, StepId,
+    StepLayout, StepRef, StepSize,
 };
 
 /// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
@@ -183,11 +183,14 @@ fn a_run_has_at_most_as_many_steps_as_slurms() {
     let at = jiff::Timestamp::UNIX_EPOCH;
     let step = Box::new(EndedStep {
         ask: StepAsk(1),
+        name: "a".to_owned(),
         procs: 1,
+        place: StepPlace::default(),
         began: at,
         started: None,
         ended: at,
         outcome: Outcome { state: JobState::Completed, exit_code: 0, reason: None },
+        exit: None,
         used: StepUse::default(),
     });
     let (next, latest_run) = (STEPS_MAX - 1, world.record(job).incarnation);
