@@ -263,7 +263,7 @@ fn a_step_ends_at_its_time_limit() {
 fn a_signal_to_the_command_reaches_the_ranks_of_its_step() {
     let scratch = cluster(1);
     let lines = "storm --quiet run -n 2 sh -c 'trap \"echo saved; exit 0\" USR1; \
-                 touch there-$STORM_RANK; while :; do sleep 0.02; done' & step=$!\n\
+                 touch there-$STORM_RANK; while :; do sleep 0.02; done' 2> /dev/null & step=$!\n\
                  while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
                  kill -USR1 $step; wait $step; echo $?";
     let done = batch(&scratch, "-n 2", lines);
