@@ -172,7 +172,7 @@ impl Follower {
             tokio::select! {
                 biased;
                 status = interrupts.next() => self.interrupt(status).await?,
-                signal = self.passed_on.next() => self.pass_on(signal).await?,
+                signal = self.passed_on.next(), if self.running => self.pass_on(signal).await?,
                 given = self.input.next(may_send) => match given {
                     Given::Block(data) => self.send_input(data).await?,
                     Given::Trouble(trouble) => self.take_trouble(trouble).await?,

@@ -106,10 +106,11 @@ impl Follower {
         Failure::new("connection", text).hint(hint).exit(EXIT_FAILED)
     }
 
-    /// Passes a signal on to the ranks of the step. A step that waits has none.
+    /// Passes a signal on to the ranks of the step. A signal that comes before they run waits for
+    /// them.
     pub(super) async fn pass_on(&mut self, signal: i32) -> Result<(), Failure> {
         let number = self.what.step.as_ref().and_then(|step| step.number);
-        let Some(number) = number.filter(|_| self.running) else { return Ok(()) };
+        let Some(number) = number else { return Ok(()) };
         let (job, step) = (self.what.job, StepId::Number(number));
         let request = ManagerRequest::CancelStep { job, step, signal: Some(signal) };
         self.requests.send(request).await.map_err(|error| self.lose(error))?;

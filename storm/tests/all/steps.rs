@@ -224,7 +224,7 @@ fn steps_are_ended_and_shown_by_their_names() {
                  while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
                  storm cancel $SLURM_JOB_ID.0 --signal USR1\n\
                  while [ ! -e got ]; do sleep 0.02; done\n\
-                 storm cancel $SLURM_JOB_ID.1\nwait %2\necho $?\n\
+                 storm cancel $SLURM_JOB_ID.1\nwait $!\necho $?\n\
                  storm --quiet show $SLURM_JOB_ID\nstorm -q queue --steps | sort\n\
                  storm cancel $SLURM_JOB_ID.7; storm cancel $SLURM_JOB_ID.1\n\
                  storm -q run -n 1 sh -c 'exit 3'; storm cancel $SLURM_JOB_ID.0; wait";
@@ -241,7 +241,7 @@ fn steps_are_ended_and_shown_by_their_names() {
         job["steps"].as_array().expect("steps").iter().map(|step| step["state"].clone()).collect();
     assert_eq!(states, ["CANCELLED", "CANCELLED", "FAILED"], "{job}");
     let last = &job["steps"][2];
-    assert_eq!((&last["exit"], &last["name"]), (&serde_json::json!({"Code": 3}), &"sh".into()));
+    assert_eq!((&last["exit"], &last["name"]), (&serde_json::json!({"code": 3}), &"sh".into()));
     assert!(scratch.prints("show 1").contains("1.2"), "in the table");
     assert!(scratch.prints("hist --steps").contains("1.2"), "in the table");
 }
@@ -263,7 +263,7 @@ fn a_step_ends_at_its_time_limit() {
 fn a_signal_to_the_command_reaches_the_ranks_of_its_step() {
     let scratch = cluster(1);
     let lines = "storm --quiet run -n 2 sh -c 'trap \"echo saved; exit 0\" USR1; \
-                 touch there-$STORM_RANK; while :; do sleep 0.02; done' & step=$!\n\
+                 touch there-$STORM_RANK; while :; do sleep 0.02; done' 2> /dev/null & step=$!\n\
                  while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
                  kill -USR1 $step; wait $step; echo $?";
     let done = batch(&scratch, "-n 2", lines);
