@@ -75,3 +75,30 @@ fn simple_slurm_submits_lists_and_cancels() {
     let states = site.slurm("sacct -X -n -P -o JobName,State");
     assert!(states.contains("later|CANCELLED by "), "{states}");
 }
+
+/// Twenty steps, one of which fails at first and is done again.
+fn workflow_is_done(options: &str) {
+    let line = format!(
+        "snakemake --executor slurm --jobs 20 --snakefile %/Snakefile --latency-wait 30 \
+         --default-resources mem_mb=200 runtime=10 --slurm-init-seconds-before-status-checks 1 \
+         --seconds-between-status-checks 1 {options}"
+    );
+    let Some((site, _)) = prints(&line) else { return };
+    let total = std::fs::read_to_string(site.home().join("total"));
+    assert_eq!(total.expect("it is the aim"), "336\n");
+    let states = site.slurm("sacct -X -n -P -o State");
+    let counted = ["COMPLETED", "FAILED"].map(|state| states.matches(state).count());
+    assert_eq!(counted, [20, 1], "{states}");
+}
+
+#[test]
+#[ignore = "srun in a job is not there yet"]
+fn snakemake_runs_a_workflow_and_retries_the_step_that_fails() {
+    workflow_is_done("");
+}
+
+#[test]
+#[ignore = "srun in a job is not there yet"]
+fn snakemake_submits_arrays() {
+    workflow_is_done("--slurm-array-jobs all");
+}
