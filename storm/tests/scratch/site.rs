@@ -45,6 +45,15 @@ impl Site {
         &self.home
     }
 
+    /// A new directory of the user's.
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        let directory = self.home.join(name);
+        fs::create_dir(&directory).expect("a new name");
+        let user = user();
+        chown(&directory, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("root may");
+        directory
+    }
+
     /// A program as the user runs it on the login host, with `tools` first in the path. It ends
     /// after `limit_s` at the latest.
     pub(crate) fn user_runs(&self, tools: &Path, limit_s: u32, program: &Path) -> Command {
