@@ -28,6 +28,8 @@ pub struct NodeNames {
     pub address: String,
     /// All processing elements of the node.
     pub pes: u32,
+    /// Whether scripts find Slurm's commands, `srun` among them.
+    pub has_commands: bool,
 }
 
 /// Selects how our own message-passing library waits.
@@ -257,9 +259,10 @@ pub fn rank_environment(
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
     let is_program = launch.spec.first == FirstStep::Program;
+    let reaches_nodes = names.has_commands && launch.step.step == StepId::Batch;
     let yields = yields
         .chain(alone)
-        .chain(LOCAL_LAUNCHERS)
+        .chain(LOCAL_LAUNCHERS.into_iter().filter(|_| !reaches_nodes))
         .chain(NO_ALLOCATION.into_iter().filter(|_| is_program))
         .map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };

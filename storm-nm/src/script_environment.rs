@@ -63,7 +63,8 @@ pub(crate) const SCRIPTS_OWN: [&str; 48] = [
 ];
 
 /// Without these settings, launchers of MPI see Slurm's variables and call `srun` to reach the
-/// nodes. With them, `mpirun` starts its processes on the script's node.
+/// nodes. With them, `mpirun` starts its processes on its own node. Scripts that find our `srun`
+/// lack them: there the launchers' daemons are steps.
 pub(crate) const LOCAL_LAUNCHERS: [(&str, &str); 5] = [
     ("HYDRA_BOOTSTRAP", "fork"),
     ("HYDRA_RMK", "user"),

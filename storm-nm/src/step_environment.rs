@@ -62,6 +62,8 @@ pub(crate) fn step_variables(
         ("SLURM_STEP_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
         ("SLURM_JOB_ID", job.clone()),
         ("SLURM_JOBID", job),
+        ("SLURM_NNODES", number(launch.ranks.iter().count() as u64)),
+        ("SLURM_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
         ("SLURM_NTASKS", size.clone()),
         ("SLURM_NPROCS", size),
         ("SLURM_PROCID", number(rank.0.into())),

@@ -147,6 +147,7 @@ fn causes() -> Vec<EndCause> {
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
+    causes.extend([EndCause::ClientLeft, EndCause::BadExit { rank, node, exit_code }]);
     causes
 }
 

@@ -207,7 +207,9 @@ impl Core {
             }
             Report::RankFailed { step, incarnation, exit, joined } => {
                 let node = self.node_name(node);
-                if let Some(cause) = end_by(node, &exit, joined) {
+                let record = self.jobs.get(&step.job);
+                let kills = record.is_some_and(|record| record.spec.step.kill_on_bad_exit);
+                if let Some(cause) = end_by(node, &exit, joined, kills) {
                     self.fail(now, step.job, incarnation, cause);
                 }
             }
@@ -378,12 +380,21 @@ pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize)
 
 /// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that
 /// rank for ever. The same holds for a rank that exits after it has joined its peers and without
-/// leaving them. The peers of another rank that exits with an error may not need that rank.
-pub(super) fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
+/// leaving them. The peers of another rank that exits with an error may not need that rank, unless
+/// the user says so: `kills`.
+pub(super) fn end_by(
+    node: String,
+    exit: &RankExit,
+    joined: bool,
+    kills: bool,
+) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {
         ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal, with: None }),
         ExitStatus::Code(exit_code) if joined => Some(EndCause::RankLeft { rank, node, exit_code }),
+        ExitStatus::Code(exit_code) if kills && exit_code != 0 => {
+            Some(EndCause::BadExit { rank, node, exit_code })
+        }
         ExitStatus::Code(_) => None,
     }
 }

@@ -132,6 +132,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
         name: "n1".to_owned(),
         address: "::1".to_owned(),
         pes: 1,
+        has_commands: false,
     };
     let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
     let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
@@ -167,6 +168,7 @@ fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
         name: "n1".to_owned(),
         address: "::1".to_owned(),
         pes: 1,
+        has_commands: false,
     };
     let of = |launch: LaunchJob, rank: u32| {
         let task = storm_nm::JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks");
@@ -219,6 +221,7 @@ fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
             name: "n1".to_owned(),
             address: "10.0.0.1".to_owned(),
             pes: 8,
+            has_commands: false,
         };
         let waiting = [
             ("STORM_MPI_PAGE", "/own"),

@@ -27,7 +27,9 @@ mod source;
 mod squeue;
 mod sreport;
 mod srun;
+mod srun_step;
 mod sstat;
+mod step_shape;
 mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};

@@ -45,6 +45,7 @@ mod slurm_clients;
 mod slurm_job_scripts;
 mod slurm_listings;
 mod slurm_scripts;
+mod slurm_steps;
 mod steps;
 mod surroundings;
 mod takeover;

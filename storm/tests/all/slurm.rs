@@ -525,9 +525,8 @@ fn srun_outside_of_a_job_runs_one() {
     assert_eq!(lines[..3], expected.map(|line| format!("{line} {place}")), "{}", told(&done));
     slurm.script("in", "line\n");
     assert_eq!(slurm.prints("srun -i in cat"), "line\n");
-    // In a job it would be a step.
-    slurm.prints("sbatch --wait -o step --wrap=bin/srun${IFS}hostname;true");
-    assert!(slurm.read("step").contains("has no steps yet"), "{}", slurm.read("step"));
+    slurm.prints("sbatch --wait -o step --wrap=srun${IFS}-n1${IFS}printenv${IFS}SLURM_STEP_ID");
+    assert_eq!(slurm.read("step"), "0\n", "in a script it is a step");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The steps that a job starts in its place: they wait for room, run, and end.
 
 use super::LiveJobs;
+use super::layout::Layout;
 use super::output::Piece;
 use super::place::LivePlace;
 use super::place_ledger::PlaceLedger;
@@ -161,11 +162,11 @@ impl LiveJobs {
     pub(in crate::manager) fn wait_for_room(
         &mut self,
         job: JobId,
-        (ask, size): (StepAsk, StepSize),
+        (ask, size, layout): (StepAsk, StepSize, Layout),
         spec: Rc<StepSpec>,
     ) {
         if let Some(place) = self.jobs.get_mut(&job) {
-            place.ledger.wait(ask, size);
+            place.ledger.wait(ask, size, layout);
             place.waiting.insert(ask, spec);
             self.step_waiters.insert(job);
         }

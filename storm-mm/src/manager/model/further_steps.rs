@@ -4,6 +4,7 @@ use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
 use crate::api::{ErrorCode, JobState, Peer};
 use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepRecords, StepUse};
+use crate::manager::live::Layout;
 use crate::manager::{
     AskedStep, STEPS_MAX, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch,
 };
@@ -11,7 +12,7 @@ use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, Report};
 use storm_rm::{
     FirstStep, JobId, JobIncarnation, JobSpec, Memory, Rank, Resources, Share, StepAsk, StepId,
-    StepRef, StepSize,
+    StepLayout, StepRef, StepSize,
 };
 
 /// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
@@ -20,7 +21,7 @@ pub(super) const BREAKS: [fn(&mut World, JobId); 3] = [
     |world, job| world.core.live.free_elements(job, StepAsk(1)),
     |world, job| {
         let spec = std::rc::Rc::new(spec(1, false, false).step);
-        world.core.live.wait_for_room(job, (StepAsk(9), size(1)), spec);
+        world.core.live.wait_for_room(job, (StepAsk(9), size(1), Layout::default()), spec);
     },
 ];
 
@@ -62,7 +63,13 @@ impl World {
     ) -> Result<AskedStep, ErrorCode> {
         let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
         let spec = spec(1, shipped, false).step;
-        let request = StepRequest { run, ask: StepAsk(ask), size, spec };
+        let request = StepRequest {
+            run,
+            ask: StepAsk(ask),
+            size,
+            layout: StepLayout::default(),
+            spec,
+        };
         let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
         asked.map_err(|error| error.code)
     }
@@ -183,7 +190,7 @@ fn what_never_fits_or_is_not_ones_own_is_refused() {
     let (mut world, job) = running();
     let refused = |code| Err(code);
     let wide = size(NODES * PES + 1);
-    assert_eq!(world.ask_step(job, 1, wide), refused(ErrorCode::BadRequest));
+    assert_eq!(world.ask_step(job, 1, wide), refused(ErrorCode::Infeasible));
     assert_eq!(world.ask_step(job, 1, size(0)), refused(ErrorCode::BadRequest));
     let none = StepSize { elements_each: 0, ..size(1) };
     assert_eq!(world.ask_step(job, 1, none), refused(ErrorCode::BadRequest));
@@ -194,6 +201,7 @@ fn what_never_fits_or_is_not_ones_own_is_refused() {
         run: JobIncarnation(77),
         ask: StepAsk(1),
         size: size(1),
+        layout: StepLayout::default(),
         spec: spec(1, false, false).step,
     };
     let former = world.act(|core, now| core.ask_for_step(now, USER, job, request));
