@@ -89,7 +89,8 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
 /// `here` are on this node. `/dev/null` keeps nothing and counts as no file.
 pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
     let of = |rank, node_name, node_index| {
-        let parts = FileNameParts { rank: Rank(rank), node_index, ..FileNameParts::of_one(node_name) };
+        let parts =
+            FileNameParts { rank: Rank(rank), node_index, ..FileNameParts::of_one(node_name) };
         expand_pattern(pattern, &parts)
     };
     let ranks = if of(0, "n1", 0) == of(0, "n2", 1) { procs } else { here };
@@ -142,7 +143,8 @@ mod tests {
 
     fn expand_task(pattern: &str, task: Option<ArrayTask>) -> String {
         let (rank, node_index) = (Rank(12), 2);
-        let parts = FileNameParts { job: JobId(7), task, rank, node_index, ..FileNameParts::of_one("n3") };
+        let parts =
+            FileNameParts { job: JobId(7), task, rank, node_index, ..FileNameParts::of_one("n3") };
         let name = expand_pattern(&pattern.into(), &parts);
         name.to_string_lossy().into_owned()
     }

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepLayout, StepSize, StepSpec};
+use storm_rm::{
+    ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepLayout, StepSize, StepSpec,
+};
 
 fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);

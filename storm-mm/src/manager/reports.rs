@@ -382,12 +382,7 @@ pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize)
 /// rank for ever. The same holds for a rank that exits after it has joined its peers and without
 /// leaving them. The peers of another rank that exits with an error may not need that rank, unless
 /// the user says so: `kills`.
-pub(super) fn end_by(
-    node: String,
-    exit: &RankExit,
-    joined: bool,
-    kills: bool,
-) -> Option<EndCause> {
+pub(super) fn end_by(node: String, exit: &RankExit, joined: bool, kills: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {
         ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal, with: None }),

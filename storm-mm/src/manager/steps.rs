@@ -122,10 +122,13 @@ impl Core {
         if !live.ledger().could_hold(size, &layout) {
             let StepSize { procs, elements_each, .. } = size;
             let (nodes, elements) = (record.ranks.len(), record.spec.procs);
-            return Err(ApiError::new(ErrorCode::Infeasible, format!(
-                "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
+            return Err(ApiError::new(
+                ErrorCode::Infeasible,
+                format!(
+                    "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
                  {elements} processes' room on {nodes} nodes: it would never fit"
-            )));
+                ),
+            ));
         }
         let waiting = u32::try_from(live.ledger().waiting()).unwrap_or(u32::MAX);
         if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {

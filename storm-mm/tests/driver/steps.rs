@@ -12,7 +12,9 @@ use storm_mm::api::{
     reply_channel,
 };
 use storm_primitives::sim::Simulation;
-use storm_rm::{FirstStep, InputSpec, JobId, JobIncarnation, JobSpec, StepAsk, StepLayout, StepSize, StepSpec};
+use storm_rm::{
+    FirstStep, InputSpec, JobId, JobIncarnation, JobSpec, StepAsk, StepLayout, StepSize, StepSpec,
+};
 
 /// The client of all steps here.
 const OWN: ClientId = ClientId(9);

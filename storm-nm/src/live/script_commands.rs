@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn each_name_is_a_link_to_the_program() {
         let directory = tempfile::tempdir().expect("a directory");
-        let commands = ScriptCommands { program: "/bin/true".into(), names: vec!["srun", "sbatch"] };
+        let commands =
+            ScriptCommands { program: "/bin/true".into(), names: vec!["srun", "sbatch"] };
         commands.make(directory.path()).expect("made");
         let link = std::fs::read_link(directory.path().join(DIRECTORY).join("srun"));
         assert_eq!(link.expect("a link"), Path::new("/bin/true"));

@@ -82,7 +82,9 @@ fn padded(part: &Part, width: &[u8]) -> Vec<u8> {
     match part {
         Part::Text(text) => text.to_vec(),
         Part::Zero => vec![b'0'; digits.max(1)],
-        Part::Letter(letter) if digits > 0 && matches!(letter, [b'j' | b'A' | b'a' | b'r' | b'i' | b's']) => {
+        Part::Letter(letter)
+            if digits > 0 && matches!(letter, [b'j' | b'A' | b'a' | b'r' | b'i' | b's']) =>
+        {
             [format!("%{digits}").as_bytes(), letter].concat()
         }
         Part::Letter(letter) => [b"%", *letter].concat(),
@@ -117,6 +119,9 @@ mod tests {
         ] {
             assert_eq!(of_batch(slurm), storm, "{slurm}");
         }
-        assert_eq!(in_storm(Verb::Srun, "%j.%s-%t %J %n %2n %N".as_ref()), "%j.%s-%r %j.%s %i %2i %n");
+        assert_eq!(
+            in_storm(Verb::Srun, "%j.%s-%t %J %n %2n %N".as_ref()),
+            "%j.%s-%r %j.%s %i %2i %n"
+        );
     }
 }

@@ -21,7 +21,8 @@ const SHAPE: &str = "nodes are asked for by elements and memory, not by sockets 
 const SYSTEM: &str = "all elements of a node are for jobs: the administrator says how many there \
                       are";
 const MAIL: &str = "no mail is sent, and the submission says it: `storm wait JOB; mail ...`";
-const ALLOCATION: &str = "an allocation without a script is not there yet: sbatch runs a script in one";
+const ALLOCATION: &str =
+    "an allocation without a script is not there yet: sbatch runs a script in one";
 const USER: &str = "a job is its submitter's: submit it as that user";
 const BURST: &str =
     "there are no burst buffers: --bcast of `storm batch` copies files to the nodes";

@@ -70,7 +70,8 @@ impl Follower {
                 return Err(Failure::new(STEP_WAITS, "other steps of the job have its elements"));
             }
             (StepWaiting::Told, None) if tells => {
-                let note = format!("storm: the step waits: other steps of job {job} have its elements");
+                let note =
+                    format!("storm: the step waits: other steps of job {job} have its elements");
                 self.terminal.say(&note).await;
             }
             (StepWaiting::ToldAsBySrun, None) if tells => {

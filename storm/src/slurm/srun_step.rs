@@ -157,7 +157,9 @@ fn nodes_of(line: &CommandLine, option: &str) -> Result<Vec<String>, Complaint> 
 fn step_options(line: &CommandLine) -> Result<JobOptions, Complaint> {
     let mut words: Vec<OsString> = vec!["storm".into(), "run".into()];
     let of_steps = |given: &&options::Given| OF_STEPS.contains(&given.option.name().as_str());
-    words.extend(line.options.iter().filter(of_steps).flat_map(|given| job_words(Verb::Srun, given)));
+    words.extend(
+        line.options.iter().filter(of_steps).flat_map(|given| job_words(Verb::Srun, given)),
+    );
     words.extend(input(line)?);
     words.extend(kills_on_bad_exit(line).then(|| "--kill-on-bad-exit".into()));
     words.push("--".into());

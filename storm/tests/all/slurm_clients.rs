@@ -92,13 +92,22 @@ fn workflow_is_done(options: &str) {
 }
 
 #[test]
-#[ignore = "srun in a job is not there yet"]
 fn snakemake_runs_a_workflow_and_retries_the_step_that_fails() {
     workflow_is_done("");
 }
 
 #[test]
-#[ignore = "srun in a job is not there yet"]
 fn snakemake_submits_arrays() {
     workflow_is_done("--slurm-array-jobs all");
+}
+
+#[test]
+fn submitit_runs_functions_and_arrays_and_goes_on_after_an_interruption() {
+    let Some((site, said)) = prints("python %/functions.py") else { return };
+    let places = "(0, 0, 0, 4, 2) (1, 1, 0, 4, 2) (2, 0, 1, 4, 2) (3, 1, 1, 4, 2)";
+    let expected = format!(
+        "one 12 COMPLETED\nmany 10 12 14 16\nruns and count 2 10\nwrong True\n\
+         places {places}\nendless CANCELLED\n"
+    );
+    assert_eq!(said, expected, "{}", site.slurm("sacct -X"));
 }

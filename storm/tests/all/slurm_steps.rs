@@ -164,10 +164,8 @@ fn a_step_ends_at_its_own_time_limit() {
 }
 
 /// The launchers of MPI that Debian has, with the variable that tells a rank.
-const LAUNCHERS: [(&str, &str); 2] = [
-    ("mpiexec.hydra", "PMI_RANK"),
-    ("mpirun.openmpi --allow-run-as-root", "OMPI_COMM_WORLD_RANK"),
-];
+const LAUNCHERS: [(&str, &str); 2] =
+    [("mpiexec.hydra", "PMI_RANK"), ("mpirun.openmpi --allow-run-as-root", "OMPI_COMM_WORLD_RANK")];
 
 /// The launchers that this host has.
 fn launchers(slurm: &Slurm) -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -45,6 +45,15 @@ impl Site {
         &self.home
     }
 
+    /// Uses up the numbers of jobs up to 9009.
+    pub(crate) fn pass_small_numbers(&self) {
+        for _ in 0..9 {
+            let job = self.slurm("sbatch --parsable -H -a 0-1000 -o /dev/null --wrap true");
+            let cancelled = self.slurm(&format!("scancel {job}"));
+            assert_eq!(cancelled, "", "{job}");
+        }
+    }
+
     /// A new directory of the user's.
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
         let directory = self.home.join(name);

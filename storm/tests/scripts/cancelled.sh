@@ -12,4 +12,4 @@ EOF
 scancel "$waits"
 until [ -e begun ]; do sleep 0.1; done
 rm begun
-scancel --batch --signal=TERM "$runs"
+scancel --full --signal=TERM "$runs"

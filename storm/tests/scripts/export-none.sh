@@ -1,4 +1,4 @@
 #!/bin/sh
 ## run: MINE=1 sbatch --wait --export=NONE export-none.sh
 #SBATCH -o out
-echo "${MINE-unset} ${HOME:+home} ${PATH:+path} ${SLURM_JOB_ID:+id}"
+echo "${MINE-unset} ${PATH:+path} ${SLURM_JOB_ID:+id}"

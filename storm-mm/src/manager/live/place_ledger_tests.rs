@@ -126,7 +126,8 @@ impl Oracle {
     /// Checks that the ledger grants the first waiting step that fits, until none does.
     fn grant_all(&mut self, ledger: &mut PlaceLedger) {
         loop {
-            let fits = self.waiting.iter().position(|(_, size, layout)| self.fits(size, layout, false));
+            let fits =
+                self.waiting.iter().position(|(_, size, layout)| self.fits(size, layout, false));
             let away = self.away.clone();
             let granted = ledger.grant_next(|node| !away.contains(&node));
             let asked = fits.map(|index| self.waiting[index].0);

@@ -63,13 +63,8 @@ impl World {
     ) -> Result<AskedStep, ErrorCode> {
         let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
         let spec = spec(1, shipped, false).step;
-        let request = StepRequest {
-            run,
-            ask: StepAsk(ask),
-            size,
-            layout: StepLayout::default(),
-            spec,
-        };
+        let request =
+            StepRequest { run, ask: StepAsk(ask), size, layout: StepLayout::default(), spec };
         let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
         asked.map_err(|error| error.code)
     }

@@ -28,8 +28,7 @@ use storm_rm::message::{
     ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet, StepId,
-    StepRef,
+    Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet, StepId, StepRef,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
