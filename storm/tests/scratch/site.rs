@@ -24,10 +24,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A cluster of this many hosts. `None`, with a message, if it cannot be made.
+    /// A cluster of this many hosts, scheduled as Slurm's default is. `None`, with a message, if it cannot be made.
     pub(crate) fn start(nodes: usize, pes: u32) -> Option<Site> {
         let scratch = Scratch::make();
-        let hosts = Hosts::cluster(&scratch, nodes, pes)?;
+        let settings = "partitions = [{ name = \"main\", sched = \"backfill\" }]";
+        let hosts = Hosts::cluster_with(&scratch, nodes, pes, settings)?;
         fs::set_permissions(scratch.work(), fs::Permissions::from_mode(0o711)).expect("ours");
         let [links, home] = ["bin", "home"].map(|name| scratch.work().join(name));
         for directory in [&links, &home] {
@@ -74,6 +75,8 @@ impl Site {
         let socket = format!("STORM_SOCKET={}", Hosts::relay(&self.scratch, LOGIN).display());
         command.args(["--init-groups", "env", "-i", &path, &home, &socket]);
         command.args([format!("USER={USER}"), format!("LOGNAME={USER}"), "LANG=C.UTF-8".into()]);
+        // The hosts have one name: Hydra must not connect to it.
+        command.arg("HYDRA_IFACE=eth0");
         command.args(["timeout", "--kill-after=5", &limit_s.to_string()]).arg(program);
         command.current_dir(&self.home);
         command

@@ -2,7 +2,7 @@
 ## run: bash cancelled.sh
 # One is cancelled while it waits, one while it runs: its trap has time to save.
 waits=$(sbatch --parsable -H -o /dev/null --wrap 'true')
-runs=$(sbatch --parsable -J runs -o runs.out <<'EOF'
+runs=$(sbatch --parsable -J runs -o runs.out -e /dev/null <<'EOF'
 #!/bin/bash
 trap 'echo saved; exit 0' TERM
 touch begun
