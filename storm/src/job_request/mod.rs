@@ -51,6 +51,9 @@ use storm_rm::{
 /// The program's name for a script on standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
+/// The elements of each process of a script's job, if the user asked for a number of them.
+const CPUS_PER_TASK_VARIABLE: &str = "SLURM_CPUS_PER_TASK";
+
 /// Default file for a job's output, as in Slurm.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
 /// Default file for the output of an array's jobs.
@@ -212,12 +215,17 @@ fn environment(
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.filter(|_| !options.once);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
+    // A node cannot tell `--cpus-per-task 1` from an option that was not given.
+    let each = options.cpus_per_task.filter(|_| options.once);
+    let exported = exported.filter(|(name, _)| each.is_none() || name != CPUS_PER_TASK_VARIABLE);
+    let each = each.map(|each| (CPUS_PER_TASK_VARIABLE.into(), each.to_string().into()));
     let submitted = options.once.then(surroundings::of_submission);
     let unasked = options.once && options.procs.is_none() && options.ntasks_per_node.is_none();
     let unasked = unasked.then(|| (NTASKS_UNASKED_VARIABLE.into(), "1".into()));
     exported
         .chain(mpi)
         .chain(unasked)
+        .chain(each)
         .chain(submitted.into_iter().flatten())
         .map(|(name, value)| (name.into(), value.into()))
         .collect()

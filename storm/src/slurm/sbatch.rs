@@ -2,7 +2,9 @@
 
 use super::asking::{named_cluster, place, refused_submission, refused_test};
 use super::complaint::Complaint;
+use super::job_facts::JobReader;
 use super::node_counts::fitted;
+use super::source::Source;
 use crate::cli::JobOptions;
 use crate::command::batch::merged as merged_words;
 use crate::command::job::{hand_in, tried_out};
@@ -11,13 +13,18 @@ use crate::command::{note, print};
 use crate::job_request::{ScriptLines, ScriptText, note_on_mail, replace, size, words_of};
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
-use storm_mm::api::Prospect;
+use storm_mm::api::{JobFilter, Prospect};
+use storm_rm::JobId;
 use storm_slurm::Verb;
 use storm_slurm::options::{CommandLine, Given, merged, of_variables};
+use storm_slurm::view::ExitCode;
 
 /// The files of output if no option names one (sbatch(1), --output).
 const OUTPUT: &str = "slurm-%j.out";
 const ARRAY_OUTPUT: &str = "slurm-%A_%a.out";
+
+/// Beyond it, a shell's status may tell a signal.
+const SIGNALLED: u8 = 128;
 
 pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let (script, name) = script(typed)?;
@@ -61,9 +68,26 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         print(&text)?;
     }
     if all.has("wait") {
-        return Ok(status_at_end(&manager, job).await?);
+        return status_of_wait(job, status_at_end(&manager, job).await?).await;
     }
     Ok(0)
+}
+
+/// What `--wait` tells of a job, or of an array, whose highest status is this one as a shell gives
+/// it: for Slurm a job that a signal ended has status 1.
+async fn status_of_wait(job: JobId, status: u8) -> Result<u8, Complaint> {
+    if status <= SIGNALLED {
+        return Ok(status);
+    }
+    let filter =
+        JobFilter { jobs: vec![job], history: true, attributes: true, ..Default::default() };
+    let jobs = Source::open().await?.jobs(filter).await?;
+    let mut reader = JobReader::default();
+    let told = jobs.iter().map(|view| match reader.facts(view).exit {
+        ExitCode { code, signal: 0 } => code,
+        ExitCode { .. } => 1,
+    });
+    Ok(told.max().unwrap_or(status))
 }
 
 /// When a job would start, in Slurm's words. Its nodes are not known before it has some.

@@ -42,6 +42,7 @@ mod robustness;
 mod sim;
 mod slurm;
 mod slurm_clients;
+mod slurm_job_scripts;
 mod slurm_listings;
 mod slurm_scripts;
 mod slurm_steps;

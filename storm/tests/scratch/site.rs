@@ -24,10 +24,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A cluster of this many hosts. `None`, with a message, if it cannot be made.
+    /// A cluster of this many hosts, scheduled as Slurm's default is. `None`, with a message, if it cannot be made.
     pub(crate) fn start(nodes: usize, pes: u32) -> Option<Site> {
         let scratch = Scratch::make();
-        let hosts = Hosts::cluster(&scratch, nodes, pes)?;
+        let settings = "partitions = [{ name = \"main\", sched = \"backfill\" }]";
+        let hosts = Hosts::cluster_with(&scratch, nodes, pes, settings)?;
         fs::set_permissions(scratch.work(), fs::Permissions::from_mode(0o711)).expect("ours");
         let [links, home] = ["bin", "home"].map(|name| scratch.work().join(name));
         for directory in [&links, &home] {
@@ -45,6 +46,24 @@ impl Site {
         &self.home
     }
 
+    /// Uses up the numbers of jobs up to 9009.
+    pub(crate) fn pass_small_numbers(&self) {
+        for _ in 0..9 {
+            let job = self.slurm("sbatch --parsable -H -a 0-1000 -o /dev/null --wrap true");
+            let cancelled = self.slurm(&format!("scancel {job}"));
+            assert_eq!(cancelled, "", "{job}");
+        }
+    }
+
+    /// A new directory of the user's.
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        let directory = self.home.join(name);
+        fs::create_dir(&directory).expect("a new name");
+        let user = user();
+        chown(&directory, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("root may");
+        directory
+    }
+
     /// A program as the user runs it on the login host, with `tools` first in the path. It ends
     /// after `limit_s` at the latest.
     pub(crate) fn user_runs(&self, tools: &Path, limit_s: u32, program: &Path) -> Command {
@@ -56,6 +75,8 @@ impl Site {
         let socket = format!("STORM_SOCKET={}", Hosts::relay(&self.scratch, LOGIN).display());
         command.args(["--init-groups", "env", "-i", &path, &home, &socket]);
         command.args([format!("USER={USER}"), format!("LOGNAME={USER}"), "LANG=C.UTF-8".into()]);
+        // The hosts have one name: Hydra must not connect to it.
+        command.arg("HYDRA_IFACE=eth0");
         command.args(["timeout", "--kill-after=5", &limit_s.to_string()]).arg(program);
         command.current_dir(&self.home);
         command

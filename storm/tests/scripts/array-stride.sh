@@ -1,0 +1,5 @@
+#!/bin/sh
+#SBATCH --array=0-20:10%1
+#SBATCH --output=part-%a
+
+echo $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_STEP $SLURM_ARRAY_TASK_COUNT

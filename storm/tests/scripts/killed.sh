@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -o out
+echo before
+kill -KILL $$
