@@ -132,6 +132,7 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
@@ -144,7 +145,7 @@ impl<'a> JournalNodes<'a> {
                 StepEvent::Ended { .. } => {
                     self.steps.remove(&(job, *number));
                 }
-                StepEvent::Started | StepEvent::Ending { .. } => {}
+                StepEvent::Started | StepEvent::Ending { .. } | StepEvent::PartOver { .. } => {}
             },
         }
     }

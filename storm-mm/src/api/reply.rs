@@ -199,7 +199,9 @@ impl Reply {
         const LINE: usize = 256;
         match self {
             Reply::Output { data, .. } | Reply::Script { data, .. } => LINE + data.len() * 4 / 3,
-            Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Jobs { jobs, .. } => {
+                LINE + jobs.iter().map(JobView::weight_bytes).sum::<usize>()
+            }
             Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),
             Reply::Shares { shares } => LINE * (1 + shares.len()),

@@ -1,11 +1,12 @@
 //! The events of a step that a job starts in its place, as the journal holds them. First steps have
 //! none: the job's own events are theirs.
 
-use super::{EndCause, Outcome};
+use super::{EndCause, Outcome, PartEnd};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::time::Duration;
+use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 
@@ -31,6 +32,14 @@ pub enum StepEvent {
     Ending {
         /// Why.
         cause: EndCause,
+    },
+    /// The part of a node is over, and the node's next Node Manager does not have the part, as
+    /// [`JobEventKind::PartOver`](super::JobEventKind::PartOver) says of a first step.
+    PartOver {
+        /// The node.
+        node: NodeId,
+        /// The end of the part.
+        end: PartEnd,
     },
     /// The step is over. The entry replaces the others of the step.
     Ended {

@@ -1,10 +1,11 @@
 //! The steps of a job's place, as the result of their events.
 
-use super::EndCause;
 use super::step_event::{EndedStep, StepEvent};
+use super::{EndCause, PartEnd};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 
@@ -40,6 +41,8 @@ pub struct StepRecord {
     pub started: Option<Timestamp>,
     /// Why its processes are being ended.
     pub ending: Option<EndCause>,
+    /// Its parts that were over before their nodes were lost, or their Node Managers replaced.
+    pub parts_over: BTreeMap<NodeId, PartEnd>,
 }
 
 impl StepRecords {
@@ -76,8 +79,17 @@ impl StepRecords {
                 self.next = self.next.max(number.saturating_add(1));
                 let (spec, ranks) = (spec.clone(), ranks.clone());
                 let (run, ask, size) = (*run, *ask, *size);
-                let (began, started, ending) = (at, None, None);
-                let step = StepRecord { run, ask, size, spec, ranks, began, started, ending };
+                let step = StepRecord {
+                    run,
+                    ask,
+                    size,
+                    spec,
+                    ranks,
+                    began: at,
+                    started: None,
+                    ending: None,
+                    parts_over: BTreeMap::new(),
+                };
                 self.live.insert(number, step);
             }
             StepEvent::Started => {
@@ -88,6 +100,11 @@ impl StepRecords {
             StepEvent::Ending { cause } => {
                 if let Some(step) = self.live.get_mut(&number) {
                     step.ending = Some(cause.clone());
+                }
+            }
+            StepEvent::PartOver { node, end } => {
+                if let Some(step) = self.live.get_mut(&number) {
+                    step.parts_over.insert(*node, end.clone());
                 }
             }
             StepEvent::Ended { next, step, .. } => {

@@ -166,6 +166,7 @@ fn events_of_a_step() -> Vec<StepEvent> {
         StepEvent::Began { run, ask, size, spec: Rc::new(spec().step), ranks: ranks() },
         StepEvent::Started,
         StepEvent::Ending { cause: EndCause::ScriptEnded },
+        StepEvent::PartOver { node: NodeId(1), end: part_end() },
         StepEvent::Ended { next: 3, latest_run: run, step: Box::new(step) },
     ]
 }
@@ -220,6 +221,7 @@ fn of_job() -> Vec<JobEventKind> {
         JobEventKind::Ended { outcome: outcome(), exits: exits(), ran: TIME },
         JobEventKind::UnderPolicy { sched: "gang".to_owned() },
         JobEventKind::PartOver { node: NodeId(1), end: part_end() },
+        JobEventKind::FirstOver { exits: exits() },
     ];
     kinds.extend(causes().into_iter().map(|cause| JobEventKind::Ending { cause }));
     let of_step = |event| JobEventKind::Step { number: 3, event };

@@ -4,6 +4,7 @@
 use super::Entry;
 use crate::cluster::ClusterEventKind;
 use crate::job::{ENDED_STEPS, JobEventKind, StepEvent};
+use storm_primitives::NodeId;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// The facts about an entry that decide how long it stays.
@@ -58,6 +59,8 @@ pub(super) enum OfJob {
     StepStarted(u32),
     /// Why a step is being ended.
     StepEnding(u32),
+    /// The end of a node's part of a step.
+    StepPart(u32, NodeId),
     /// An ended step, by its number modulo [`ENDED_STEPS`].
     StepEnded(u32),
 }
@@ -118,6 +121,7 @@ impl JobMark {
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
@@ -138,6 +142,7 @@ impl JobMark {
                 }
                 StepEvent::Started => replaces(OfJob::StepStarted(*number)),
                 StepEvent::Ending { .. } => replaces(OfJob::StepEnding(*number)),
+                StepEvent::PartOver { node, .. } => replaces(OfJob::StepPart(*number, *node)),
                 StepEvent::Ended { latest_run, .. } => JobMark {
                     run: Some(*latest_run),
                     ends_step: Some(*number),

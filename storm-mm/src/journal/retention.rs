@@ -11,6 +11,7 @@
 use super::mark::{JobMark, Mark, OfCluster, OfJob};
 use crate::history::History;
 use std::collections::BTreeMap;
+use storm_primitives::NodeId;
 use storm_rm::{JobId, JobIncarnation};
 
 /// Forgotten jobs, or replaced entries, that are removed together. Removal costs as much as
@@ -111,12 +112,8 @@ impl Retention {
             self.environments.insert(id, (sequence, mark.environment_bytes));
         }
         let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
-        let of_step = mark.ends_step.map(|step| {
-            [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)]
-        });
-        let of_step = of_step.into_iter().flatten();
-        let of_step = of_step.filter_map(|what| self.latest.remove(&(mark.job, what)));
-        for former in former.into_iter().chain(of_step.collect::<Vec<_>>()) {
+        let of_step = mark.ends_step.map(|step| take_entries_of(&mut self.latest, mark.job, step));
+        for former in former.into_iter().chain(of_step.unwrap_or_default()) {
             // Entries are in order.
             if let Ok(at) = unit.entries.binary_search(&former) {
                 self.replaced.push(unit.entries.remove(at));
@@ -241,6 +238,15 @@ impl Retention {
         self.forgotten_jobs = self.forgotten_jobs.saturating_sub(self.jobs_in(id));
         Some((last, id))
     }
+}
+
+/// A step is over. Returns its entries before the one of its end.
+fn take_entries_of(latest: &mut BTreeMap<(JobId, OfJob), u64>, job: JobId, step: u32) -> Vec<u64> {
+    let part = |node| (job, OfJob::StepPart(step, NodeId(node)));
+    let mut keys: Vec<_> = latest.range(part(0)..=part(u32::MAX)).map(|(key, _)| *key).collect();
+    let others = [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)];
+    keys.extend(others.map(|what| (job, what)));
+    keys.iter().filter_map(|key| latest.remove(key)).collect()
 }
 
 #[cfg(test)]

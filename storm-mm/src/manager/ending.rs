@@ -136,6 +136,10 @@ impl Core {
     /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
+        if record.first_over && self.live.contains(job) {
+            // Its first step has decided the outcome, and its other steps are being ended.
+            return;
+        }
         match (&record.phase, self.live.get(job).map(LivePlace::launch)) {
             // Otherwise the job would be queued again after its user got the reply that the job
             // ends.

@@ -220,6 +220,7 @@ fn restored_steps(record: &JobRecord, slots: Vec<JobSlot>) -> Vec<RestoredStep> 
         ask: step.ask,
         size: step.size,
         ranks: step.ranks.clone(),
+        parts_over: step.parts_over.clone(),
     });
     steps.collect()
 }

@@ -4,7 +4,7 @@ use super::live::{Awaiting, LivePlace, Piece};
 use super::node_table::Going;
 use super::returns::KEEPER_TIME;
 use super::{Core, Durable};
-use crate::job::{Cut, EndCause, JobEventKind, Phase};
+use crate::job::{Cut, EndCause, JobEventKind, Phase, StepEvent};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation, StepRef};
@@ -91,11 +91,24 @@ impl Core {
     /// ordered to forget these jobs, so the next manager finds the ends only in the journal
     /// (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
     fn note_ends_on(&mut self, now: Instant, node: NodeId) {
-        for job in self.live.ends_forgotten_by(node) {
-            let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
+        for (job, number) in self.live.ends_forgotten_by(node) {
+            let Some(record) = self.jobs.get(&job) else { continue };
+            let of_step = number.and_then(|number| self.step_record((job, number)));
+            let shares = of_step.map_or(&record.ranks, |(_, step)| &step.ranks);
             let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
-            let Some(end) = self.live.get(job).map(|live| live.part_end(share)) else { continue };
-            self.append(now, job, JobEventKind::PartOver { node, end });
+            let Some(live) = self.live.get(job) else { continue };
+            match number {
+                None => {
+                    let end = live.part_end(share);
+                    self.append(now, job, JobEventKind::PartOver { node, end });
+                }
+                Some(number) => {
+                    let Some(end) = live.step(number).map(|step| step.part_end(share)) else {
+                        continue;
+                    };
+                    self.append_of_step(now, (job, number), StepEvent::PartOver { node, end });
+                }
+            }
         }
     }
 
@@ -339,6 +352,7 @@ impl Core {
             return;
         }
         if self.live.get(job).is_some_and(LivePlace::has_steps) {
+            self.first_step_is_over(now, job);
             self.end_steps(now, job, &EndCause::ScriptEnded);
             if self.live.get(job).is_some_and(LivePlace::has_steps) {
                 return;
@@ -357,6 +371,20 @@ impl Core {
             self.started(now, job, incarnation);
         }
         self.finish(now, job, cause);
+    }
+
+    /// The first step of a job is over before others, and decides the job's outcome, unless the job
+    /// is being ended.
+    fn first_step_is_over(&mut self, now: Instant, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let decides = record.phase == Phase::Running && !record.first_over;
+        // Steps that wait end at once.
+        let steps = self.live.get(job).map(|live| live.steps()).unwrap_or_default();
+        if decides && !steps.is_empty() {
+            let exits = self.live.get(job).map(LivePlace::exits);
+            let exits = exits.into_iter().flat_map(|exits| exits.values().cloned()).collect();
+            self.append(now, job, JobEventKind::FirstOver { exits });
+        }
     }
 }
 

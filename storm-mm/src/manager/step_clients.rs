@@ -164,6 +164,11 @@ impl Core {
         self.live_step_of(record, ask).map(|(number, step)| (number, step.run))
     }
 
+    /// The further step of a job that has this run, by number.
+    pub fn further_step(&self, job: JobId, run: JobIncarnation) -> Option<u32> {
+        self.live.step_of_run(job, run)
+    }
+
     /// Whether this is the run of a live step of a job.
     pub fn has_step(&self, step: StepRef, run: JobIncarnation) -> bool {
         match self.live.step_of_run(step.job, run) {

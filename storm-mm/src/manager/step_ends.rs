@@ -2,12 +2,11 @@
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`, number 12).
 
 use super::ending::{SIGTERM, outcome};
-use super::launching::NOT_STARTED;
 use super::live::{Launch, Piece};
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
 use super::steps::step_ref;
-use super::{Core, Durable, StepTimer};
+use super::{Core, Durable, StepTimer, Timer};
 use crate::job::{EndCause, EndedStep, Phase, StepEvent, StepUse};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -68,8 +67,11 @@ impl Core {
             }
             Report::RankLeft { rank, .. } => self.step_rank_left(now, step, (node, rank)),
             Report::Classes { ranks, .. } => self.step_classes_told(now, step, node, ranks),
-            Report::LaunchCut { .. }
-            | Report::Joined(_)
+            Report::LaunchCut { cut, .. } => {
+                let (node, cut) = (self.node_name(node), cut.into());
+                self.end_step(now, step, EndCause::LaunchCut { node, cut, launches: 1 });
+            }
+            Report::Joined(_)
             | Report::Status(_)
             | Report::FileFailed { .. }
             | Report::InputTaken { .. }
@@ -226,16 +228,9 @@ impl Core {
         let Some(step) = live.step(number).filter(|step| step.run() == run) else { return };
         match kind {
             StepTimer::Launch if step.launch() == Launch::Launched => {
-                let runs = self.partitions[live.partition()].runs(live.rows());
-                let limit = self.config.launch_timeout;
-                if !runs {
-                    // A stopped step cannot start.
-                    return self.arm_step(now + limit, (job, number), run, StepTimer::Launch);
-                }
-                let reason = format!("its ranks did not start within {limit:?}");
-                let cause = EndCause::LaunchFailed { reason, exit_code: NOT_STARTED };
-                self.end_step(now, (job, number), cause);
-                self.finish_if_over(now, job);
+                let launched = (step.watch(step_ref(job, number)), step.launched_after());
+                let timer = Timer::Step { job, number, run, kind: StepTimer::Launch };
+                self.look_for_unstarted(now, job, launched, timer);
             }
             StepTimer::Launch => {}
             StepTimer::Client if step.has_client() => {}
@@ -252,6 +247,28 @@ impl Core {
                 self.order((job, number), run, nodes, StepOrderKind::Destroy);
             }
         }
+    }
+
+    /// The launch of a step has reached its time limit, and these nodes have not started their
+    /// ranks. If the set is empty, all have.
+    pub(super) fn step_unstarted(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        nodes: &NodeSet,
+    ) {
+        let Some(step) = self.live.step(job, number) else { return };
+        if step.launch() != Launch::Launched {
+            return;
+        }
+        if nodes.is_empty() {
+            let watch = step.watch(step_ref(job, number));
+            return self.effects.durable.push(Durable::AwaitStarted(watch));
+        }
+        self.live.count_failure();
+        let cause = self.not_started(nodes);
+        self.end_step(now, (job, number), cause);
+        self.finish_if_over(now, job);
     }
 
     /// Steps that were being sent their files to a node whose Node Manager has ended are over.

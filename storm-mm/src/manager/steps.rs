@@ -67,6 +67,7 @@ impl Core {
             return Ok(known);
         }
         self.check_step(record, &size)?;
+        super::admission::check_paths(&spec)?;
         // A launch that is too long for a message could never leave.
         let as_job = JobSpec { step: spec, ..(*record.spec).clone() };
         self.config.check_size(&as_job)?;

@@ -106,6 +106,16 @@ pub(in crate::manager) struct RestoredStep {
     pub(in crate::manager) ask: StepAsk,
     pub(in crate::manager) size: StepSize,
     pub(in crate::manager) ranks: Vec<NodeRanks>,
+    /// Its parts that ended before their nodes were lost, or their Node Managers replaced.
+    pub(in crate::manager) parts_over: BTreeMap<NodeId, PartEnd>,
+}
+
+impl RestoredStep {
+    /// The nodes with a part that is not over.
+    fn nodes_at_work(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.ranks.iter().map(|share| share.node);
+        nodes.filter(|node| !self.parts_over.contains_key(node))
+    }
 }
 
 impl LivePlace {
@@ -142,8 +152,8 @@ impl LivePlace {
         let Restored { incarnation, slot, partition, row, rows, placement, nodes, .. } = restored;
         let (place, first) = nodes;
         let over: NodeSet = restored.parts_over.keys().copied().collect();
-        let shares = restored.steps.iter().flat_map(|step| &step.ranks);
-        let gone = over.difference(&shares.map(|share| share.node).collect());
+        let gone =
+            over.difference(&restored.steps.iter().flat_map(RestoredStep::nodes_at_work).collect());
         let mut time = RunTime::stopped_after(restored.ran);
         let stopped = restored.stopped;
         time.set_active(now, restored.active && !stopped);
@@ -152,7 +162,7 @@ impl LivePlace {
             ledger.restore(step.ask, &step.size, &step.ranks);
             let nodes = step.ranks.iter().map(|share| share.node).collect();
             let names = (step.run, step.slot);
-            (step.number, LiveStep::restored(now, names, nodes, BTreeMap::new()))
+            (step.number, LiveStep::restored(now, names, nodes, step.parts_over))
         });
         let further = further.collect();
         LivePlace {

@@ -8,6 +8,7 @@ use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
 use crate::manager::effect::{StageOutcome, Watch};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{
@@ -217,7 +218,8 @@ impl LiveJobs {
 
     /// The launch of a step is issued.
     pub(in crate::manager) fn step_launched(&mut self, now: Instant, (job, number): (JobId, u32)) {
-        self.advance_step(job, number, |step| step.progress.launched(now));
+        let after = self.get(job).map_or(Duration::ZERO, |place| place.run_time(now));
+        self.advance_step(job, number, |step| step.launched(now, after));
     }
 
     /// All ranks of a step execute. Returns whether they did not before.
