@@ -124,6 +124,11 @@ impl JobRecord {
         StepRef { job: self.id, step: self.spec.first.id() }
     }
 
+    /// Whether the job ends with a script.
+    pub fn is_script(&self) -> bool {
+        self.spec.first == FirstStep::Script
+    }
+
     /// The ranks that each node starts, once placed.
     pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
         self.ranks.iter().map_while(|share| share.of_step(self.spec.first.id()))
@@ -375,7 +380,7 @@ impl JobRecord {
         let asked = self.spec.early_signal;
         let whom = match (self.spec.first, asked.is_some_and(|asked| asked.script_only)) {
             (FirstStep::Script, true) => "its script",
-            (FirstStep::Script, false) => "nothing: without B: it is not for the script",
+            (FirstStep::Script, false) => "its steps: without B: it is not for the script",
             (FirstStep::Program, false) => "its processes",
             (FirstStep::Program, true) => "nothing, since it has no script",
         };

@@ -3,23 +3,29 @@
 use super::step_event::{EndedStep, StepEvent};
 use super::{EndCause, PartEnd};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 
-/// The number of ended steps of a job that are remembered. An ended step is forgotten for the one
-/// whose number is higher by so much, in the record and in the journal.
-pub const ENDED_STEPS: u32 = 1_000;
+/// The number of ended steps of a job that are remembered, in the record and in the journal, apart
+/// from those that ended within [`ENDED_STAY`]. Then the one that ended first is forgotten.
+pub const ENDED_STEPS: usize = 1_000;
+/// How long an ended step is remembered at least: a command whose connection broke asks for its step
+/// again within this time, and must not get another.
+pub const ENDED_STAY: Duration = Duration::from_secs(70);
 
 /// The steps of the present run, apart from the first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepRecords {
     next: u32,
     live: BTreeMap<u32, StepRecord>,
-    /// Ended steps by their numbers modulo [`ENDED_STEPS`].
-    ended: BTreeMap<u32, (u32, EndedStep)>,
+    /// Ended steps in the order of their ends, with the times of these events.
+    ended: VecDeque<(Timestamp, u32, EndedStep)>,
+    /// The numbers of all these steps.
+    asks: BTreeMap<StepAsk, u32>,
 }
 
 /// A step that is not over.
@@ -63,13 +69,12 @@ impl StepRecords {
 
     /// The steps that are over and remembered.
     pub fn ended(&self) -> impl Iterator<Item = (u32, &EndedStep)> {
-        self.ended.values().map(|(number, step)| (*number, step))
+        self.ended.iter().map(|(_, number, step)| (*number, step))
     }
 
     /// The step that was asked for by this number.
     pub fn asked_by(&self, ask: StepAsk) -> Option<u32> {
-        let live = self.live().find(|(_, step)| step.ask == ask).map(|(number, _)| number);
-        live.or_else(|| self.ended().find(|(_, step)| step.ask == ask).map(|(number, _)| number))
+        self.asks.get(&ask).copied()
     }
 
     /// Applies an event of a step.
@@ -91,6 +96,7 @@ impl StepRecords {
                     parts_over: BTreeMap::new(),
                 };
                 self.live.insert(number, step);
+                self.asks.insert(ask, number);
             }
             StepEvent::Started => {
                 if let Some(step) = self.live.get_mut(&number) {
@@ -110,10 +116,23 @@ impl StepRecords {
             StepEvent::Ended { next, step, .. } => {
                 self.next = self.next.max(*next);
                 self.live.remove(&number);
-                self.ended.insert(number % ENDED_STEPS, (number, (**step).clone()));
+                self.asks.insert(step.ask, number);
+                self.ended.push_back((at, number, (**step).clone()));
+                while self.ended.front().is_some_and(|(then, ..)| goes(self.ended.len(), *then, at))
+                    && let Some((_, _, step)) = self.ended.pop_front()
+                {
+                    self.asks.remove(&step.ask);
+                }
             }
         }
     }
+}
+
+/// Whether the first of so many ended steps is forgotten, which ended at `then`.
+pub(crate) fn goes(steps: usize, then: Timestamp, now: Timestamp) -> bool {
+    // A clock that was set back says nothing.
+    let since = Duration::try_from(now.duration_since(then)).unwrap_or_default();
+    steps > ENDED_STEPS && since > ENDED_STAY
 }
 
 impl StepRecord {

@@ -8,8 +8,8 @@ use crate::cluster::{
     UsageOf,
 };
 use crate::job::{
-    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome, PartEnd,
-    StepEvent, StepUse, Terms,
+    Cut, DependencyNote, EndCause, EndedStep, FencePart, Hold, JobEvent, JobEventKind, Outcome,
+    PartEnd, StepEvent, StepUse, Terms,
 };
 use jiff::Timestamp;
 use serde::Serialize;

@@ -179,6 +179,7 @@ impl Core {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             self.nodes.describe(node, info, None);
         }
+        self.count_memory_of(node);
         if !self.nodes.came(node) {
             return;
         }

@@ -15,7 +15,7 @@ use storm_rm::{InputSpec, JobId, JobIncarnation, Rank, StepAsk, StepRef};
 const AFTER_LEAVING: Duration = Duration::from_secs(2);
 /// How long a step waits for a client whose connection broke, or whose manager was restarted. It
 /// is longer than `node-return`, since a client may reach the manager through a Node Manager.
-const CLIENT_RETURN: Duration = Duration::from_secs(70);
+const CLIENT_RETURN: Duration = crate::job::ENDED_STAY;
 
 impl Core {
     /// What a client hears that asks again for a step: nothing if no step was asked for by this
@@ -26,7 +26,8 @@ impl Core {
             let running = step.started.map(|_| self.step_runs(record, number, step));
             return [self.step_begins(record, number)].into_iter().chain(running).collect();
         }
-        let ended = record.steps.iter().flat_map(|steps| steps.ended());
+        let known = record.steps.iter().filter(|steps| steps.asked_by(ask).is_some());
+        let ended = known.flat_map(|steps| steps.ended());
         if let Some((number, step)) = ended.into_iter().find(|(_, step)| step.ask == ask) {
             let begun = Reply::Step { job, step: Some(number), node_list: None };
             return vec![begun, step_ended(job, step)];

@@ -167,6 +167,23 @@ impl Core {
         }
     }
 
+    /// Sends the further steps of a job a signal that are on nodes. Returns whether there are any.
+    pub(super) fn signal_steps(&mut self, job: JobId, signal: i32) -> bool {
+        let Some(live) = self.live.get(job) else { return false };
+        let steps =
+            live.steps().into_iter().filter_map(|number| Some((number, live.step(number)?)));
+        let steps = steps.filter(|(_, step)| {
+            matches!(step.launch(), Launch::Recovering | Launch::Launched | Launch::Started)
+        });
+        let orders = steps.map(|(number, step)| (number, step.run(), live.holders_of(step)));
+        let orders: Vec<_> = orders.collect();
+        for (number, run, nodes) in &orders {
+            let kind = StepOrderKind::Signal { signal };
+            self.order((job, *number), *run, nodes.clone(), kind);
+        }
+        !orders.is_empty()
+    }
+
     /// A job is to end, or its script has ended: no step of the job waits any longer, and all are
     /// to end.
     pub(super) fn end_steps(&mut self, now: Instant, job: JobId, cause: &EndCause) {
@@ -209,6 +226,7 @@ impl Core {
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
         self.notify_step_ended(job, &reply);
+        self.ask_script_to_end(job);
         // Jobs before steps: steps that take no elements could keep all places in the arrays of
         // flags from them.
         self.place_awaiting(now);

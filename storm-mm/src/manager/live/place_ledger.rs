@@ -4,13 +4,16 @@
 //!
 //! The ledger counts. It does not choose which elements of a node a step gets: the node does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
 
 /// The steps that a place may have beyond one for each of its elements.
 const OVERLAPPING: usize = 8;
+/// The steps that may wait for each one that a place may have at once. All are looked at when a
+/// step ends.
+const WAITING_FOR_EACH: usize = 4;
 
 /// A place's share of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,11 @@ impl PlaceLedger {
         elements.sum::<usize>().saturating_add(OVERLAPPING)
     }
 
+    /// The most steps that may wait.
+    pub(in crate::manager) fn waiting_max(&self) -> usize {
+        self.steps_at_once().saturating_mul(WAITING_FOR_EACH)
+    }
+
     /// The steps that wait, in the order of arrival.
     pub(in crate::manager) fn waiting(&self) -> impl Iterator<Item = (StepAsk, &StepSize)> {
         self.waiting.iter().map(|(ask, size)| (*ask, size))
@@ -92,12 +100,21 @@ impl PlaceLedger {
         &mut self,
         is_there: impl Fn(NodeId) -> bool,
     ) -> Option<(StepAsk, StepSize, Vec<NodeRanks>)> {
+        let mut too_large = HashSet::new();
         let fits = |(index, (_, size)): (usize, &(StepAsk, StepSize))| {
+            // Steps of one size fit together or not at all.
+            if too_large.contains(&key_of(size)) {
+                return None;
+            }
             let room = |counted: &Counted| match is_there(counted.room.node) {
                 true => counted.room.holds(size, counted.room.within_reach(size, counted.free)),
                 false => 0,
             };
-            Some((index, self.distribution(size, room)?))
+            let counts = self.distribution(size, room);
+            if counts.is_none() {
+                too_large.insert(key_of(size));
+            }
+            Some((index, counts?))
         };
         let (index, counts) = self.waiting.iter().enumerate().find_map(fits)?;
         let (ask, size) = self.waiting.remove(index)?;
@@ -117,6 +134,20 @@ impl PlaceLedger {
         let counts = ranks.iter().filter_map(|share| Some((at(share.node)?, share.count)));
         let counts: Vec<(usize, u32)> = counts.collect();
         self.take(ask, size, &counts);
+    }
+
+    /// The same ledger with other rooms, since a node has told of its memory. `steps` are the
+    /// granted steps with their ranks.
+    pub(super) fn with_rooms<'a>(
+        &mut self,
+        rooms: Vec<Room>,
+        steps: impl Iterator<Item = (StepAsk, StepSize, &'a [NodeRanks])>,
+    ) {
+        let granted = std::mem::take(&mut self.granted);
+        self.nodes = rooms.into_iter().map(|room| Counted { room, free: room.all() }).collect();
+        for (ask, size, ranks) in steps.filter(|(ask, ..)| granted.contains_key(ask)) {
+            self.restore(ask, &size, ranks);
+        }
     }
 
     /// A granted step is over.
@@ -246,6 +277,18 @@ impl Amount {
             memory_bytes: self.memory_bytes.min(other.memory_bytes),
         }
     }
+}
+
+/// Tells sizes apart.
+fn key_of(size: &StepSize) -> (u32, Option<u32>, u32, (u8, u64), u8) {
+    let StepSize { procs, nodes, elements_each, memory, share } = *size;
+    let memory = match memory {
+        Memory::Unstated => (0, 0),
+        Memory::PerNode(bytes) => (1, bytes),
+        Memory::PerCpu(bytes) => (2, bytes),
+        Memory::WholeNode => (3, 0),
+    };
+    (procs, nodes, elements_each, memory, share as u8)
 }
 
 /// The part of `all` that belongs to `some` elements of `elements`, rounded down.

@@ -3,10 +3,11 @@
 use super::LiveJobs;
 use super::output::Piece;
 use super::place::LivePlace;
-use super::place_ledger::PlaceLedger;
+use super::place_ledger::{PlaceLedger, Room};
 use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
 use crate::manager::effect::{StageOutcome, Watch};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -139,11 +140,28 @@ impl LiveJobs {
         self.get(job)?.step(number)
     }
 
+    /// The jobs of which steps wait for a place in the arrays of flags, by their numbers. A job is
+    /// among them again if it lacks a place again.
+    pub(in crate::manager) fn take_step_waiters(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.step_waiters)
+    }
+
     /// The jobs of which steps wait, by their numbers.
-    pub(in crate::manager) fn with_waiting_steps(&mut self) -> Vec<JobId> {
-        let LiveJobs { step_waiters, jobs, .. } = self;
-        step_waiters.retain(|job| jobs.get(job).is_some_and(|place| !place.waiting.is_empty()));
-        step_waiters.iter().copied().collect()
+    #[cfg(test)]
+    pub(in crate::manager) fn with_waiting_steps(&self) -> Vec<JobId> {
+        self.iter().filter(|(_, place)| place.has_waiting()).map(|(job, _)| job).collect()
+    }
+
+    /// Nodes of a job's place have told of their memory. `steps` are the steps that are not over.
+    pub(in crate::manager) fn recount<'a>(
+        &mut self,
+        job: JobId,
+        rooms: Vec<Room>,
+        steps: impl Iterator<Item = (StepAsk, StepSize, &'a [NodeRanks])>,
+    ) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            place.ledger.with_rooms(rooms, steps);
+        }
     }
 
     /// Further steps that have their files and wait for an edge, of a partition's jobs.
@@ -164,7 +182,6 @@ impl LiveJobs {
         if let Some(place) = self.jobs.get_mut(&job) {
             place.ledger.wait(ask, size);
             place.waiting.insert(ask, spec);
-            self.step_waiters.insert(job);
         }
     }
 
@@ -191,7 +208,11 @@ impl LiveJobs {
         is_up: impl Fn(NodeId) -> bool,
     ) -> Option<Granted> {
         let place = self.jobs.get_mut(&job)?;
-        if place.has_most_steps() || (place.spare.is_none() && self.slots.is_empty()) {
+        if place.waiting.is_empty() || place.has_most_steps() {
+            return None;
+        }
+        if place.spare.is_none() && self.slots.is_empty() {
+            self.step_waiters.insert(job);
             return None;
         }
         let unheard = place.nodes.unheard().clone();

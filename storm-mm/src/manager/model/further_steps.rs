@@ -44,7 +44,7 @@ pub(super) fn is(job: JobId, number: u32) -> Result<AskedStep, ErrorCode> {
     Ok(AskedStep::Is(StepRef { job, step: StepId::Number(number) }))
 }
 
-const WAITS: Result<AskedStep, ErrorCode> = Ok(AskedStep::Waits);
+pub(super) const WAITS: Result<AskedStep, ErrorCode> = Ok(AskedStep::Waits);
 
 #[test]
 fn steps_run_beside_each_other_and_wait_when_the_place_is_full() {
