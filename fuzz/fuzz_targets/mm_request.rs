@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use storm_fuzz::{job_spec, plant};
 use storm_mm::api::{HistoryQuery, JobFilter, LineError, LineReader, ManagerRequest, RequestLine};
-use storm_rm::{JobId, JobIncarnation, StepAsk, StepSize};
+use storm_rm::{JobId, JobIncarnation, StepAsk, StepLayout, StepSize};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Longest line here.
@@ -50,6 +50,7 @@ fn requests() -> Vec<Vec<u8>> {
             run: JobIncarnation(1),
             ask: StepAsk(1),
             size: StepSize::of_procs(2),
+            layout: StepLayout::default(),
             spec: Box::new(spec.step.clone()),
         },
         ManagerRequest::Input { job, data: "text".into(), eof: true, resent_from: None, ask: None },

@@ -28,6 +28,8 @@ pub struct NodeNames {
     pub address: String,
     /// All processing elements of the node.
     pub pes: u32,
+    /// Whether scripts find Slurm's commands, `srun` among them.
+    pub has_commands: bool,
 }
 
 /// Selects how our own message-passing library waits.
@@ -198,6 +200,16 @@ const YIELD_SWITCHES: [(&str, &str); 3] = [
     ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
 ];
 
+/// Where ranks of Open MPI 4 have their shared memory. Its names have the host and the number of the
+/// rank on its node, so ranks of two nodes on one host would write into the same memory.
+const OMPI_SEGMENTS: &str = "OMPI_MCA_btl_vader_backing_directory";
+
+/// Whether several nodes of a step are on this host.
+fn segments_apart(task: &JobTask, names: &NodeNames) -> bool {
+    let is_step = matches!(task.launch.step.step, StepId::Number(_));
+    is_step && ranks_on_host(task, names) > task.count
+}
+
 /// How ranks of our own message-passing library wait under implicit coscheduling: two-phase, with
 /// the measured thresholds.
 pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
@@ -257,11 +269,13 @@ pub fn rank_environment(
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let alone = (size > 1).then_some(NO_SINGLETONS);
     let is_program = launch.spec.first == FirstStep::Program;
+    let reaches_nodes = names.has_commands && launch.step.step == StepId::Batch;
     let yields = yields
         .chain(alone)
-        .chain(LOCAL_LAUNCHERS)
+        .chain(LOCAL_LAUNCHERS.into_iter().filter(|_| !reaches_nodes))
         .chain(NO_ALLOCATION.into_iter().filter(|_| is_program))
-        .map(|(name, value)| (name, OsString::from(value)));
+        .map(|(name, value)| (name, OsString::from(value)))
+        .chain(segments_apart(task, names).then(|| (OMPI_SEGMENTS, job_directory.to_owned())));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));

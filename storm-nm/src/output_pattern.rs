@@ -1,7 +1,7 @@
-//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as in `--output`. A number before the
-//! letter of a number, as in `%4j`, is its width, filled with zeros.
+//! File names with `%j`, `%A`, `%a`, `%s`, `%r`, `%n`, `%i` and `%%`, as in `--output`. A number
+//! before the letter of a number, as in `%4j`, is its width, filled with zeros.
 
-use storm_rm::{ArrayTask, JobId, OsBytes, Rank};
+use storm_rm::{ArrayTask, JobId, OsBytes, Rank, StepId};
 use thiserror::Error;
 
 /// The values of the letters.
@@ -11,10 +11,22 @@ pub struct FileNameParts<'a> {
     pub job: JobId,
     /// `%A` is the number of its array, or of the job if there is none; `%a` is its index, or 0.
     pub task: Option<ArrayTask>,
+    /// `%s`.
+    pub step: StepId,
     /// `%r`.
     pub rank: Rank,
     /// `%n`.
     pub node_name: &'a str,
+    /// `%i`, the number of the node among those of the step.
+    pub node_index: u32,
+}
+
+impl<'a> FileNameParts<'a> {
+    /// The parts of the only process of a job on this node.
+    fn of_one(node_name: &'a str) -> FileNameParts<'a> {
+        let (job, step) = (JobId(1), StepId::Number(0));
+        FileNameParts { job, task: None, step, rank: Rank(0), node_name, node_index: 0 }
+    }
 }
 
 /// The widest number.
@@ -22,7 +34,7 @@ const MAX_WIDTH: usize = 10;
 
 /// Expands the pattern of an output file. `%%` is a percent sign, and other text stays as it is.
 pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
-    let FileNameParts { job, task, rank, node_name } = *parts;
+    let FileNameParts { job, task, step, rank, node_name, node_index } = *parts;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
     let mut rest = pattern.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
@@ -34,6 +46,11 @@ pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
                 format!("{:0>width$}", task.map_or(job, |task| task.array).to_string())
             }
             Some((b'a', _)) => format!("{:0>width$}", task.map_or(0, |task| task.index)),
+            Some((b's', _)) => match step {
+                StepId::Number(number) => format!("{number:0>width$}"),
+                StepId::Batch => step.to_string(),
+            },
+            Some((b'i', _)) => format!("{node_index:0>width$}"),
             Some((b'r', _)) => format!("{:0>width$}", rank.to_string()),
             Some((b'n', _)) if width == 0 => node_name.to_owned(),
             Some((b'%', _)) if width == 0 => "%".to_owned(),
@@ -62,7 +79,7 @@ fn letter(behind: &[u8]) -> (usize, Option<(u8, &[u8])>) {
 pub fn names_one_file(pattern: &OsBytes) -> bool {
     let of = |job, index| {
         let task = Some(ArrayTask { array: JobId(1), index });
-        let parts = FileNameParts { job: JobId(job), task, rank: Rank(0), node_name: "n" };
+        let parts = FileNameParts { job: JobId(job), task, ..FileNameParts::of_one("n") };
         expand_pattern(pattern, &parts)
     };
     pattern.as_bytes() != b"/dev/null" && of(2, 1) == of(3, 2)
@@ -71,12 +88,13 @@ pub fn names_one_file(pattern: &OsBytes) -> bool {
 /// Whether several ranks write to a file under this pattern. The job has `procs` ranks, of which
 /// `here` are on this node. `/dev/null` keeps nothing and counts as no file.
 pub(crate) fn names_file_of_ranks(pattern: &OsBytes, procs: u32, here: u32) -> bool {
-    let of = |rank, node_name| {
-        let parts = FileNameParts { job: JobId(1), task: None, rank: Rank(rank), node_name };
+    let of = |rank, node_name, node_index| {
+        let parts =
+            FileNameParts { rank: Rank(rank), node_index, ..FileNameParts::of_one(node_name) };
         expand_pattern(pattern, &parts)
     };
-    let ranks = if of(0, "n1") == of(0, "n2") { procs } else { here };
-    ranks > 1 && pattern.as_bytes() != b"/dev/null" && of(0, "n1") == of(1, "n1")
+    let ranks = if of(0, "n1", 0) == of(0, "n2", 1) { procs } else { here };
+    ranks > 1 && pattern.as_bytes() != b"/dev/null" && of(0, "n1", 0) == of(1, "n1", 0)
 }
 
 /// Why a name is not a pattern of output files.
@@ -102,7 +120,7 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
         let behind = &rest[at + 1..];
         match letter(behind) {
-            (_, Some((b'j' | b'A' | b'a' | b'r', after))) => rest = after,
+            (_, Some((b'j' | b'A' | b'a' | b's' | b'r' | b'i', after))) => rest = after,
             (_, Some((b'n' | b'%', after))) if !behind[0].is_ascii_digit() => rest = after,
             (_, Some((other, _))) => {
                 let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -124,7 +142,9 @@ mod tests {
     }
 
     fn expand_task(pattern: &str, task: Option<ArrayTask>) -> String {
-        let parts = FileNameParts { job: JobId(7), task, rank: Rank(12), node_name: "n3" };
+        let (rank, node_index) = (Rank(12), 2);
+        let parts =
+            FileNameParts { job: JobId(7), task, rank, node_index, ..FileNameParts::of_one("n3") };
         let name = expand_pattern(&pattern.into(), &parts);
         name.to_string_lossy().into_owned()
     }
@@ -135,6 +155,7 @@ mod tests {
         assert_eq!(expand("%n/%j.%%r"), "n3/7.%r");
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
+        assert_eq!(expand("%j.%s-%i-%2i-%2s"), "7.0-2-02-00");
         assert_eq!(expand("%A_%a.out"), "7_0.out");
         assert_eq!(expand("%4j-%3r-%02a-%99j"), "0007-012-00-0000000007");
         assert_eq!(expand("%4n-%4"), "%4n-%4");
@@ -161,6 +182,8 @@ mod tests {
             ("out-%r", 8, 4, false),
             ("out-%n", 8, 4, true),
             ("out-%n", 8, 1, false),
+            ("out-%i", 8, 4, true),
+            ("out-%i", 8, 1, false),
             ("/dev/null", 8, 8, false),
         ] {
             let found = names_file_of_ranks(&pattern.into(), procs, here);

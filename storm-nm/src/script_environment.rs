@@ -6,6 +6,7 @@
 
 use crate::JobTask;
 use crate::environment::NodeNames;
+use crate::step_environment::shared_step_variables;
 use std::ffi::OsString;
 use storm_rm::message::NodeRanks;
 use storm_rm::{ArrayExtent, FirstStep, LaunchFacts, Memory, Rank};
@@ -63,7 +64,8 @@ pub(crate) const SCRIPTS_OWN: [&str; 48] = [
 ];
 
 /// Without these settings, launchers of MPI see Slurm's variables and call `srun` to reach the
-/// nodes. With them, `mpirun` starts its processes on the script's node.
+/// nodes. With them, `mpirun` starts its processes on its own node. Scripts that find our `srun`
+/// lack them: there the launchers' daemons are steps.
 pub(crate) const LOCAL_LAUNCHERS: [(&str, &str); 5] = [
     ("HYDRA_BOOTSTRAP", "fork"),
     ("HYDRA_RMK", "user"),
@@ -100,30 +102,10 @@ pub(crate) fn program_variables(
     task: &JobTask,
     names: &NodeNames,
 ) -> Vec<(&'static str, OsString)> {
-    let number = |value: u64| OsString::from(value.to_string());
-    let launch = &task.launch;
-    let size = number(launch.size().into());
-    let before = launch.ranks.iter().take_while(|share| share.node != names.node);
     let mut all = place_variables(task, names);
-    all.extend([
-        ("SLURM_NODEID", number(before.count() as u64)),
-        ("SLURM_STEP_ID", number(0)),
-        ("SLURM_STEPID", number(0)),
-        ("SLURM_STEP_NODELIST", OsString::from(&launch.node_list)),
-        ("SLURM_STEP_NUM_NODES", number(launch.ranks.iter().count() as u64)),
-        ("SLURM_STEP_NUM_TASKS", size),
-        ("SLURM_STEP_TASKS_PER_NODE", per_node(launch.ranks.iter(), 1).into()),
-    ]);
-    if task.count <= MAX_GTIDS {
-        let ranks: Vec<String> = task.ranks().map(|rank| rank.to_string()).collect();
-        all.push(("SLURM_GTIDS", ranks.join(",").into()));
-    }
+    all.extend(shared_step_variables(task, names));
     all
 }
-
-/// The most ranks of a node that a variable lists: Linux takes at most 128 KiB for a variable
-/// (execve(2)), and the environment of all ranks holds the list.
-const MAX_GTIDS: u32 = 4096;
 
 /// The variables of a rank of a program.
 pub(crate) fn program_rank_variables(

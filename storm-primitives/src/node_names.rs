@@ -29,6 +29,10 @@ const NUMBER_BYTES: u64 = 32;
 /// The mean memory of a name, in bytes: eight numbers and 255 letters for half of the most names.
 const NAME_BYTES: u64 = 256;
 
+/// The parser may sort all names for each part of a list. A client's list has at most this number of
+/// parts if it names the most nodes, and more if it names fewer.
+const MOST_PARTS: u64 = 128;
+
 /// Nodes by name, each once.
 #[derive(Clone, Debug)]
 pub struct NodeNames(nodeset::NodeSet);
@@ -47,6 +51,14 @@ pub enum NodeNamesError {
     TooLong {
         /// The bound.
         most_bytes: u64,
+    },
+    /// A client's list has too many parts for the nodes that it names.
+    #[error("it has too many parts, {parts}, for {names} nodes; fold it, as n[1-8,12]")]
+    TooManyParts {
+        /// Names with their ranges.
+        parts: u64,
+        /// Nodes, before operators take any away.
+        names: u64,
     },
     /// A step is 0.
     #[error("a range has a step of 0; n[1-9/2] is every second node")]
@@ -72,6 +84,23 @@ impl NodeNames {
     /// The text is not in the notation, or exceeds a bound.
     pub fn parse(list: &str, most: u32) -> Result<NodeNames, NodeNamesError> {
         check(list, most)?;
+        NodeNames::read(list)
+    }
+
+    /// The same for a text of a client, which must not keep a daemon from its work: a list of many
+    /// nodes has few parts.
+    ///
+    /// # Errors
+    /// The text is not in the notation, or exceeds a bound.
+    pub fn parse_of_client(list: &str, most: u32) -> Result<NodeNames, NodeNamesError> {
+        let (parts, names) = check(list, most)?;
+        if parts.saturating_mul(names) > MOST_PARTS * u64::from(most) {
+            return Err(NodeNamesError::TooManyParts { parts, names });
+        }
+        NodeNames::read(list)
+    }
+
+    fn read(list: &str) -> Result<NodeNames, NodeNamesError> {
         let names = nodeset::Parser::default().parse(list);
         names.map(NodeNames).map_err(|why| NodeNamesError::Syntax(why.to_string()))
     }
@@ -105,8 +134,9 @@ pub fn fold_names<S: AsRef<str>>(names: &[S]) -> String {
     NodeNames::parse(&list, MAX_NODES).map_or(list, |names| names.to_string())
 }
 
-/// Refuses a list that the crate cannot unfold in little memory.
-fn check(list: &str, most: u32) -> Result<(), NodeNamesError> {
+/// Refuses a list that the crate cannot unfold in little memory. Returns the number of its parts,
+/// and of the nodes that these name.
+fn check(list: &str, most: u32) -> Result<(u64, u64), NodeNamesError> {
     if list.contains('@') {
         return Err(NodeNamesError::Groups);
     }
@@ -114,9 +144,10 @@ fn check(list: &str, most: u32) -> Result<(), NodeNamesError> {
         return Err(NodeNamesError::Parentheses);
     }
     let most_bytes = NAME_BYTES * u64::from(most);
-    let (mut names, mut bytes, mut products) = (0_u64, 0_u64, 1_u64);
+    let (mut parts, mut names, mut bytes, mut products) = (0_u64, 0_u64, 0_u64, 1_u64);
     for name in names_of(list) {
         let size = Size::of(name)?;
+        parts += 1;
         names = names.saturating_add(size.names);
         bytes = bytes.saturating_add(size.bytes());
         products += u64::from(size.numbers > 1);
@@ -127,7 +158,7 @@ fn check(list: &str, most: u32) -> Result<(), NodeNamesError> {
     let joins = u32::try_from(list.matches(['&', '^']).count()).unwrap_or(u32::MAX);
     match bytes.saturating_mul(products.saturating_pow(joins)) > most_bytes {
         true => Err(NodeNamesError::TooLong { most_bytes }),
-        false => Ok(()),
+        false => Ok((parts, names)),
     }
 }
 
@@ -341,6 +372,18 @@ mod tests {
         for list in ["n[1-", "n[3-1]", "n[1-2/]", "]", "n[-]", "n[[1-3]]", ",,", "n[01-2]"] {
             assert!(names(list).is_err(), "{list}");
         }
+    }
+
+    /// Regression: 2 KiB kept a manager busy for seconds.
+    #[test]
+    fn a_client_s_list_of_many_nodes_has_few_parts() {
+        let parse = |list: &str| NodeNames::parse_of_client(list, MOST).map(|names| names.len());
+        let slow = format!("n[1-130000]{}", ",n1".repeat(680));
+        let refused = NodeNamesError::TooManyParts { parts: 681, names: 130_680 };
+        assert_eq!(parse(&slow), Err(refused));
+        let single: Vec<String> = (0..4_096).map(|n| format!("n{n}")).collect();
+        assert_eq!(parse(&single.join(",")), Ok(4_096));
+        assert_eq!(parse("n[1-65000]!n[7-65000],m[1-9/2]"), Ok(11));
     }
 
     #[test]

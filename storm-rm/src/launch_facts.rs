@@ -1,4 +1,4 @@
-//! What processes learn about their job besides its specification.
+//! Facts that processes learn about their job besides its specification.
 
 use serde::{Deserialize, Serialize};
 

@@ -221,7 +221,7 @@ pub struct LaunchJob {
     pub buffered: bool,
     /// Whether to hold its output, since its client may reconnect.
     pub hold_output: bool,
-    /// What its processes learn about it.
+    /// The facts that its processes learn about it.
     pub facts: LaunchFacts,
 }
 

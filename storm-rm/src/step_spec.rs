@@ -5,6 +5,7 @@ use crate::{
     ResourceLimit,
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A step as requested. The job's place has the nodes and elements for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,14 @@ pub struct StepSpec {
     pub input: InputSpec,
     /// Where on its node each rank may run.
     pub bind: Binding,
+    /// The step ends as soon as one of its processes ends with another status than 0
+    /// (`srun --kill-on-bad-exit`).
+    #[serde(default)]
+    pub kill_on_bad_exit: bool,
+    /// A further step of a job is ended after running this long. The limit of a first step is that
+    /// of its job.
+    #[serde(default)]
+    pub time_limit: Option<Duration>,
 }
 
 impl StepSpec {
@@ -50,6 +59,8 @@ impl StepSpec {
             open_mode: OpenMode::Usual,
             input: InputSpec::None,
             bind: Binding::None,
+            kill_on_bad_exit: false,
+            time_limit: None,
         }
     }
 }

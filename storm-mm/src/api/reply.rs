@@ -31,7 +31,7 @@ pub enum Reply {
         /// Its number.
         job: JobId,
     },
-    /// What would become of a job.
+    /// The fate of a job that is not submitted.
     Prospect {
         /// The prospect.
         prospect: Prospect,

@@ -6,7 +6,9 @@ use super::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use storm_rm::{ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepSize, StepSpec};
+use storm_rm::{
+    ContentHash, JobId, JobIncarnation, JobSpec, StepAsk, StepLayout, StepSize, StepSpec,
+};
 
 /// A request to the manager's core: each variant is the `request` of one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +64,9 @@ pub enum ManagerRequest {
         ask: StepAsk,
         /// The elements and the memory that the step needs.
         size: StepSize,
+        /// The nodes of the place on which it may run.
+        #[serde(default)]
+        layout: StepLayout,
         /// The program and its surroundings.
         spec: Box<StepSpec>,
     },

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use storm_rm::message::Stream;
-use storm_rm::{ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepSize, StepSpec};
+use storm_rm::{
+    ContentHash, JobId, JobIncarnation, Program, Rank, StepAsk, StepLayout, StepSize, StepSpec,
+};
 
 fn requests() -> Vec<ManagerRequest> {
     let job = JobId(7);
@@ -23,6 +25,7 @@ fn requests() -> Vec<ManagerRequest> {
             run: JobIncarnation(u64::MAX),
             ask: StepAsk(u64::MAX),
             size: StepSize { nodes: Some(2), ..StepSize::of_procs(4) },
+            layout: StepLayout { required: Some("n[1-2]".to_owned()), ..StepLayout::default() },
             spec: Box::new(StepSpec::plain("a", Program::OnNodes("/bin/a".into()))),
         },
         ManagerRequest::EndStep { job, ask: StepAsk(1) },

@@ -97,8 +97,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Script { job } => return super::scripts::send(shared, peer, job, replies),
         ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
-        ManagerRequest::RunStep { job, run, ask, size, spec } => {
-            let request = StepRequest { run, ask, size, spec: *spec };
+        ManagerRequest::RunStep { job, run, ask, size, layout, spec } => {
+            let request = StepRequest { run, ask, size, layout, spec: *spec };
             return shared.run_step((peer, client), job, request, replies);
         }
         ManagerRequest::EndStep { job, ask } => return shared.end_step(peer, (job, ask), replies),

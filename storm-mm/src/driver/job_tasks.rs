@@ -21,6 +21,7 @@ pub(super) enum Duty {
     StepLaunch(u32),
     StepKill(u32),
     StepClient(u32),
+    StepTimeLimit(u32),
 }
 
 impl From<JobTimer> for Duty {
@@ -61,6 +62,7 @@ impl JobTasks {
                     StepTimer::Launch => Duty::StepLaunch(number),
                     StepTimer::Kill => Duty::StepKill(number),
                     StepTimer::Client => Duty::StepClient(number),
+                    StepTimer::TimeLimit => Duty::StepTimeLimit(number),
                 };
                 self.set(job, duty, task);
             }
@@ -78,6 +80,7 @@ impl JobTasks {
             Duty::StepLaunch(number),
             Duty::StepKill(number),
             Duty::StepClient(number),
+            Duty::StepTimeLimit(number),
         ];
         let ended = {
             let mut tasks = self.tasks.borrow_mut();

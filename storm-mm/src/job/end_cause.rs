@@ -118,6 +118,15 @@ pub enum EndCause {
     },
     /// For a step: the client that asked for it has left.
     ClientLeft,
+    /// A rank exited with another status than 0, and the user wants the others to end then.
+    BadExit {
+        /// The rank.
+        rank: Rank,
+        /// The node it ran on.
+        node: String,
+        /// The exit code of the rank.
+        exit_code: u8,
+    },
 }
 
 impl EndCause {
@@ -138,6 +147,7 @@ impl EndCause {
             EndCause::OverMemory { .. } => JobState::OutOfMemory,
             EndCause::RankKilled { .. }
             | EndCause::RankLeft { .. }
+            | EndCause::BadExit { .. }
             | EndCause::Aborted { .. }
             | EndCause::LaunchFailed { .. }
             | EndCause::StagingFailed { .. }
@@ -165,7 +175,9 @@ impl EndCause {
             EndCause::RankKilled { signal, .. } => {
                 Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
             }
-            EndCause::LaunchFailed { exit_code, .. } => Some(*exit_code),
+            EndCause::LaunchFailed { exit_code, .. } | EndCause::BadExit { exit_code, .. } => {
+                Some(*exit_code)
+            }
             // The job has failed, so its status must not be 0.
             EndCause::Aborted { exit_code, .. } | EndCause::RankLeft { exit_code, .. } => {
                 Some((*exit_code).max(1))
@@ -189,6 +201,7 @@ impl EndCause {
             | EndCause::Shutdown
             | EndCause::ScriptEnded
             | EndCause::ClientLeft
+            | EndCause::BadExit { .. }
             | EndCause::Preempted { .. } => true,
             EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
@@ -213,6 +226,7 @@ impl EndCause {
             EndCause::Cancelled { .. }
             | EndCause::NodeLost { .. }
             | EndCause::RankKilled { .. }
+            | EndCause::BadExit { .. }
             | EndCause::LaunchFailed { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::TimeLimit
@@ -242,6 +256,7 @@ impl EndCause {
             }
             EndCause::Cancelled { .. }
             | EndCause::RankKilled { .. }
+            | EndCause::BadExit { .. }
             | EndCause::RankLeft { .. }
             | EndCause::Aborted { .. }
             | EndCause::LaunchFailed { .. }
@@ -298,6 +313,10 @@ impl std::fmt::Display for EndCause {
                 f,
                 "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
                  may wait for it"
+            ),
+            EndCause::BadExit { rank, node, exit_code } => write!(
+                f,
+                "rank {rank} on {node} exited with {exit_code}, and --kill-on-bad-exit is given"
             ),
             // An exit code of 256 also becomes 0, since a status has only the last eight bits.
             EndCause::Aborted { rank, exit_code: 0 } => write!(

@@ -2,7 +2,7 @@
 
 use super::{
     DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent,
-    StepRecords,
+    StepRecords, Terms,
 };
 use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
@@ -252,10 +252,7 @@ impl JobRecord {
             JobEventKind::Submitted { .. } | JobEventKind::ArraySubmitted { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 (self.incarnation, self.row) = (*incarnation, Some(*row));
-                self.ranks.clone_from(ranks);
-                self.node_list.clone_from(node_list);
-                self.begin_run(event.at);
-                self.note(event, "placed", format!("on {node_list}, row {}", row.0));
+                self.place(event, ranks, node_list);
             }
             JobEventKind::Started { breakdown } => self.start(event, *breakdown),
             JobEventKind::Ending { cause } => {
@@ -308,10 +305,7 @@ impl JobRecord {
                 self.goes_on(event, *time, format!("by user {uid}"));
             }
             JobEventKind::Changed { uid, terms, what, waits_anew } => {
-                if *waits_anew {
-                    self.forget_dependencies();
-                }
-                terms.put(self);
+                self.change(terms, *waits_anew);
                 self.note(event, "changed", format!("by user {uid}: {what}"));
             }
             JobEventKind::Held { hold } => self.held(event, *hold),
@@ -321,6 +315,21 @@ impl JobRecord {
             }
             JobEventKind::DependencyNoted { on, note } => self.dependency_noted(event, *on, *note),
         }
+    }
+
+    fn place(&mut self, event: &JobEvent, ranks: &[NodeRanks], node_list: &str) {
+        self.ranks = ranks.to_vec();
+        self.node_list = node_list.to_owned();
+        self.begin_run(event.at);
+        let row = self.row.unwrap_or_default();
+        self.note(event, "placed", format!("on {node_list}, row {}", row.0));
+    }
+
+    fn change(&mut self, terms: &Terms, waits_anew: bool) {
+        if waits_anew {
+            self.forget_dependencies();
+        }
+        terms.put(self);
     }
 
     fn start(&mut self, event: &JobEvent, breakdown: LaunchBreakdown) {

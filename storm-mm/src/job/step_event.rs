@@ -33,12 +33,12 @@ pub enum StepEvent {
         /// Why.
         cause: EndCause,
     },
-    /// The part of a node is over, and the node's next Node Manager does not have the part, as
-    /// [`JobEventKind::PartOver`](super::JobEventKind::PartOver) says of a first step.
+    /// The part of a node is over, and the node is lost: its next incarnation does not have the
+    /// part.
     PartOver {
         /// The node.
         node: NodeId,
-        /// The end of the part.
+        /// How it ended.
         end: PartEnd,
     },
     /// The step is over. The entry replaces the others of the step.

@@ -47,7 +47,7 @@ pub struct StepRecord {
     pub started: Option<Timestamp>,
     /// Why its processes are being ended.
     pub ending: Option<EndCause>,
-    /// Its parts that were over before their nodes were lost, or their Node Managers replaced.
+    /// The nodes that are lost and whose parts were over before, and how these ended.
     pub parts_over: BTreeMap<NodeId, PartEnd>,
 }
 
@@ -84,17 +84,10 @@ impl StepRecords {
                 self.next = self.next.max(number.saturating_add(1));
                 let (spec, ranks) = (spec.clone(), ranks.clone());
                 let (run, ask, size) = (*run, *ask, *size);
-                let step = StepRecord {
-                    run,
-                    ask,
-                    size,
-                    spec,
-                    ranks,
-                    began: at,
-                    started: None,
-                    ending: None,
-                    parts_over: BTreeMap::new(),
-                };
+                let (began, started, ending) = (at, None, None);
+                let parts_over = BTreeMap::new();
+                let step =
+                    StepRecord { run, ask, size, spec, ranks, began, started, ending, parts_over };
                 self.live.insert(number, step);
                 self.asks.insert(ask, number);
             }

@@ -27,8 +27,8 @@ use storm_rm::{
 use storm_sched::ReservationId;
 
 /// The form whose bytes [`HASH`] is of.
-const HASH_OF: &str = "events-8";
-const HASH: &str = "";
+const HASH_OF: &str = "events-7";
+const HASH: &str = "3f02f6dca987ea8b0bc30c1813ca29d0f22b1d691c8905055c2634f6c9f3352f";
 
 const TIME: Duration = Duration::new(3, 500);
 
@@ -72,6 +72,8 @@ fn spec() -> JobSpec {
             file(Destination::JobDirectoryUnlessAt("/q".into())),
         ],
         output: OutputSpec::Files { stdout: "o".into(), stderr: Some("e".into()) },
+        kill_on_bad_exit: true,
+        time_limit: Some(TIME),
         ..StepSpec::plain("job", program)
     };
     JobSpec {
@@ -147,7 +149,7 @@ fn causes() -> Vec<EndCause> {
     ];
     let cut = |cut| EndCause::LaunchCut { node: node.clone(), cut, launches: 2 };
     causes.extend(cuts.map(cut));
-    causes.push(EndCause::ClientLeft);
+    causes.extend([EndCause::ClientLeft, EndCause::BadExit { rank, node, exit_code }]);
     causes
 }
 

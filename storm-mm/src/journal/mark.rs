@@ -62,8 +62,8 @@ pub(super) enum OfJob {
     StepStarted(u32),
     /// Why a step is being ended.
     StepEnding(u32),
-    /// The end of a node's part of a step.
-    StepPart(u32, NodeId),
+    /// The end of a step's part on a lost node.
+    StepPartOver(u32, NodeId),
 }
 
 /// The subject of an entry of the cluster.
@@ -144,7 +144,7 @@ impl JobMark {
                 }
                 StepEvent::Started => replaces(OfJob::StepStarted(*number)),
                 StepEvent::Ending { .. } => replaces(OfJob::StepEnding(*number)),
-                StepEvent::PartOver { node, .. } => replaces(OfJob::StepPart(*number, *node)),
+                StepEvent::PartOver { node, .. } => replaces(OfJob::StepPartOver(*number, *node)),
                 StepEvent::Ended { latest_run, .. } => {
                     JobMark { run: Some(*latest_run), ends_step: Some(*number), ..mark }
                 }

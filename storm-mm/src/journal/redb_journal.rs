@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// The form of the encoded entries. It changes with every change of a type in them, since postcard
 /// does not describe itself.
-pub(super) const FORM: &str = "events-8";
+pub(super) const FORM: &str = "events-7";
 
 /// Sequence number to checksum and encoded entry.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(FORM);
@@ -458,7 +458,7 @@ mod tests {
             assert_eq!(
                 refused.to_string(),
                 "another version of storm wrote it: its entries have the form \"events-2\", and \
-                 this version reads \"events-8\" only"
+                 this version reads \"events-7\" only"
             );
         }
         let read = Database::open(&path).expect("a database").begin_read().expect("readable");

@@ -109,6 +109,7 @@ impl Retention {
 
     fn note_job(&mut self, sequence: u64, mark: &JobMark) {
         let id = self.unit_of(mark.job);
+        let of_step = mark.ends_step.map(|step| self.take_step(mark.job, step));
         let unit = self.units.entry(id).or_default();
         unit.entries.push(sequence);
         unit.array = unit.array.max(mark.array);
@@ -117,7 +118,6 @@ impl Retention {
             self.environments.insert(id, (sequence, mark.environment_bytes));
         }
         let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
-        let of_step = mark.ends_step.map(|step| take_entries_of(&mut self.latest, mark.job, step));
         let former = former.into_iter().chain(of_step.unwrap_or_default());
         let mut former: Vec<u64> = former.collect();
         if mark.ends_step.is_some() {
@@ -147,6 +147,15 @@ impl Retention {
         if mark.ends {
             self.note_end(mark.job, id);
         }
+    }
+
+    /// Removes and returns the entries that the end of a step replaces.
+    fn take_step(&mut self, job: JobId, step: u32) -> Vec<u64> {
+        let [first, last] = [NodeId(0), NodeId(u32::MAX)].map(|at| OfJob::StepPartOver(step, at));
+        let parts = self.latest.range((job, first)..=(job, last)).map(|((_, what), _)| *what);
+        let states = [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)];
+        let of_step: Vec<OfJob> = parts.chain(states).collect();
+        of_step.into_iter().filter_map(|what| self.latest.remove(&(job, what))).collect()
     }
 
     /// A job of this unit has ended.
@@ -253,15 +262,6 @@ impl Retention {
         self.forgotten_jobs = self.forgotten_jobs.saturating_sub(self.jobs_in(id));
         Some((last, id))
     }
-}
-
-/// A step is over. Returns its entries before the one of its end.
-fn take_entries_of(latest: &mut BTreeMap<(JobId, OfJob), u64>, job: JobId, step: u32) -> Vec<u64> {
-    let part = |node| (job, OfJob::StepPart(step, NodeId(node)));
-    let mut keys: Vec<_> = latest.range(part(0)..=part(u32::MAX)).map(|(key, _)| *key).collect();
-    let others = [OfJob::StepBegan(step), OfJob::StepStarted(step), OfJob::StepEnding(step)];
-    keys.extend(others.map(|what| (job, what)));
-    keys.iter().filter_map(|key| latest.remove(key)).collect()
 }
 
 #[cfg(test)]

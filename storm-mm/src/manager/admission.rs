@@ -21,7 +21,7 @@ pub(super) const MAX_PATH_BYTES: usize = 4096;
 /// The longest list of nodes that a job must have or must not have.
 const MAX_NODE_LIST_BYTES: usize = 2048;
 
-/// What the checks of a job found.
+/// A job that passed the checks.
 struct Admitted {
     /// The number that it gets.
     job: JobId,
@@ -83,7 +83,7 @@ impl Core {
         Ok(job)
     }
 
-    /// Tells what would become of a job that is not submitted: an error if it would be refused.
+    /// Tells when and where a job would start if it were submitted.
     ///
     /// # Errors
     /// As for a submission.

@@ -145,6 +145,8 @@ pub enum StepTimer {
     Kill,
     /// The client of the step has left, and may not have returned.
     Client,
+    /// The step has reached its time limit.
+    TimeLimit,
 }
 
 /// The purpose of a job's timer.

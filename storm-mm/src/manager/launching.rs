@@ -103,7 +103,7 @@ impl Core {
         self.launch_on(now, job, nodes);
     }
 
-    /// What the processes of a job learn about it.
+    /// The facts that the processes of a job learn about it.
     pub(super) fn facts_of(&self, record: &JobRecord) -> LaunchFacts {
         LaunchFacts {
             cluster: self.config.cluster.clone(),

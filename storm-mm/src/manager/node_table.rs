@@ -145,7 +145,7 @@ impl NodeTable {
 
     /// The nodes of a folded list.
     pub(super) fn of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
-        let unfolded = NodeNames::parse(names, MAX_NODES).map_err(|why| {
+        let unfolded = NodeNames::parse_of_client(names, MAX_NODES).map_err(|why| {
             let code = match why {
                 NodeNamesError::TooMany { .. } => ErrorCode::NoSuchNode,
                 _ => ErrorCode::BadRequest,

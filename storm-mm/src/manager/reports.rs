@@ -91,24 +91,18 @@ impl Core {
     /// ordered to forget these jobs, so the next manager finds the ends only in the journal
     /// (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
     fn note_ends_on(&mut self, now: Instant, node: NodeId) {
-        for (job, number) in self.live.ends_forgotten_by(node) {
-            let Some(record) = self.jobs.get(&job) else { continue };
-            let of_step = number.and_then(|number| self.step_record((job, number)));
-            let shares = of_step.map_or(&record.ranks, |(_, step)| &step.ranks);
+        for job in self.live.ends_forgotten_by(node) {
+            let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
             let Some(share) = shares.iter().find(|share| share.node == node) else { continue };
-            let Some(live) = self.live.get(job) else { continue };
-            match number {
-                None => {
-                    let end = live.part_end(share);
-                    self.append(now, job, JobEventKind::PartOver { node, end });
-                }
-                Some(number) => {
-                    let Some(end) = live.step(number).map(|step| step.part_end(share)) else {
-                        continue;
-                    };
-                    self.append_of_step(now, (job, number), StepEvent::PartOver { node, end });
-                }
-            }
+            let Some(end) = self.live.get(job).map(|live| live.part_end(share)) else { continue };
+            self.append(now, job, JobEventKind::PartOver { node, end });
+        }
+        for (job, number) in self.live.step_ends_forgotten_by(node) {
+            let Some((_, known)) = self.step_record((job, number)) else { continue };
+            let Some(share) = known.ranks.iter().find(|share| share.node == node) else { continue };
+            let end = self.live.step(job, number).map(|step| step.part_end(share));
+            let Some(end) = end else { continue };
+            self.append_of_step(now, (job, number), StepEvent::PartOver { node, end });
         }
     }
 
@@ -219,7 +213,9 @@ impl Core {
             }
             Report::RankFailed { step, incarnation, exit, joined } => {
                 let node = self.node_name(node);
-                if let Some(cause) = end_by(node, &exit, joined) {
+                let record = self.jobs.get(&step.job);
+                let kills = record.is_some_and(|record| record.spec.step.kill_on_bad_exit);
+                if let Some(cause) = end_by(node, &exit, joined, kills) {
                     self.fail(now, step.job, incarnation, cause);
                 }
             }
@@ -403,12 +399,16 @@ pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize)
 
 /// Whether the end of a rank ends its job. If a signal killed the rank, the others wait for that
 /// rank for ever. The same holds for a rank that exits after it has joined its peers and without
-/// leaving them. The peers of another rank that exits with an error may not need that rank.
-pub(super) fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
+/// leaving them. The peers of another rank that exits with an error may not need that rank, unless
+/// the user says so: `kills`.
+pub(super) fn end_by(node: String, exit: &RankExit, joined: bool, kills: bool) -> Option<EndCause> {
     let rank = exit.rank;
     match exit.status {
         ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal, with: None }),
         ExitStatus::Code(exit_code) if joined => Some(EndCause::RankLeft { rank, node, exit_code }),
+        ExitStatus::Code(exit_code) if kills && exit_code != 0 => {
+            Some(EndCause::BadExit { rank, node, exit_code })
+        }
         ExitStatus::Code(_) => None,
     }
 }

@@ -18,8 +18,8 @@ const AFTER_LEAVING: Duration = Duration::from_secs(2);
 const CLIENT_RETURN: Duration = crate::job::ENDED_STAY;
 
 impl Core {
-    /// What a client hears that asks again for a step: nothing if no step was asked for by this
-    /// number, else its place, its state, and its end.
+    /// The news of a step for a client that asks for it again: its place, its state, and its end.
+    /// There are none if no step was asked for by this number.
     pub fn step_news(&self, job: JobId, ask: StepAsk) -> Vec<Reply> {
         let Some(record) = self.jobs.get(&job) else { return Vec::new() };
         if let Some((number, step)) = self.live_step_of(record, ask) {

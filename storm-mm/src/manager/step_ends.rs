@@ -46,7 +46,9 @@ impl Core {
             }
             Report::RankFailed { exit, joined, .. } => {
                 let name = self.node_name(node);
-                if let Some(cause) = end_by(name, &exit, joined) {
+                let known = self.step_record(step);
+                let kills = known.is_some_and(|(_, step)| step.spec.kill_on_bad_exit);
+                if let Some(cause) = end_by(name, &exit, joined, kills) {
                     self.end_step(now, step, cause);
                 }
             }
@@ -260,6 +262,10 @@ impl Core {
                 self.end_step(now, (job, number), EndCause::ClientLeft);
                 self.finish_if_over(now, job);
             }
+            StepTimer::TimeLimit => {
+                self.end_step(now, (job, number), EndCause::TimeLimit);
+                self.finish_if_over(now, job);
+            }
             StepTimer::Kill => {
                 let nodes = live.holders_of(step);
                 self.order((job, number), run, nodes, StepOrderKind::Destroy);
@@ -330,6 +336,7 @@ impl Core {
             let (executes, ends) = (known.started.is_some(), known.ending.is_some());
             if executes || ends {
                 self.live.step_resumed((job, number));
+                self.arm_step_limit(now, (job, number));
             } else {
                 let lacking = self.live.take_step_lacking((job, number));
                 if self.live.step(job, number).is_some_and(|step| *step.nodes() == lacking) {

@@ -2,7 +2,7 @@
 //! the place is the job's (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
 use super::jobs::MAX_BYTES_PER_USER;
-use super::live::{Granted, Launch, Room};
+use super::live::{Granted, Launch, Layout, PlaceLedger, Room};
 use super::scheduling::files_of_step;
 use super::step_order::{StepOrder, StepOrderKind};
 use super::{Core, Durable, StageOutcome, StepTimer, Timer};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{
     FirstStep, JobId, JobIncarnation, JobSpec, Memory, PartitionId, Share, StepAsk, StepId,
-    StepRef, StepSize, StepSpec,
+    StepLayout, StepRef, StepSize, StepSpec,
 };
 
 /// The most steps of a run of a job, as Slurm's `MaxStepCount`.
@@ -27,6 +27,8 @@ pub struct StepRequest {
     pub ask: StepAsk,
     /// The elements and the memory that it needs.
     pub size: StepSize,
+    /// The nodes of the place on which it may run.
+    pub layout: StepLayout,
     /// The program, with its surroundings.
     pub spec: StepSpec,
 }
@@ -54,7 +56,7 @@ impl Core {
         job: JobId,
         request: StepRequest,
     ) -> Result<AskedStep, ApiError> {
-        let StepRequest { run, ask, size, mut spec } = request;
+        let StepRequest { run, ask, size, layout, mut spec } = request;
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         if record.spec.owner.uid != peer.uid {
             let message = format!("job {} is another user's", record.name());
@@ -67,7 +69,7 @@ impl Core {
         if let Some(known) = self.asked_before(record, ask) {
             return Ok(known);
         }
-        self.check_step(record, &size)?;
+        let layout = self.check_step(record, &size, &layout)?;
         super::admission::check_paths(&spec)?;
         self.check_waiting_bytes(peer.uid, &spec)?;
         // A launch that is too long for a message could never leave.
@@ -76,7 +78,7 @@ impl Core {
         self.contents_sent(now, peer.uid, &as_job);
         spec = as_job.step;
         spec.env = self.jobs.shared_environment(&spec.env);
-        self.live.wait_for_room(job, (ask, size), Rc::new(spec));
+        self.live.wait_for_room(job, (ask, size, layout), Rc::new(spec));
         self.grant_steps(now, job);
         let record = self.jobs.get(&job).ok_or_else(|| super::jobs::no_such_job(job))?;
         Ok(self.asked_before(record, ask).unwrap_or(AskedStep::Waits))
@@ -96,8 +98,13 @@ impl Core {
             .or(waits.then_some(AskedStep::Waits))
     }
 
-    /// Fails if the job's place takes no step of this size.
-    fn check_step(&self, record: &JobRecord, size: &StepSize) -> Result<(), ApiError> {
+    /// The nodes on which a step may run. Fails if the job's place takes no such step.
+    fn check_step(
+        &self,
+        record: &JobRecord,
+        size: &StepSize,
+        layout: &StepLayout,
+    ) -> Result<Layout, ApiError> {
         let name = record.name();
         let live = self.live.get(record.id);
         let goes_on = matches!(record.phase, Phase::Starting | Phase::Running);
@@ -106,6 +113,7 @@ impl Core {
             return Err(ApiError::new(ErrorCode::JobEnded, message));
         };
         let refused = |message: String| Err(ApiError::new(ErrorCode::BadRequest, message));
+        let layout = self.layout_of(live.ledger(), layout)?;
         if size.procs == 0 || size.elements_each == 0 {
             return refused(
                 "a step has at least one process, and each at least one element".into(),
@@ -114,15 +122,18 @@ impl Core {
         if record.spec.first == FirstStep::Program && size.share != Share::Overlap {
             return refused(format!("the program of job {name} has all of its elements"));
         }
-        if !live.ledger().could_hold(size) {
+        if !live.ledger().could_hold(size, &layout) {
             let StepSize { procs, elements_each, .. } = size;
             let (nodes, elements) = (record.ranks.len(), record.spec.procs);
-            return refused(format!(
-                "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
+            return Err(ApiError::new(
+                ErrorCode::Infeasible,
+                format!(
+                    "the step asks for {procs} processes of {elements_each} elements, and job {name} has \
                  {elements} processes' room on {nodes} nodes: it would never fit"
+                ),
             ));
         }
-        let (waiting, most) = (live.ledger().waiting().count(), live.ledger().waiting_max());
+        let (waiting, most) = (live.ledger().waiting(), live.ledger().waiting_max());
         if waiting >= most {
             let message = format!("{waiting} steps of job {name} wait");
             return Err(ApiError::new(ErrorCode::QueueFull, message)
@@ -133,7 +144,24 @@ impl Core {
         if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {
             return refused(format!("job {name} has started {STEPS_MAX} steps, the most of a run"));
         }
-        Ok(())
+        Ok(layout)
+    }
+
+    /// A layout with nodes of the place instead of names.
+    fn layout_of(&self, ledger: &PlaceLedger, asked: &StepLayout) -> Result<Layout, ApiError> {
+        let place: NodeSet = ledger.nodes().collect();
+        let nodes = |list: &Option<String>| match list {
+            Some(list) => Ok(self.nodes.of_list(list)?.into_iter().collect()),
+            None => Ok(NodeSet::new()),
+        };
+        let (required, excluded): (NodeSet, NodeSet) =
+            (nodes(&asked.required)?, nodes(&asked.excluded)?);
+        if let Some(node) = required.difference(&place).first() {
+            let message = format!("node {} is not in the job's place", self.node_name(node));
+            return Err(ApiError::new(ErrorCode::NoSuchNode, message));
+        }
+        let StepLayout { per_node, overcommit, .. } = *asked;
+        Ok(Layout { per_node, overcommit, required, excluded: excluded.intersection(&place) })
     }
 
     /// Fails if the steps of a user that wait would take too much memory with one more.
@@ -197,7 +225,8 @@ impl Core {
                     info.map(|info| info.memory_mib << 20)
                 }
             };
-            Room { node: share.node, elements, memory_bytes }
+            let procs_max = entry.map_or(elements, |entry| entry.pes);
+            Room { node: share.node, elements, memory_bytes, procs_max }
         });
         rooms.collect()
     }
@@ -341,7 +370,18 @@ impl Core {
         if known == Some(false) {
             self.append_of_step(now, (job, number), StepEvent::Started);
         }
+        self.arm_step_limit(now, (job, number));
         self.notify_step_runs((job, number));
+    }
+
+    /// Has a step end at its time limit, which counts from its start.
+    pub(super) fn arm_step_limit(&mut self, now: Instant, (job, number): (JobId, u32)) {
+        let Some((_, step)) = self.step_record((job, number)) else { return };
+        let (run, Some(limit)) = (step.run, step.spec.time_limit) else { return };
+        let wall = self.wall(now);
+        let ran = step.started.map(|at| wall.duration_since(at).unsigned_abs());
+        let at = now + limit.saturating_sub(ran.unwrap_or_default());
+        self.arm_step(at, (job, number), run, StepTimer::TimeLimit);
     }
 
     /// The record of a job, and that of a step that is not over.

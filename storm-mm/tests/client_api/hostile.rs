@@ -8,7 +8,7 @@ use storm_mm::api::{
     ApiError, Client, ClientError, ErrorCode, FromClient, MAX_REQUEST_LINE_BYTES, ManagerRequest,
     Reply, RequestLine, ServerLimits,
 };
-use storm_rm::{JobId, JobIncarnation, Program, StepAsk, StepSize, StepSpec};
+use storm_rm::{JobId, JobIncarnation, Program, StepAsk, StepLayout, StepSize, StepSpec};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 
@@ -174,6 +174,7 @@ fn a_step_with_forged_numbers_reaches_the_core_as_its_peers_and_one_without_file
             run: JobIncarnation(u64::MAX),
             ask: StepAsk(u64::MAX),
             size: StepSize::of_procs(u32::MAX),
+            layout: StepLayout::default(),
             spec: Box::new(StepSpec::plain("true", program)),
         };
         let line = |id, request| {
@@ -207,7 +208,9 @@ fn a_step_with_forged_numbers_reaches_the_core_as_its_peers_and_one_without_file
         else {
             unreachable!("it is a step")
         };
-        let shipped = ManagerRequest::RunStep { job: number, run, ask, size, spec: Box::new(spec) };
+        let layout = StepLayout::default();
+        let spec = Box::new(spec);
+        let shipped = ManagerRequest::RunStep { job: number, run, ask, size, layout, spec };
         raw.send(&line(5, shipped)).await;
         let reply = raw.reply().await.map(|line| line.reply);
         assert!(matches!(reply, Some(Reply::NeedFiles { .. })), "{reply:?}");

@@ -12,7 +12,9 @@ use storm_mm::api::{
     reply_channel,
 };
 use storm_primitives::sim::Simulation;
-use storm_rm::{FirstStep, InputSpec, JobId, JobIncarnation, JobSpec, StepAsk, StepSize, StepSpec};
+use storm_rm::{
+    FirstStep, InputSpec, JobId, JobIncarnation, JobSpec, StepAsk, StepLayout, StepSize, StepSpec,
+};
 
 /// The client of all steps here.
 const OWN: ClientId = ClientId(9);
@@ -39,8 +41,8 @@ fn asks(
     procs: u32,
     spec: StepSpec,
 ) -> ManagerRequest {
-    let (ask, size) = (StepAsk(ask), StepSize::of_procs(procs));
-    ManagerRequest::RunStep { job, run, ask, size, spec: Box::new(spec) }
+    let (ask, size, layout) = (StepAsk(ask), StepSize::of_procs(procs), StepLayout::default());
+    ManagerRequest::RunStep { job, run, ask, size, layout, spec: Box::new(spec) }
 }
 
 async fn send(client: &Client, request: ManagerRequest) -> ReplyStream {

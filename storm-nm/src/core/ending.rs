@@ -51,11 +51,11 @@ impl NodeCore {
 
     /// Ends a job of which the kernel killed a process for its memory.
     pub(super) fn over_memory(&mut self, key: JobKey, limit: &str, actions: &mut Vec<Action>) {
+        let CoreConfig { name, hostname, .. } = &self.config;
         let reason = format!(
-            "the kernel killed a process of it, as it took more than the {limit} of memory that it \
-             asked for on a node"
+            "out of memory on {name} ({hostname}): it may have {limit} there, and the kernel killed \
+             one of its processes"
         );
-        let reason = self.with_place(&reason);
         let JobKey { step, incarnation } = key;
         self.end_here(key, Report::OverMemory { step, incarnation, reason }, actions);
     }

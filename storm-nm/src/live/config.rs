@@ -1,6 +1,7 @@
 //! Settings of a real node.
 
 use super::Departure;
+use super::script_commands::ScriptCommands;
 use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
@@ -99,6 +100,8 @@ pub struct LiveConfig {
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
     pub pmix: Option<PmixStarter>,
+    /// The commands that scripts find first; `None` leaves them those of the host.
+    pub script_commands: Option<ScriptCommands>,
     /// Environment variables about the node's network for ranks. The variables are known once the
     /// node has joined.
     pub network_variables: Arc<Mutex<Vec<(&'static str, String)>>>,
@@ -153,6 +156,7 @@ impl LiveConfig {
             ends_jobs: Arc::default(),
             switch_log: None,
             pmix: None,
+            script_commands: None,
             network_variables: Arc::default(),
             relay: None,
             nm: NmConfig::default(),

@@ -4,6 +4,7 @@
 //! The directory belongs to the submitter, and only the submitter can enter it. The files belong to
 //! the cache: the submitter can read and execute them but not change them.
 
+use super::script_commands::ScriptCommands;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -34,8 +35,13 @@ pub(super) enum DirectoryError {
 }
 
 /// Makes the directory with its files; blocking. If the call fails, it leaves nothing.
-pub(super) fn make(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryError> {
-    let made = fill(path, owner, files);
+pub(super) fn make(
+    path: &Path,
+    owner: Owner,
+    files: &[JobFile],
+    commands: Option<&ScriptCommands>,
+) -> Result<(), DirectoryError> {
+    let made = fill(path, owner, files, commands);
     if made.is_err() {
         // The user must get the first failure, so this second failure is ignored.
         let _ = remove(path);
@@ -51,7 +57,12 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn fill(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryError> {
+fn fill(
+    path: &Path,
+    owner: Owner,
+    files: &[JobFile],
+    commands: Option<&ScriptCommands>,
+) -> Result<(), DirectoryError> {
     let failed = |source| DirectoryError::Make { path: path.to_owned(), source };
     remove(path).map_err(failed)?;
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
@@ -61,6 +72,9 @@ fn fill(path: &Path, owner: Owner, files: &[JobFile]) -> Result<(), DirectoryErr
             let name = file.name.to_string_lossy().into_owned();
             DirectoryError::Put { name, path: path.to_owned(), source }
         })?;
+    }
+    if let Some(commands) = commands {
+        commands.make(path).map_err(failed)?;
     }
     if nix::unistd::geteuid().is_root() {
         chown(path, Some(owner.uid), Some(owner.gid)).map_err(failed)?;
@@ -106,9 +120,9 @@ mod tests {
         let (content, job) = (dir.path().join("content"), dir.path().join("1.1"));
         fs::write(&content, "text").unwrap();
         let files = [JobFile { content: content.clone(), name: "program".into() }];
-        make(&job, own(), &files).unwrap();
+        make(&job, own(), &files, None).unwrap();
         assert_eq!(fs::read(job.join("program")).unwrap(), b"text");
-        make(&job, own(), &files).unwrap();
+        make(&job, own(), &files, None).unwrap();
         remove(&job).unwrap();
         assert!(!job.exists() && content.exists());
     }
@@ -119,11 +133,11 @@ mod tests {
         let job = dir.path().join("1.1");
         for name in ["", ".", "..", "../../etc/passwd", "a/b"] {
             let files = [JobFile { content: dir.path().join("x"), name: name.into() }];
-            assert!(make(&job, own(), &files).is_err(), "{name}");
+            assert!(make(&job, own(), &files, None).is_err(), "{name}");
             assert!(!job.exists());
         }
         let files = [JobFile { content: dir.path().join("gone"), name: "program".into() }];
-        let error = make(&job, own(), &files).unwrap_err();
+        let error = make(&job, own(), &files, None).unwrap_err();
         assert!(error.to_string().contains("cannot put program"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use super::PmixStarter;
 use super::interpreter::interpreter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
+use super::script_commands::path_of_script;
 use crate::environment::{NodeNames, environment_of_job, joins_by_pmix, rank_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern, names_one_file};
 use crate::script_environment::program_variables;
@@ -17,8 +18,11 @@ use storm_pl::{
 };
 use storm_rm::{
     Binding, Destination, FileSpec, FirstStep, InputSpec, JobSpec, OpenMode, OsBytes, OutputSpec,
-    Owner, Program, Rank, StepId,
+    Owner, Program, Rank, StepId, StepRef,
 };
+
+/// The variable with the directories of commands.
+const PATH_VARIABLE: &str = "PATH";
 
 /// "No such file or directory".
 const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
@@ -90,10 +94,11 @@ pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::Credent
 }
 
 /// The specification that all ranks of the job share. `relay` is the socket by which they reach the
-/// manager from this node, if there is one.
+/// manager from this node, if there is one. A script finds Slurm's commands in `directory`, the
+/// job's, if the node has them.
 pub(super) fn launch_spec(
     task: &JobTask,
-    program: PathBuf,
+    (program, directory): (PathBuf, &Path),
     names: &NodeNames,
     (credentials, relay): (Credentials, Option<&Path>),
     starter: Option<PmixStart<'_>>,
@@ -105,6 +110,8 @@ pub(super) fn launch_spec(
     };
     let is_of_place = |name: &OsStr| of_place.iter().any(|(known, _)| name == *known);
     let is_root = nix::unistd::geteuid().is_root();
+    let is_script = task.launch.step.step == StepId::Batch;
+    let commands_in = Some(directory).filter(|_| is_script && names.has_commands);
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
     let mut args: Vec<OsString> = spec.step.argv.iter().map(text).collect();
     let (program, original) = match starter.filter(|_| joins_by_pmix(spec)) {
@@ -114,21 +121,36 @@ pub(super) fn launch_spec(
         }
         None => (program, original(task)),
     };
+    let env = environment_of_job(spec, relay)
+        .filter(|(name, _)| !is_of_place(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .chain(of_place.iter().map(|(name, value)| (OsString::from(name), value.clone())));
     LaunchSpec {
         program,
         original,
         args,
-        env: environment_of_job(spec, relay)
-            .filter(|(name, _)| !is_of_place(name))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .chain(of_place.iter().map(|(name, value)| (OsString::from(name), value.clone())))
-            .collect(),
+        env: match commands_in {
+            Some(directory) => with_commands(directory, env.collect()),
+            None => env.collect(),
+        },
         cwd: spec.step.cwd.as_os_str().into(),
         umask: spec.step.umask,
         credentials,
         limits: spec.step.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
-        pmi: task.launch.step.step != StepId::Batch,
+        pmi: !is_script,
     }
+}
+
+/// The environment of a script that finds Slurm's commands in the directory of its job.
+fn with_commands(
+    directory: &Path,
+    mut env: Vec<(OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let own = env.iter().find(|(name, _)| name == PATH_VARIABLE).map(|(_, path)| path.as_os_str());
+    let path = path_of_script(directory, own);
+    env.retain(|(name, _)| name != PATH_VARIABLE);
+    env.push((PATH_VARIABLE.into(), path));
+    env
 }
 
 /// The arguments of the starter that becomes `program` under PMIx, without the program's own.
@@ -231,8 +253,10 @@ pub(super) fn output_path(
     names: &NodeNames,
     pattern: &OsBytes,
 ) -> PathBuf {
-    let (job, task) = (task.launch.step.job, task.launch.task);
-    let parts = FileNameParts { job, task, rank, node_name: &names.name };
+    let before = task.launch.step_ranks().take_while(|share| share.node != names.node).count();
+    let node_index = u32::try_from(before).unwrap_or(u32::MAX);
+    let (StepRef { job, step }, task) = (task.launch.step, task.launch.task);
+    let parts = FileNameParts { job, task, step, rank, node_name: &names.name, node_index };
     expand_pattern(pattern, &parts).as_os_str().into()
 }
 

@@ -252,7 +252,8 @@ impl LiveHost {
         let relay = self.config.relay.as_ref().filter(|_| self.relays.get());
         let relay = relay.map(|relay| relay.socket.as_path());
         let names = self.names();
-        let spec = launch_spec(task, program.clone(), &names, (credentials, relay), starter);
+        let spec =
+            launch_spec(task, (program.clone(), &directory), &names, (credentials, relay), starter);
         let user = (&spec.credentials, &*spec.limits);
         let shared_files = SharedFiles::make(task, &names, user)
             .map_err(|error| LaunchRefused::because(&error))?;
@@ -325,6 +326,7 @@ impl LiveHost {
             name: self.config.name.clone(),
             address: self.config.address.clone(),
             pes: self.config.pes.into(),
+            has_commands: self.config.script_commands.is_some(),
         }
     }
 

@@ -23,6 +23,7 @@ mod node_facts;
 mod pad_pool;
 mod program_text;
 mod rank_streams;
+mod script_commands;
 mod serve;
 mod shared_files;
 mod shared_memory;
@@ -35,4 +36,5 @@ pub use config::{Hear, LiveConfig, PmixStarter, RelayOfNode, keeper_of_other_clu
 pub use departure::Departure;
 pub use live_host::{AttachError, LiveHost};
 pub use node_facts::memory_mib as host_memory_mib;
+pub use script_commands::ScriptCommands;
 pub use serve::{LiveKeeper, ServeError, serve, start_keeper};

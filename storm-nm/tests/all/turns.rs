@@ -7,7 +7,7 @@ use std::rc::Rc;
 use storm_nm::{Action, Event, JobKey, NodeCore};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Report, Strobe};
-use storm_rm::{Coscheduling, JobId, PartitionId, Rank, Row};
+use storm_rm::{Coscheduling, JobId, PartitionId, Rank, Row, StepId, StepRef};
 
 /// A node with a running job in each of rows 0 and 1; row 0 is active.
 fn node() -> NodeCore {
@@ -132,6 +132,7 @@ fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_d
         name: "n1".to_owned(),
         address: "::1".to_owned(),
         pes: 1,
+        has_commands: false,
     };
     let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
     let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
@@ -167,6 +168,7 @@ fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
         name: "n1".to_owned(),
         address: "::1".to_owned(),
         pes: 1,
+        has_commands: false,
     };
     let of = |launch: LaunchJob, rank: u32| {
         let task = storm_nm::JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks");
@@ -182,6 +184,7 @@ fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
     assert_eq!(value(&told, "SLURM_NODELIST"), None);
     let mut script = launch(7, 1, 1, 0);
     Rc::make_mut(&mut script.spec).first = storm_rm::FirstStep::Script;
+    script.step.step = storm_rm::StepId::Batch;
     script.facts.partition = "night".to_owned();
     script.facts.account = Some("physics".to_owned());
     assert_eq!(value(&of(script.clone(), 0), "SLURM_RESTART_COUNT"), None);
@@ -196,6 +199,29 @@ fn ranks_of_a_program_have_slurms_numbers_and_a_restarted_script_its_count() {
         assert_eq!(value(&told, name).as_deref(), Some(expected), "{name}");
     }
     assert_eq!(told.iter().filter(|(name, _)| name == "SLURM_JOB_ID").count(), 1);
+}
+
+/// Each variable that a node sets for a script or a step is known as the node's own.
+#[test]
+fn a_job_that_a_script_or_a_step_submits_inherits_none_of_their_variables() {
+    let names = storm_nm::NodeNames {
+        node: NodeId(1),
+        name: "n1".to_owned(),
+        address: "::1".to_owned(),
+        pes: 1,
+        has_commands: false,
+    };
+    for step in [StepId::Batch, StepId::Number(2)] {
+        let mut launch = launch(7, 1, 1, 0);
+        launch.step = StepRef { step, ..launch.step };
+        let spec = Rc::make_mut(&mut launch.spec);
+        spec.first = storm_rm::FirstStep::Script;
+        spec.resources.cpus_per_task = 2;
+        let task = storm_nm::JobTask::of_node(Rc::new(launch), NodeId(1)).expect("it has ranks");
+        let told = storm_nm::rank_environment(&task, Rank(0), &names, "/j".as_ref(), 8, &[]);
+        assert!(told.iter().any(|(name, _)| name == "SLURM_CPUS_PER_TASK"), "{told:?}");
+        assert_eq!(storm_nm::environment_to_submit(told), [], "{step}");
+    }
 }
 
 #[test]
@@ -219,6 +245,7 @@ fn variables_of_an_outer_job_do_not_count_for_an_inner_one() {
             name: "n1".to_owned(),
             address: "10.0.0.1".to_owned(),
             pes: 8,
+            has_commands: false,
         };
         let waiting = [
             ("STORM_MPI_PAGE", "/own"),

@@ -174,6 +174,8 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                     open_mode,
                     input,
                     bind,
+                    kill_on_bad_exit: requeue,
+                    time_limit,
                 };
                 JobSpec {
                     name,

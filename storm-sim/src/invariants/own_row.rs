@@ -287,13 +287,13 @@ mod tests {
     #[test]
     fn an_old_row_that_runs_on_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap_err();
-        assert_eq!(found.0, "1.1 of row 0 runs on n1 in row 1");
+        assert_eq!(found.0, "1.0:1 of row 0 runs on n1 in row 1");
     }
 
     #[test]
     fn a_new_row_that_stays_stopped_is_detected() {
         let found = after(&[strobe(1, 1), HostAct::Stop(key(1, 1))]).unwrap_err();
-        assert_eq!(found.0, "2.2 of row 1 is stopped on n1 in row 1");
+        assert_eq!(found.0, "2.0:2 of row 1 is stopped on n1 in row 1");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         let resume = || HostAct::Resume(key(2, 2));
         after(&[rows.clone(), strobe(1, 1), resume()]).unwrap();
         let found = after(&[rows, strobe(1, 1), resume(), HostAct::Stop(key(1, 1))]).unwrap_err();
-        assert_eq!(found.0, "1.1 of row 0 and 1 is stopped on n1 in row 1");
+        assert_eq!(found.0, "1.0:1 of row 0 and 1 is stopped on n1 in row 1");
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
         on_its_way(0).unwrap();
         on_its_way(1).unwrap();
         let found = on_its_way(2).unwrap_err();
-        assert_eq!(found.0, "3.3 of row 0 and 1 is launched on n1 in row 2");
+        assert_eq!(found.0, "3.0:3 of row 0 and 1 is launched on n1 in row 2");
     }
 
     /// A regression: a node manager that was asked to end obeyed one more strobe, and its end

@@ -59,18 +59,19 @@ fn of(verb: Verb, letter: u8) -> Option<Part> {
         b'A' => Part::Letter(b"A"),
         b'a' => Part::Letter(b"a"),
         b'j' => Part::Letter(b"j"),
-        b'J' => Part::Letter(b"j"),
+        b'J' if is_script => Part::Letter(b"j"),
+        b'J' => Part::Letter(b"j.%s"),
         b'N' => Part::Letter(b"n"),
         b'u' => Part::Letter(b"u"),
         b'x' => Part::Letter(b"x"),
         // Not known at submission: storm refuses the letter.
         b'b' => Part::Letter(b"b"),
         b'n' if is_script => Part::Zero,
-        b'n' => Part::Letter(b"n"),
+        b'n' => Part::Letter(b"i"),
         b't' if is_script => Part::Zero,
         b't' => Part::Letter(b"r"),
         b's' if is_script => Part::Text(b"batch"),
-        b's' => Part::Zero,
+        b's' => Part::Letter(b"s"),
         _ => return None,
     })
 }
@@ -81,7 +82,9 @@ fn padded(part: &Part, width: &[u8]) -> Vec<u8> {
     match part {
         Part::Text(text) => text.to_vec(),
         Part::Zero => vec![b'0'; digits.max(1)],
-        Part::Letter(letter) if digits > 0 && matches!(letter, [b'j' | b'A' | b'a' | b'r']) => {
+        Part::Letter(letter)
+            if digits > 0 && matches!(letter, [b'j' | b'A' | b'a' | b'r' | b'i' | b's']) =>
+        {
             [format!("%{digits}").as_bytes(), letter].concat()
         }
         Part::Letter(letter) => [b"%", *letter].concat(),
@@ -116,6 +119,9 @@ mod tests {
         ] {
             assert_eq!(of_batch(slurm), storm, "{slurm}");
         }
-        assert_eq!(in_storm(Verb::Srun, "%j.%s-%t".as_ref()), "%j.0-%r");
+        assert_eq!(
+            in_storm(Verb::Srun, "%j.%s-%t %J %n %2n %N".as_ref()),
+            "%j.%s-%r %j.%s %i %2i %n"
+        );
     }
 }

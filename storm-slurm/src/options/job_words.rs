@@ -71,7 +71,8 @@ fn value_in_storm(verb: Verb, given: &Given, kind: Kind) -> Words {
     match (given.option.name().as_str(), kind) {
         ("nice", _) if given.value.is_none() => Words::With(DEFAULT_NICE.into()),
         ("mpi", _) => match &*text {
-            "none" | "openmpi" => Words::With("auto".into()),
+            "none" => Words::With("pmi1".into()),
+            "openmpi" | "pmi2" | "cray_shasta" => Words::With("auto".into()),
             mpi if mpi.starts_with("pmix") => Words::With("pmix".into()),
             _ => as_given(),
         },

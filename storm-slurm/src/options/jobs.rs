@@ -21,7 +21,8 @@ const SHAPE: &str = "nodes are asked for by elements and memory, not by sockets 
 const SYSTEM: &str = "all elements of a node are for jobs: the administrator says how many there \
                       are";
 const MAIL: &str = "no mail is sent, and the submission says it: `storm wait JOB; mail ...`";
-const STEPS: &str = "a job has no steps yet: `storm run` starts a job of its own";
+const ALLOCATION: &str =
+    "an allocation without a script is not there yet: sbatch runs a script in one";
 const USER: &str = "a job is its submitter's: submit it as that user";
 const BURST: &str =
     "there are no burst buffers: --bcast of `storm batch` copies files to the nodes";
@@ -89,6 +90,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(RUN, NONE, "mpi", TEXT, ActsAs("--mpi")),
     row(RUN, NONE, "cpu-bind|cpu_bind", TEXT, ActsAs("--bind")),
     row(RUN, 'i', "input", TEXT, Acts),
+    row(RUN, NONE, "jobid", TEXT, Acts),
+    row(RUN, 'r', "relative", TEXT, Acts),
+    row(RUN, 'I', "immediate", MAY, Acts),
+    row(RUN, 'K', "kill-on-bad-exit", MAY, Acts),
+    row(RUN, 'O', "overcommit", NO, Acts),
+    row(RUN, NONE, "exact", NO, Acts),
+    row(RUN, NONE, "overlap", NO, Acts),
     // Accepted: the job is right without them.
     row(JOBS, NONE, "contiguous", NO, Harmless("nodes of a job are near each other anyway")),
     row(JOBS, NONE, "hint", TEXT, Harmless(RANDOM)),
@@ -97,6 +105,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(JOBS, NONE, "switches", TEXT, Harmless("it is a preference")),
     row(JOBS, NONE, "prefer", TEXT, Harmless("it is a preference")),
     row(JOBS, NONE, "use-min-nodes", NO, Harmless("the smallest number is taken anyway")),
+    row(
+        BATCH,
+        NONE,
+        "wait-all-nodes",
+        TEXT,
+        Harmless("a job begins when all of its nodes are ready"),
+    ),
     row(JOBS, 's', "oversubscribe|share", NO, Harmless("jobs take turns as their policy has it")),
     row(JOBS, 'v', "verbose", NO, Harmless("there is nothing more to tell")),
     row(JOBS, NONE, "acctg-freq", TEXT, Harmless(MEASURED)),
@@ -121,8 +136,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(RUN, NONE, "send-libs", MAY, Harmless("the nodes' own libraries are used")),
     row(RUN, NONE, "bcast-exclude", TEXT, Harmless("libraries are not copied")),
     row(RUN, NONE, "resv-ports", MAY, Harmless("ports are those that the kernel gives")),
-    row(RUN, NONE, "exact", NO, Harmless("a job of its own has exactly what it asks for")),
-    row(RUN, NONE, "overlap", NO, Harmless("it is for steps only")),
     // Values that say what storm does anyway.
     row(
         JOBS,
@@ -157,17 +170,6 @@ pub(super) const TABLE: &[SlurmOption] = &[
         TEXT,
         Only(&["1"], "each task has the elements of --cpus-per-task"),
     ),
-    row(
-        RUN,
-        'K',
-        "kill-on-bad-exit",
-        MAY,
-        Only(
-            &["0"],
-            "a process that dies amid MPI ends its job; others run on, and the highest status is the \
-         job's",
-        ),
-    ),
     row(RUN, 'W', "wait", TEXT, Only(&["0"], "a job runs until all of its processes have ended")),
     row(
         RUN,
@@ -197,7 +199,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
         MAY,
         Refused("a job that loses a node ends: --requeue puts it back in the queue"),
     ),
-    row(JOBS, 'O', "overcommit", NO, Refused("each task has an element: ask for fewer tasks")),
+    row(
+        &[Sbatch, Salloc],
+        'O',
+        "overcommit",
+        NO,
+        Refused("each task has an element: ask for fewer tasks"),
+    ),
     row(JOBS, 'S', "core-spec", TEXT, Refused(SYSTEM)),
     row(JOBS, NONE, "thread-spec", TEXT, Refused(SYSTEM)),
     row(JOBS, 'B', "extra-node-info", TEXT, Refused(SHAPE)),
@@ -266,7 +274,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     ),
     row(BATCH, NONE, "batch", TEXT, Refused("the script runs on the first node of the job")),
     row(
-        FOLLOWED,
+        ALLOC,
         'I',
         "immediate",
         MAY,
@@ -295,15 +303,13 @@ pub(super) const TABLE: &[SlurmOption] = &[
         NO,
         Refused("a job has one program: a script can choose by STORM_RANK"),
     ),
-    row(RUN, NONE, "jobid", TEXT, Refused(STEPS)),
-    row(RUN, 'r', "relative", TEXT, Refused(STEPS)),
     row(FOLLOWED, NONE, "het-group", TEXT, Refused("a job has one part: submit several jobs")),
     row(RUN, 'Z', "no-allocate", NO, Refused("processes run in jobs only")),
     row(RUN, NONE, "epilog", TEXT, Refused(HOOKS)),
     row(RUN, NONE, "prolog", TEXT, Refused(HOOKS)),
     row(RUN, NONE, "task-epilog", TEXT, Refused(HOOKS)),
     row(RUN, NONE, "task-prolog", TEXT, Refused(HOOKS)),
-    row(RUN, NONE, "debugger-test", NO, Refused(STEPS)),
-    row(ALLOC, 'K', "kill-command", MAY, Refused(STEPS)),
-    row(ALLOC, NONE, "no-shell", NO, Refused(STEPS)),
+    row(RUN, NONE, "debugger-test", NO, Refused("no debugger attaches to a step")),
+    row(ALLOC, 'K', "kill-command", MAY, Refused(ALLOCATION)),
+    row(ALLOC, NONE, "no-shell", NO, Refused(ALLOCATION)),
 ];

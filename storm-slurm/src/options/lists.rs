@@ -61,7 +61,7 @@ pub(super) const TABLE: &[SlurmOption] = &[
     row(QUEUE, NONE, "me", NO, Acts),
     row(QUEUE, NONE, "only-job-state", NO, Refused("-o '%i %T' lists the same")),
     row(QUEUE, NONE, "notme", NO, Acts),
-    row(QUEUE, NONE, "priority", NO, Acts),
+    row(QUEUE, 'P', "priority", NO, Acts),
     row(QUEUE, 'q', "qos", TEXT, Acts),
     row(QUEUE, 'R', "reservation", TEXT, Acts),
     row(QUEUE, 'r', "array", NO, Acts),

@@ -43,13 +43,18 @@ const OF_SBATCH: &[(&str, &str)] = &[
 /// With the prefix `SLURM_`: a batch job's own variables of these names are options of its steps.
 const OF_SRUN: &[(&str, &str)] = &[
     ("CPU_BIND", "cpu-bind"),
+    ("EXACT", "exact"),
     ("EXPORT_ENV", "export"),
     ("JOB_NAME", "job-name"),
+    ("KILL_BAD_EXIT", "kill-on-bad-exit"),
     ("LABELIO", "label"),
     ("MPI_TYPE", "mpi"),
     ("NNODES", "nodes"),
     ("NTASKS", "ntasks"),
     ("NTASKS_PER_NODE", "ntasks-per-node"),
+    ("OPEN_MODE", "open-mode"),
+    ("OVERLAP", "overlap"),
+    ("REMOTE_CWD", "chdir"),
     ("STDERRMODE", "error"),
     ("STDINMODE", "input"),
     ("STDOUTMODE", "output"),

@@ -9,11 +9,15 @@ pub struct DiagFacts {
     /// Since when it counts.
     pub since: Timestamp,
     /// Jobs submitted.
-    pub submitted: u64,
+    pub submitted: usize,
     /// Jobs started.
-    pub started: u64,
-    /// Jobs whose start failed.
-    pub failed: u64,
+    pub started: usize,
+    /// Jobs that ended `COMPLETED`.
+    pub completed: usize,
+    /// Jobs that ended `CANCELLED`.
+    pub cancelled: usize,
+    /// Jobs that ended otherwise.
+    pub failed: usize,
     /// Jobs that wait.
     pub pending: u32,
     /// Jobs that run.
@@ -27,14 +31,15 @@ pub fn text(facts: &DiagFacts, show: &Show) -> String {
         format!("{} ({})", zoned.strftime("%a %b %e %H:%M:%S %Y"), time.as_second())
     };
     let (now, since) = (date(show.now), date(facts.since));
-    let DiagFacts { submitted, started, failed, pending, running, .. } = facts;
+    let DiagFacts { submitted, started, completed, cancelled, failed, pending, running, .. } =
+        facts;
     let stars = "*".repeat(55);
     format!(
         "{stars}\nsdiag output at {now}\nData since      {since}\n{stars}\n\
          Server thread count:  1\nAgent queue size:     0\nAgent count:          0\n\
          Agent thread count:   0\nDBD Agent queue size: 0\n\n\
-         Jobs submitted: {submitted}\nJobs started:   {started}\nJobs completed: 0\n\
-         Jobs canceled:  0\nJobs failed:    {failed}\n\n\
+         Jobs submitted: {submitted}\nJobs started:   {started}\nJobs completed: {completed}\n\
+         Jobs canceled:  {cancelled}\nJobs failed:    {failed}\n\n\
          Job states ts:  {now}\nJobs pending:   {pending}\nJobs running:   {running}\n\n\
          Main schedule statistics (microseconds):\n\
          \tLast cycle:   0\n\tMax cycle:    0\n\tTotal cycles: 0\n\tMean cycle:   0\n\

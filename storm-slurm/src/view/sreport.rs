@@ -45,7 +45,7 @@ pub enum TimeUnit {
     Minutes,
     /// In hours.
     Hours,
-    /// As a part of what is reported.
+    /// In percent of the reported total.
     Percent,
 }
 
@@ -84,7 +84,7 @@ fn rounded(seconds: u64, unit_s: u64) -> u64 {
     seconds.saturating_add(unit_s / 2) / unit_s
 }
 
-/// What jobs of a user used under an account.
+/// A user under an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     account: String,
@@ -195,7 +195,7 @@ impl Report<'_> {
         Sheet { columns: columns(&heads, &[9, 15, 9, 15, 10, 8]), rows }
     }
 
-    /// What each user used under each account, of those who used anything.
+    /// The use of each user under each account; users without any are left out.
     fn used(&self) -> BTreeMap<Owner, u64> {
         let mut all: BTreeMap<Owner, u64> = BTreeMap::new();
         for job in self.jobs {

@@ -27,7 +27,7 @@ pub(crate) use signals::Interrupts;
 use std::future::ready;
 use std::io;
 use std::time::{Duration, Instant};
-pub(crate) use step::OwnStep;
+pub(crate) use step::{OwnStep, STEP_WAITS, StepWaiting};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, ManagerRequest, Reply, ReplyLine,
 };
@@ -90,7 +90,7 @@ pub(crate) async fn follow(
         interrupted: None,
         lost: false,
     };
-    follower.begin_step().await;
+    follower.begin_step().await?;
     let outcome = loop {
         let outcome = follower.run(&mut replies, &mut interrupts).await;
         if !follower.lost || !may_return {
@@ -227,7 +227,7 @@ impl Follower {
             Reply::NeedFiles { .. } => Err(self.files_are_lost()),
             Reply::Step { step, node_list, .. } => {
                 self.node_list = node_list.or(self.node_list.take());
-                self.is_step(step).await;
+                self.is_step(step).await?;
                 Ok(None)
             }
             Reply::Attached { state, run, away, .. } => {

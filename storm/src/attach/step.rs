@@ -5,6 +5,9 @@ use crate::failure::{EXIT_STORM_FAILED, Failure};
 use storm_mm::api::{ManagerRequest, Reply};
 use storm_rm::{StepAsk, StepId, StepRef};
 
+/// The code of the failure that a step must wait.
+pub(crate) const STEP_WAITS: &str = "step-waits";
+
 /// A step that this process has asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnStep {
@@ -16,6 +19,21 @@ pub(crate) struct OwnStep {
     pub(crate) first: Option<Reply>,
     /// Its number, as soon as it has its elements.
     pub(crate) number: Option<u32>,
+    /// Whether it waits for elements.
+    pub(crate) waits: bool,
+    /// How to act if it must wait.
+    pub(crate) waiting: StepWaiting,
+}
+
+/// How a command acts if its step must wait for elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepWaiting {
+    /// It says so, unless it is to be silent.
+    Told,
+    /// It says so as srun(1) does.
+    ToldAsBySrun,
+    /// It gives the step up.
+    Refused,
 }
 
 impl Follower {
@@ -32,23 +50,43 @@ impl Follower {
     }
 
     /// Takes the first event of a step.
-    pub(super) async fn begin_step(&mut self) {
+    pub(super) async fn begin_step(&mut self) -> Result<(), Failure> {
         let first = self.what.step.as_mut().and_then(|step| step.first.take());
         if let Some(Reply::Step { step, node_list, .. }) = first {
             self.node_list = node_list;
-            self.is_step(step).await;
+            self.is_step(step).await?;
         }
+        Ok(())
     }
 
     /// The step has this number, or waits.
-    pub(super) async fn is_step(&mut self, number: Option<u32>) {
-        let Some(step) = &mut self.what.step else { return };
+    pub(super) async fn is_step(&mut self, number: Option<u32>) -> Result<(), Failure> {
+        let Some(step) = &mut self.what.step else { return Ok(()) };
+        let waited = std::mem::replace(&mut step.waits, number.is_none());
         step.number = number.or(step.number);
-        if number.is_none() && self.what.tell_waiting {
-            let job = self.what.job;
-            let note = format!("the step waits: other steps of job {job} have its elements");
-            self.terminal.note(&note).await;
+        let (job, tells) = (self.what.job, self.what.tell_waiting);
+        match (step.waiting, number) {
+            (StepWaiting::Refused, None) => {
+                return Err(Failure::new(STEP_WAITS, "other steps of the job have its elements"));
+            }
+            (StepWaiting::Told, None) if tells => {
+                let note =
+                    format!("storm: the step waits: other steps of job {job} have its elements");
+                self.terminal.say(&note).await;
+            }
+            (StepWaiting::ToldAsBySrun, None) if tells => {
+                let note = format!(
+                    "srun: Job {job} step creation temporarily disabled, retrying (Requested nodes \
+                     are busy)"
+                );
+                self.terminal.say(&note).await;
+            }
+            (StepWaiting::ToldAsBySrun, Some(_)) if tells && waited => {
+                self.terminal.say(&format!("srun: Step created for job {job}")).await;
+            }
+            (_, None | Some(_)) => {}
         }
+        Ok(())
     }
 
     /// The request to follow the job or the step once more.

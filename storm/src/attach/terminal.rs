@@ -131,8 +131,13 @@ impl Terminal {
 
     /// Writes a note of our own to standard error.
     pub(super) async fn note(&mut self, text: &str) {
+        self.say(&format!("storm: {text}")).await;
+    }
+
+    /// Writes a line to standard error.
+    pub(super) async fn say(&mut self, line: &str) {
         self.flush().await;
-        self.put(Stream::Stderr, format!("storm: {text}\n").as_bytes()).await;
+        self.put(Stream::Stderr, format!("{line}\n").as_bytes()).await;
     }
 
     /// Writes the held output and the unfinished lines.

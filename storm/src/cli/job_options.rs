@@ -33,9 +33,10 @@ returns when the job has ended, like `storm wait JOB`; Ctrl-C leaves the job alo
 Ctrl-C cancels the job. A second Ctrl-C, at least a second later, ends storm at once. Storm
 prints the job's result on standard error.
 
-In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
-%n the node, %x the job's name, %u its user, %% a percent sign. Each job of an array finds
-STORM_ARRAY_JOB_ID, STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
+In output names %j is the job, %A the array (or the job), %a the index in it, %s the step,
+%r the rank, %n the node, %i its number from 0, %x the job's name, %u its user, %% a percent
+sign. Each job of an array finds STORM_ARRAY_JOB_ID, STORM_ARRAY_TASK_ID, _COUNT, _MIN and
+_MAX in its environment.
 
 --export LIST passes only the variables in LIST and storm's own. If LIST contains ALL, the
 whole environment is passed, and LIST adds to it. A value in quotes may hold commas: 'a,b'.
@@ -142,6 +143,9 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "ALL|NONE|LIST",
           value_parser = OsStringValueParser::new().try_map(ExportArgument::parse))]
     pub(crate) export: Option<ExportArgument>,
+    /// End all processes as soon as one exits with another status than 0
+    #[arg(long)]
+    pub(crate) kill_on_bad_exit: bool,
     /// Bind each process to a core of its own while there are free cores [default: none]
     #[arg(long, value_name = "core|none", hide_possible_values = true)]
     pub(crate) bind: Option<BindArgument>,

@@ -54,6 +54,9 @@ pub(crate) struct HistOptions {
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
+    /// Only your own jobs
+    #[arg(long, conflicts_with = "user")]
+    pub(crate) me: bool,
     /// Only jobs that ended in these states, as FAILED,TIMEOUT
     #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',', value_parser = ended_state)]
     pub(crate) state: Vec<JobState>,

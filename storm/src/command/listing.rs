@@ -98,7 +98,10 @@ const HISTORY_LISTED: u32 = 20;
 
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
-    let (uids, users) = who(options.user, &manager)?;
+    let (uids, users) = match options.me {
+        true => myself(&manager),
+        false => who(options.user, &manager)?,
+    };
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
     let sought = jobs.clone();

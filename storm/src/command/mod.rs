@@ -22,7 +22,7 @@ mod reproduce;
 mod reservation;
 mod service;
 mod sim;
-mod step;
+pub(crate) mod step;
 pub(crate) mod wait;
 mod workload;
 

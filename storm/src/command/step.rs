@@ -2,8 +2,8 @@
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
 use super::progress::Upload;
-use crate::attach::{Follow, OutputForm, OwnStep, follow};
-use crate::cli::JobOptions;
+use crate::attach::{Follow, OutputForm, OwnStep, STEP_WAITS, StepWaiting, follow};
+use crate::cli::{ExportArgument, JobOptions};
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::step_request;
 use crate::manager::Manager;
@@ -13,12 +13,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::time::{Duration, Instant};
 use storm_mm::api::{Client, ClientError, ErrorCode, ManagerRequest, Reply, Submission};
-use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepSize};
+use storm_rm::{ContentHash, JobId, JobIncarnation, Share, StepAsk, StepLayout, StepSize};
 
 /// The variable by which scripts and their steps know their place: `7:12` is run 12 of job 7.
 const PLACE_VARIABLE: &str = "STORM_PLACE";
 /// The variable with the number of processes of the place.
 const TASKS_VARIABLE: &str = "STORM_NTASKS";
+/// The variable with the number of nodes of the place.
+const NODES_VARIABLE: &str = "STORM_NNODES";
 /// The variable with the elements of each of these processes.
 const CPUS_VARIABLE: &str = "STORM_CPUS_PER_TASK";
 
@@ -30,14 +32,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The place of the script that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OwnPlace {
-    job: JobId,
+pub(crate) struct OwnPlace {
+    pub(crate) job: JobId,
     run: JobIncarnation,
 }
 
 impl OwnPlace {
     /// The place of this process, unless its user names a cluster.
-    pub(super) fn of_process(options: &JobOptions) -> Result<Option<OwnPlace>, Failure> {
+    pub(crate) fn of_process(options: &JobOptions) -> Result<Option<OwnPlace>, Failure> {
         let is_named = options.cluster.socket.is_some() || options.cluster.manager.is_some();
         let Some(text) = std::env::var_os(PLACE_VARIABLE).filter(|_| !is_named) else {
             return Ok(None);
@@ -57,7 +59,19 @@ impl OwnPlace {
     }
 }
 
-/// Runs a step in the place and follows it to its end.
+/// A step to run in the place of this process.
+pub(crate) struct NewStep {
+    /// The program, with its surroundings and files.
+    pub(crate) submission: Submission,
+    pub(crate) size: StepSize,
+    pub(crate) layout: StepLayout,
+    /// Whether each line of output begins with its rank.
+    pub(crate) label: bool,
+    /// How to act if it must wait.
+    pub(crate) waiting: StepWaiting,
+}
+
+/// `storm run` in the place: runs a step and follows it to its end.
 pub(super) async fn run(
     place: OwnPlace,
     manager: &Manager,
@@ -66,22 +80,48 @@ pub(super) async fn run(
 ) -> Result<Outcome, Failure> {
     refuse_options_of_jobs(options)?;
     let variable = |name| std::env::var_os(name);
-    let Submission { mut spec, mut files, .. } = step_request(options)?;
+    let submission = step_request(options)?;
+    let spec = &submission.spec;
+    let (procs, nodes) = match (options.procs, options.on_nodes, options.ntasks_per_node) {
+        (None, None, None) => (number(variable(TASKS_VARIABLE)).unwrap_or(spec.procs), spec.nodes),
+        (None, None, Some(each)) => {
+            let nodes = number(variable(NODES_VARIABLE)).unwrap_or(1);
+            (each.saturating_mul(nodes), Some(nodes))
+        }
+        _ => (spec.procs, spec.nodes),
+    };
     let size = StepSize {
-        procs: procs(options, spec.procs, variable(TASKS_VARIABLE)),
-        nodes: spec.nodes,
+        procs,
+        nodes,
         elements_each: options.cpus_per_task.or(number(variable(CPUS_VARIABLE))).unwrap_or(1),
         memory: spec.resources.memory,
         share: Share::Exact,
     };
-    spec.step.env = with_own_cluster(&spec.step.env, options.export.as_ref(), manager);
-    let (input, form) = (spec.step.input.clone(), OutputForm::of(size.procs, options.label));
+    let layout = StepLayout { per_node: options.ntasks_per_node, ..StepLayout::default() };
+    let (label, waiting) = (options.label, StepWaiting::Told);
+    let step = NewStep { submission, size, layout, label, waiting };
+    followed(place, manager, step, options.export.as_ref(), silent).await
+}
+
+/// Runs a step in a place and follows it to its end.
+pub(crate) async fn followed(
+    place: OwnPlace,
+    manager: &Manager,
+    step: NewStep,
+    export: Option<&ExportArgument>,
+    silent: bool,
+) -> Result<Outcome, Failure> {
+    let NewStep { submission, size, layout, label, waiting } = step;
+    let Submission { mut spec, mut files, .. } = submission;
+    spec.step.env = with_own_cluster(&spec.step.env, export, manager);
+    let (input, form) = (spec.step.input.clone(), OutputForm::of(size.procs, label));
     let ask = random_ask()?;
     let OwnPlace { job, run } = place;
-    let request = ManagerRequest::RunStep { job, run, ask, size, spec: Box::new(spec.step) };
+    let spec = Box::new(spec.step);
+    let request = ManagerRequest::RunStep { job, run, ask, size, layout, spec };
     let mut upload = Upload::new(silent);
     let (client, first, id) = asked(manager, &request, &mut files, &mut upload).await?;
-    let step = OwnStep { ask, request, first: Some(first), number: None };
+    let step = OwnStep { ask, request, first: Some(first), number: None, waits: false, waiting };
     let what = Follow {
         job,
         step: Some(step),
@@ -130,16 +170,8 @@ async fn ask_once(
 /// A failure of ours has another status than the programs of steps usually have.
 fn as_of_storm(failure: Failure) -> Failure {
     match failure.exit {
-        EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
+        EXIT_FAILED if failure.code != STEP_WAITS => failure.exit(EXIT_STORM_FAILED),
         _ => failure,
-    }
-}
-
-/// The number of processes: all of the place's, if neither `-n` nor `-N` is given.
-fn procs(options: &JobOptions, asked: u32, of_place: Option<OsString>) -> u32 {
-    match (options.procs, options.on_nodes) {
-        (None, None) => number(of_place).unwrap_or(asked),
-        _ => asked,
     }
 }
 
@@ -159,7 +191,6 @@ fn refuse_options_of_jobs(options: &JobOptions) -> Result<(), Failure> {
     let given = [
         ("--partition", options.partition.is_some()),
         ("--sched", options.sched.is_some()),
-        ("--time", options.time.is_some()),
         ("--signal", options.signal.is_some()),
         ("--reservation", options.reservation.is_some()),
         ("--requeue", options.requeue),

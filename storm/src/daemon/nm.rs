@@ -23,10 +23,13 @@ use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{Adopt, JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::classes::ClassRules;
-use storm_nm::live::{Departure, LiveConfig, PmixStarter, ServeError, serve, start_keeper};
+use storm_nm::live::{
+    Departure, LiveConfig, PmixStarter, ScriptCommands, ServeError, serve, start_keeper,
+};
 use storm_nm::{ExitReason, Life, NmExit};
 use storm_rm::{GlobalPlan, PlanConfig};
 use storm_session::Trust;
+use storm_slurm::Verb;
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
@@ -61,6 +64,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.cache_bytes = options.cache_bytes.or(cache_bytes);
     let heartbeat_bytes = Arc::new(AtomicU32::new(network.heartbeat_bytes));
     config.pmix = pmix_starter(&heartbeat_bytes);
+    config.script_commands = script_commands();
     let once = options.once;
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
@@ -174,6 +178,12 @@ fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
 fn pmix_starter(heartbeat_bytes: &Arc<AtomicU32>) -> Option<PmixStarter> {
     let program = std::env::current_exe().ok()?;
     Some(PmixStarter { program, heartbeat_bytes: heartbeat_bytes.clone() })
+}
+
+/// Slurm's commands for scripts: this program by their names.
+fn script_commands() -> Option<ScriptCommands> {
+    let program = std::env::current_exe().ok()?;
+    Some(ScriptCommands { program, names: Verb::ALL.iter().map(|verb| verb.name()).collect() })
 }
 
 /// Replaces the present plan of memory if the manager's differs.

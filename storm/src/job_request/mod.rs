@@ -65,7 +65,9 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
 
 /// The job whose program and size are those of a step in the place of this process.
 pub(crate) fn step_request(options: &JobOptions) -> Result<Submission, Failure> {
-    request(options, true, environment_of_step(std::env::vars_os()))
+    let mut step = request(options, true, environment_of_step(std::env::vars_os()))?;
+    step.spec.step.time_limit = options.time;
+    Ok(step)
 }
 
 fn request(
@@ -100,6 +102,8 @@ fn request(
             Some(BindArgument::Core) => Binding::Core,
             Some(BindArgument::None) | None => Binding::None,
         },
+        kill_on_bad_exit: options.kill_on_bad_exit,
+        time_limit: None,
     };
     let spec = JobSpec {
         name,
@@ -146,7 +150,7 @@ fn open_mode(options: &JobOptions) -> OpenMode {
 }
 
 /// The number of processes, and of nodes if the user asks for a number of nodes.
-fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
+pub(crate) fn size(options: &JobOptions) -> Result<(u32, Option<u32>), Failure> {
     let per_node = options.ntasks_per_node.unwrap_or(1);
     let required = options.nodelist.as_ref().or(options.nodefile.as_ref());
     // Without -n, a job that names nodes is on just these.
@@ -168,12 +172,7 @@ fn resources(options: &JobOptions) -> Resources {
     Resources {
         cpus_per_task: options.cpus_per_task.unwrap_or(1),
         tasks_per_node: options.ntasks_per_node,
-        memory: match (options.mem, options.mem_per_cpu) {
-            (None, None) => Memory::Unstated,
-            (Some(0), _) | (None, Some(0)) => Memory::WholeNode,
-            (Some(bytes), _) => Memory::PerNode(bytes),
-            (None, Some(bytes)) => Memory::PerCpu(bytes),
-        },
+        memory: memory(options),
         exclusive: options.exclusive,
         constraint: options.constraint.as_ref().map(ToString::to_string),
         nodes_max: options.on_nodes.and_then(|nodes| nodes.most),
@@ -183,6 +182,16 @@ fn resources(options: &JobOptions) -> Resources {
             .or(options.nodefile.as_ref())
             .map(|list| list.folded.clone()),
         excluded_nodes: options.exclude.as_ref().map(|list| list.folded.clone()),
+    }
+}
+
+/// The memory that the options ask for.
+pub(crate) fn memory(options: &JobOptions) -> Memory {
+    match (options.mem, options.mem_per_cpu) {
+        (None, None) => Memory::Unstated,
+        (Some(0), _) | (None, Some(0)) => Memory::WholeNode,
+        (Some(bytes), _) => Memory::PerNode(bytes),
+        (None, Some(bytes)) => Memory::PerCpu(bytes),
     }
 }
 
@@ -242,8 +251,8 @@ fn pattern(option: &str, name: &OsStr, job: &str, user: &str) -> Result<OsBytes,
         let message = format!("{option} {}: {error}", name.display());
         Failure::new("usage", message)
             .hint(
-                "%j is the job, %A the array, %a the index in it, %r the rank, %n the node, %x the \
-                 job's name, %u its user, %% a percent sign",
+                "%j is the job, %A the array, %a the index in it, %s the step, %r the rank, %n the \
+                 node, %i its number, %x the job's name, %u its user, %% a percent sign",
             )
             .exit(EXIT_USAGE)
     })?;

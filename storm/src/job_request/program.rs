@@ -28,6 +28,8 @@ pub(crate) enum ProgramError {
     NotExecutableByUs(PathBuf),
     #[error("{} is empty", .0.display())]
     Empty(PathBuf),
+    #[error("the name of the program is empty")]
+    Nameless,
     #[error("{} cannot be read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
@@ -44,7 +46,7 @@ impl From<ProgramError> for Failure {
             ProgramError::NotInPath(name) => (EXIT_NOT_FOUND, hint_of_name(name).to_owned()),
             ProgramError::Directory(path) => (
                 EXIT_NOT_EXECUTABLE,
-                format!("name a program inside of it, as {}/a.out", path.display()),
+                format!("name a program inside of it, as {}", path.join("a.out").display()),
             ),
             ProgramError::NotExecutable(path) => {
                 (EXIT_NOT_EXECUTABLE, format!("chmod +x {}", path.display()))
@@ -54,6 +56,10 @@ impl From<ProgramError> for Failure {
                 "it belongs to another user, or its file system is mounted noexec: ask its owner \
                  for permission, or run a copy elsewhere"
                     .to_owned(),
+            ),
+            ProgramError::Nameless => (
+                EXIT_NOT_FOUND,
+                "is a variable unset? `storm run -n 4 ./a.out` names a program".to_owned(),
             ),
             ProgramError::Empty(_) => {
                 (EXIT_NOT_EXECUTABLE, "did the compiler or the copy finish?".to_owned())
@@ -89,6 +95,9 @@ pub(crate) fn find_program(typed: &OsStr) -> Result<PathBuf, ProgramError> {
 }
 
 fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, ProgramError> {
+    if typed.is_empty() {
+        return Err(ProgramError::Nameless);
+    }
     if typed.as_bytes().contains(&b'/') {
         let named = if here == Path::new(".") { typed.into() } else { here.join(typed) };
         return check(&named).map(|()| named);

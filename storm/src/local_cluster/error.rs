@@ -17,6 +17,8 @@ pub(crate) enum LocalClusterError {
     StateDir { path: PathBuf, source: io::Error },
     #[error("{} belongs to another user, or others may write to it", .0.display())]
     NotOurs(PathBuf),
+    #[error("{} is in the way: it is not a directory", .0.display())]
+    NotADirectory(PathBuf),
     #[error("the Machine Manager cannot be started")]
     Spawn(#[source] io::Error),
     #[error("the cluster did not start")]
@@ -58,6 +60,7 @@ impl LocalClusterError {
             LocalClusterError::RuntimeDir(_)
             | LocalClusterError::StateDir { .. }
             | LocalClusterError::NotOurs(_)
+            | LocalClusterError::NotADirectory(_)
             | LocalClusterError::Spawn(_)
             | LocalClusterError::Refused(_)
             | LocalClusterError::Died { .. }
@@ -81,7 +84,9 @@ impl LocalClusterError {
                 )
             }
             LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
-            LocalClusterError::NotOurs(_) => Some("remove it, or set XDG_RUNTIME_DIR"),
+            LocalClusterError::NotOurs(_) | LocalClusterError::NotADirectory(_) => {
+                Some("remove it, or set XDG_RUNTIME_DIR")
+            }
             LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),
             LocalClusterError::Busy => Some("wait for it"),
             LocalClusterError::Refused(error) => error.hint.as_deref(),

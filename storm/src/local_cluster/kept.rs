@@ -95,6 +95,9 @@ impl StateDir {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
             Ok(()) | Err(_) => {}
         }
+        if self.path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Err(LocalClusterError::NotADirectory(self.path.clone()));
+        }
         if !self.is_ours() {
             return Err(LocalClusterError::NotOurs(self.path.clone()));
         }

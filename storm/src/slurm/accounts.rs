@@ -1,4 +1,4 @@
-//! sacctmgr(1) `show`, sshare(1), sprio(1) and sdiag(1).
+//! sacctmgr(1) `show`, sshare(1) and sprio(1).
 
 use super::complaint::Complaint;
 use super::job_facts::is_ineligible;
@@ -11,7 +11,7 @@ use storm_slurm::options::CommandLine;
 use storm_slurm::view::accounts::{AssociationFacts, Listing, shares, table};
 use storm_slurm::view::sacct::Form;
 use storm_slurm::view::sprio::{DEFAULT_FORMAT, LONG_FORMAT, PRIORITY_FIELDS, PriorityFacts};
-use storm_slurm::view::{Layout, UnknownField, sdiag};
+use storm_slurm::view::{Layout, UnknownField};
 
 /// `sacctmgr show` and `list`. The configuration of the manager has the accounts: nothing else of
 /// sacctmgr is here.
@@ -285,21 +285,4 @@ async fn ineligible(source: &mut Source) -> Result<HashSet<JobId>, Complaint> {
         .iter()
         .filter(|job| is_ineligible(job) || job.reason_code.as_deref() == Some("BeginTime"));
     Ok(waiting.map(|job| job.id).collect())
-}
-
-/// sdiag(1).
-pub(super) async fn sdiag() -> Result<u8, Complaint> {
-    let mut source = Source::open().await?;
-    let show = source.show().await?;
-    let status = source.status().await?;
-    let facts = sdiag::DiagFacts {
-        since: status.started,
-        submitted: status.jobs_submitted,
-        started: status.launches,
-        failed: status.launch_failures,
-        pending: status.jobs_pending,
-        running: status.jobs_running,
-    };
-    print(&sdiag::text(&facts, &show))?;
-    Ok(0)
 }

@@ -22,12 +22,15 @@ mod scontrol_jobs;
 mod scontrol_show;
 mod scontrol_update;
 mod scontrol_write;
+mod sdiag;
 mod sinfo;
 mod source;
 mod squeue;
 mod sreport;
 mod srun;
+mod srun_step;
 mod sstat;
+mod step_shape;
 mod users;
 
 use crate::cli::{SlurmCommand, SlurmOptions};
@@ -98,7 +101,7 @@ async fn carried_out(verb: Verb, line: &CommandLine) -> Result<u8, Complaint> {
         Verb::Sacctmgr => accounts::sacctmgr(line).await,
         Verb::Sshare => accounts::sshare(line).await,
         Verb::Sprio => accounts::sprio(line).await,
-        Verb::Sdiag => accounts::sdiag().await,
+        Verb::Sdiag => sdiag::run().await,
         Verb::Sstat => sstat::run(line).await,
         Verb::Sreport => sreport::run(line).await,
         Verb::Sbcast | Verb::Sattach => Err(Complaint::not_built(verb)),

@@ -15,7 +15,7 @@ use storm_slurm::view::{JobFacts, Show, StateCode};
 
 pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     if line.has("helpformat") {
-        return Ok(print(&help_format()).map(|()| 0)?);
+        return Ok(print(&help_format(|_| true)).map(|()| 0)?);
     }
     let options = Options::of(line)?;
     let mut source = Source::open().await?;

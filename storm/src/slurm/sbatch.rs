@@ -8,7 +8,7 @@ use crate::command::batch::merged as merged_words;
 use crate::command::job::{hand_in, tried_out};
 use crate::command::wait::status_at_end;
 use crate::command::{note, print};
-use crate::job_request::{ScriptLines, ScriptText, note_on_mail, replace, words_of};
+use crate::job_request::{ScriptLines, ScriptText, note_on_mail, replace, size, words_of};
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
 use storm_mm::api::Prospect;
@@ -41,7 +41,8 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     let options = fitted(options, &mut warn);
     if all.has("test-only") {
         let prospect = tried_out(place, &options, &mut warn).await.map_err(refused_test)?;
-        let cpus = options.procs.unwrap_or(1).saturating_mul(options.cpus_per_task.unwrap_or(1));
+        let (procs, _) = size(&options)?;
+        let cpus = procs.saturating_mul(options.cpus_per_task.unwrap_or(1));
         note(&format!("sbatch: {}\n", told(&prospect, cpus)));
         return Ok(0);
     }

@@ -64,7 +64,8 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
         return Err(Complaint::error("No job identification provided"));
     }
     if let Some(step) = names.iter().find(|name| name.step.is_some()) {
-        let text = format!("Kill job error on job step id {step}: a job has no steps yet");
+        let text =
+            format!("Kill job error on job step id {step}: a step is ended only with its job");
         return Err(Complaint::error(text).and_told(format!("`scancel {}` ends the job", step.job)));
     }
     let order = order(line)?;

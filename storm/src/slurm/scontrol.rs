@@ -60,13 +60,17 @@ pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
 
 /// A keyword that storm has no counterpart for, or that does not exist.
 fn not_here(keyword: &str) -> Complaint {
-    const OURS: [(&str, &str); 6] = [
+    const OURS: [(&str, &str); 10] = [
         ("create", "`storm reservation` reserves nodes"),
         ("delete", "`storm reservation` deletes a reservation"),
         ("reconfigure", "the manager reads its file anew when it gets SIGHUP"),
         ("shutdown", "`storm down` ends the cluster"),
         ("listpids", "`storm show JOB` lists the ranks of a job"),
         ("notify", "a job's output is a file: write to it"),
+        ("reboot", "drain the node by `storm drain`, and reboot its host"),
+        ("setdebug", "the variable STORM_LOG sets what a daemon logs"),
+        ("token", "clients have keys: `storm key --help`"),
+        ("top", "`storm update --nice` of one's other jobs lets a job pass them"),
     ];
     match OURS.iter().find(|(name, _)| *name == keyword.to_ascii_lowercase()) {
         Some((name, instead)) => {

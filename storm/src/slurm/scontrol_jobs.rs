@@ -8,6 +8,7 @@ use crate::command::note;
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::for_people;
+use std::borrow::Borrow;
 use storm_mm::api::{
     ApiError, Client, ErrorCode, JobFilter, JobView, MAX_NAMED, ManagerRequest, Reply,
 };
@@ -80,12 +81,12 @@ pub(super) async fn alter(
 /// Makes a request for jobs, and returns the error for each.
 pub(super) async fn each(
     client: &mut Client,
-    jobs: &[JobView],
+    jobs: &[impl Borrow<JobView>],
     request: impl Fn(Vec<JobId>) -> ManagerRequest,
 ) -> Result<Vec<Option<ApiError>>, Complaint> {
     let mut errors = Vec::with_capacity(jobs.len());
     for some in jobs.chunks(MAX_NAMED) {
-        let numbers = some.iter().map(|job| job.id).collect();
+        let numbers = some.iter().map(|job| job.borrow().id).collect();
         match client.call(request(numbers)).await.map_err(Failure::from)? {
             Reply::Altered { jobs } => errors.extend(jobs.into_iter().map(|one| one.error)),
             other => return Err(misunderstood(&other).into()),
@@ -116,7 +117,9 @@ pub(super) fn tell(quiet: bool, request: Option<&str>, job: &str, why: &str) {
     }
     let (job, why) = (for_people(job), for_people(why));
     let second = request.map_or_else(String::new, |name| format!("{name} error: {why}\n"));
-    note(&format!("{why} for job {job}\n{second}"));
+    // The manager's own texts name the job.
+    let first = if why.starts_with("job ") { why } else { format!("{why} for job {job}") };
+    note(&format!("{first}\n{second}"));
 }
 
 /// The parts between commas that are in no brackets.

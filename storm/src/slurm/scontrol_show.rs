@@ -1,5 +1,6 @@
 //! `scontrol show`: jobs, nodes, partitions, reservations, steps and the configuration.
 
+use super::asking::asked;
 use super::complaint::Complaint;
 use super::job_facts::{JobReader, step_of};
 use super::node_facts::{node_facts, partition_facts, reservation_facts};
@@ -12,6 +13,7 @@ use storm_rm::JobId;
 use storm_slurm::JobName;
 use storm_slurm::host_list::expand;
 use storm_slurm::options::CommandLine;
+use storm_slurm::view::json::queued;
 use storm_slurm::view::scontrol::{
     ConfigFacts, JobPart, config, job, node, partition, reservation, step,
 };
@@ -73,7 +75,12 @@ pub(super) async fn run(line: &CommandLine, words: &[&str]) -> Result<u8, Compla
     let mut source = Source::open().await?;
     let mut show = source.show().await?;
     show.convert = true;
+    if line.has("json") && !matches!(entity, Entity::Job) {
+        return Err(Complaint::error("only jobs are shown as JSON here")
+            .and_told("`sinfo --json` has nodes and partitions, `storm nodes --json` each node"));
+    }
     let text = match entity {
+        Entity::Job if line.has("json") => json(&mut source, name, &show).await?,
         Entity::Job => jobs(&mut source, name, style, &show).await?,
         Entity::Node => nodes(&mut source, name, style, &show).await?,
         Entity::Partition => partitions(&mut source, name, style).await?,
@@ -103,6 +110,18 @@ async fn views(
             && (named.is_empty() || named.iter().any(|name| name.means(view.id.0, task)))
     });
     Ok(views)
+}
+
+/// Jobs in the shape of `squeue --json`.
+async fn json(source: &mut Source, name: Option<&str>, show: &Show) -> Result<String, Complaint> {
+    let named = names(name.unwrap_or_default(), "").map_err(|_| Complaint::plain(INVALID_JOB))?;
+    let views = views(source, &named, show).await?;
+    if views.is_empty() && !named.is_empty() {
+        return Err(Complaint::plain(INVALID_JOB));
+    }
+    let mut reader = JobReader::with_priorities(&source.priorities().await?);
+    let facts: Vec<JobFacts> = views.iter().map(|view| reader.facts(view)).collect();
+    Ok(queued(&facts, &asked(), show))
 }
 
 async fn jobs(

@@ -9,6 +9,7 @@ use crate::command::naming::dependency;
 use crate::failure::{EXIT_FAILED, Failure};
 use std::time::Duration;
 use storm_mm::api::{Client, JobChange, JobView, ManagerRequest, Reply};
+use storm_rm::JobId;
 use storm_slurm::options::{CommandLine, Length, seconds};
 
 /// Slurm's name of the request in errors.
@@ -25,7 +26,7 @@ pub(super) async fn run(line: &CommandLine, words: &[&str]) -> Result<u8, Compla
         () if has(&["nodename", "node"]) => nodes(&settings).await,
         () if has(&["partitionname", "partition"]) && !has(&["jobname", "name"]) => {
             Err(Complaint::error("partitions are not changed by update")
-                .and_told("`storm partition set` changes the policy and the quantum of one"))
+                .and_told("`storm set-sched` and `storm set-quantum` change the policy and the quantum of one"))
         }
         () if has(&["reservationname", "reservation"]) => {
             Err(Complaint::error("reservations are not changed by update")
@@ -204,41 +205,60 @@ async fn jobs(line: &CommandLine, settings: &[Setting]) -> Result<u8, Complaint>
             tell(quiet, Some(REQUEST), word, INVALID_JOB);
             failed = true;
         }
-        for job in &jobs {
-            if let Some(why) = update(&mut client, job, &wanted).await? {
-                tell(quiet, Some(REQUEST), &job.job_name(), &why);
-                failed = true;
-            }
+        for (job, why) in update(&mut client, &jobs, &wanted).await? {
+            tell(quiet, Some(REQUEST), &job.job_name(), &why);
+            failed = true;
         }
     }
     Ok(if failed { EXIT_FAILED } else { 0 })
 }
 
-/// Changes a job, and returns the reason if it cannot be changed so.
-async fn update(
+/// Changes jobs, and returns those that cannot be changed so, each with the reason. Jobs with the
+/// same change are in one request: an array may have thousands, and is changed as a whole.
+async fn update<'a>(
     client: &mut Client,
-    job: &JobView,
+    jobs: &'a [JobView],
     wanted: &Wanted,
-) -> Result<Option<String>, Complaint> {
-    let change = match wanted.of_job(job) {
-        Ok(change) => change,
-        Err(why) => return Ok(Some(why.to_owned())),
-    };
-    let one = std::slice::from_ref(job);
-    let why = |errors: Vec<Option<storm_mm::api::ApiError>>| {
-        errors.into_iter().flatten().next().map(|error| in_slurms_words(&error).to_owned())
-    };
-    if !change.is_empty() {
-        let request = |jobs| ManagerRequest::Update { jobs, change: change.clone() };
-        let refused = why(each(client, one, request).await?);
-        if refused.is_some() {
-            return Ok(refused);
+) -> Result<Vec<(&'a JobView, String)>, Complaint> {
+    let mut failed = Vec::new();
+    let mut alike: Vec<(JobChange, Vec<&JobView>)> = Vec::new();
+    for job in jobs {
+        match (wanted.of_job(job), alike.last_mut()) {
+            (Err(why), _) => failed.push((job, why.to_owned())),
+            (Ok(change), Some((same, group))) if *same == change => group.push(job),
+            (Ok(change), _) => alike.push((change, vec![job])),
         }
     }
-    if wanted.hold {
-        return Ok(why(each(client, one, |jobs| ManagerRequest::Hold { jobs }).await?));
+    for (change, mut group) in alike {
+        if !change.is_empty() {
+            let request = |jobs| ManagerRequest::Update { jobs, change: change.clone() };
+            failed.extend(refused(client, &mut group, request).await?);
+        }
+        if wanted.hold {
+            let request = |jobs| ManagerRequest::Hold { jobs };
+            failed.extend(refused(client, &mut group, request).await?);
+        }
     }
-    Ok(None)
+    Ok(failed)
+}
+
+/// Makes a request for jobs, and takes out of them those that are refused.
+async fn refused<'a>(
+    client: &mut Client,
+    jobs: &mut Vec<&'a JobView>,
+    request: impl Fn(Vec<JobId>) -> ManagerRequest,
+) -> Result<Vec<(&'a JobView, String)>, Complaint> {
+    let errors = each(client, jobs, request).await?;
+    let mut refused = Vec::new();
+    let mut kept = Vec::new();
+    for (job, error) in std::mem::take(jobs).into_iter().zip(errors) {
+        match error {
+            Some(error) => refused.push((job, in_slurms_words(&error).to_owned())),
+            None => kept.push(job),
+        }
+    }
+    *jobs = kept;
+    Ok(refused)
 }
 
 /// `update NodeName=n[1-4] State=DRAIN Reason=disk`, and `State=RESUME`.

@@ -1,14 +1,15 @@
-//! srun(1) outside of a job: runs a job and follows it, as `storm run` does.
-//!
-//! In a job, srun is refused: only `storm run` starts steps.
+//! srun(1) outside of a job: runs a job and follows it, as `storm run` does. In the place of a
+//! script it starts a step ([`srun_step`]).
 
 use super::asking::{named_cluster, place, refused_submission};
 use super::complaint::Complaint;
 use super::node_counts::fitted;
 use super::sbatch::refuse_both_memories;
+use super::srun_step;
 use crate::cli::JobOptions;
 use crate::command::job::followed;
 use crate::command::note;
+use crate::command::step::OwnPlace;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::output::for_people;
@@ -22,9 +23,6 @@ use storm_slurm::options::{CommandLine, job_words, merged, of_variables};
 const JOB_VARIABLE: &str = "STORM_JOB_ID";
 
 pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
-    if let Some(job) = std::env::var_os(JOB_VARIABLE) {
-        return Err(no_steps(Verb::Srun, &job));
-    }
     if typed.operands.is_empty() {
         let complaint = Complaint::told("fatal: No command given to execute.");
         return Err(complaint);
@@ -34,10 +32,14 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
         return Ok(0);
     }
     refuse_both_memories(&typed.options)?;
-    let variables = of_variables(Verb::Srun, |name| std::env::var_os(name));
-    let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
-    let options = merged([variables, typed.options.clone()]);
-    let line = CommandLine { options, operands: typed.operands.clone() };
+    if let Some(own) = OwnPlace::of_process(&JobOptions::default())? {
+        return srun_step::run(typed, own).await;
+    }
+    if let Some(job) = std::env::var_os(JOB_VARIABLE) {
+        return Err(no_place(&job));
+    }
+    let line = option_variables(typed)?;
+    refuse_options_of_steps(&line)?;
     let place = place()?;
     named_cluster(&line, &place).await?;
     let options = job_options(&line)?;
@@ -51,13 +53,47 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     Ok(outcome.interrupted.unwrap_or(outcome.exit_code))
 }
 
-/// A command that needs steps, in a job.
-pub(super) fn no_steps(verb: Verb, job: &OsStr) -> Complaint {
-    let text = format!("job {} has no steps yet: {verb} starts nothing in it", job.display());
-    Complaint::error(text).and_told(
-        "programs that the script starts run on its node; `storm run -n 4 PROGRAM` starts a step \
-         in a script's place",
-    )
+/// The options with those that variables stand for.
+pub(super) fn option_variables(typed: &CommandLine) -> Result<CommandLine, Complaint> {
+    let variables = of_variables(Verb::Srun, |name| std::env::var_os(name));
+    let variables = variables.map_err(|error| Complaint::error(error.to_string()))?;
+    let options = merged([variables, typed.options.clone()]);
+    Ok(CommandLine { options, operands: typed.operands.clone() })
+}
+
+/// Whether the first process that fails ends the others.
+pub(super) fn kills_on_bad_exit(line: &CommandLine) -> bool {
+    let option = "kill-on-bad-exit";
+    line.has(option) && line.text(option).is_none_or(|text| text != "0")
+}
+
+/// The program cannot be started here or on the nodes: the status is that of a shell.
+pub(super) fn launched(failure: Failure) -> Complaint {
+    let status = failure.exit;
+    Complaint::from(failure).exit(status)
+}
+
+/// A job of one program has no place for steps.
+fn no_place(job: &OsStr) -> Complaint {
+    let text = format!("job {} is a program, and its elements are all taken", job.display());
+    Complaint::error(text).and_told("a script of sbatch has a place in which srun starts steps")
+}
+
+/// Refuses options that have a meaning in the place of a script only.
+fn refuse_options_of_steps(line: &CommandLine) -> Result<(), Complaint> {
+    let refused = [
+        ("overcommit", "each task of a job has an element: ask for fewer tasks"),
+        (
+            "immediate",
+            "a job waits until it can run: `storm submit` and `storm wait --timeout` bound that",
+        ),
+        ("relative", "only a step has nodes before its own: srun starts steps in a script"),
+        ("jobid", "steps start in the job's script only"),
+    ];
+    match refused.into_iter().find(|(name, _)| line.has(name)) {
+        None => Ok(()),
+        Some((name, why)) => Err(Complaint::error(format!("--{name}: {why}"))),
+    }
 }
 
 /// The line about a job that did not end well.
@@ -79,13 +115,14 @@ fn job_options(line: &CommandLine) -> Result<JobOptions, Complaint> {
     let counted = line.options.iter().filter(|given| counts(&given.option.name()));
     words.extend(counted.flat_map(|given| job_words(Verb::Srun, given)));
     words.extend(input(line)?);
+    words.extend(kills_on_bad_exit(line).then(|| "--kill-on-bad-exit".into()));
     words.push("--".into());
     words.extend(line.operands.iter().cloned());
     Ok(crate::command::batch::merged(&words, Vec::new())?)
 }
 
 /// The option for `--input`. A file becomes the standard input of this process.
-fn input(line: &CommandLine) -> Result<Option<OsString>, Complaint> {
+pub(super) fn input(line: &CommandLine) -> Result<Option<OsString>, Complaint> {
     let Some(value) = line.value("input") else { return Ok(None) };
     let text = value.to_string_lossy();
     match &*text {
@@ -106,9 +143,9 @@ fn input(line: &CommandLine) -> Result<Option<OsString>, Complaint> {
     Ok(Some("--input=all".into()))
 }
 
-/// salloc(1): an allocation has steps, which are not there yet.
+/// salloc(1).
 pub(super) fn no_allocations() -> Complaint {
-    Failure::new("not-built", "a job has no steps yet, and an allocation is nothing without them")
+    Failure::new("not-built", "an allocation without a script is not there yet")
         .hint("`storm batch` runs a script in a place, `storm run` a program")
         .into()
 }

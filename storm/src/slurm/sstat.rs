@@ -10,7 +10,7 @@ use storm_mm::api::{JobFilter, JobState};
 use storm_rm::JobId;
 use storm_slurm::options::CommandLine;
 use storm_slurm::view::StateCode;
-use storm_slurm::view::sacct::{SacctLayout, SacctRow, UnitChoice};
+use storm_slurm::view::sacct::{SacctLayout, SacctRow, UnitChoice, help_format};
 
 /// The fields without any option (sstat(1)).
 const FORMAT: &str = "jobid,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxrss,maxrssnode,\
@@ -22,9 +22,16 @@ const FORMAT: &str = "jobid,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxr
     tresusageoutmax,tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutmin,tresusageoutminnode,\
     tresusageoutmintask,tresusageouttot";
 
+/// Whether sstat(1) lists this field of sacct(1): the fields without any option, and three more.
+fn is_of_sstat(name: &str) -> bool {
+    let further = ["ConsumedEnergyRaw", "Nodelist", "ReqCPUFreq"];
+    further.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || FORMAT.split(',').any(|known| known.eq_ignore_ascii_case(name))
+}
+
 pub(super) async fn run(line: &CommandLine) -> Result<u8, Complaint> {
     if line.has("helpformat") {
-        return Ok(print(&storm_slurm::view::sacct::help_format()).map(|()| 0)?);
+        return Ok(print(&help_format(is_of_sstat)).map(|()| 0)?);
     }
     let mut jobs = line.list("jobs");
     jobs.extend(line.operands.iter().map(|word| word.to_string_lossy().into_owned()));

@@ -227,29 +227,6 @@ fn a_script_may_trap_signals() {
     assert_eq!(scratch.json(&format!("show {job}"))["state"], "CANCELLED");
 }
 
-/// Launchers that see Slurm's variables call `srun` to reach the nodes.
-#[test]
-fn launchers_of_mpi_start_their_processes_on_the_node_of_the_script() {
-    let scratch = cluster(2);
-    for (launcher, options, rank) in [
-        ("mpiexec.hydra", "", "PMI_RANK"),
-        ("mpirun.openmpi", "--allow-run-as-root --oversubscribe", "OMPI_COMM_WORLD_RANK"),
-    ] {
-        if scratch.command(launcher).arg("--version").output().is_err() {
-            eprintln!("there is no {launcher}: NOT tested");
-            continue;
-        }
-        let line = format!("{launcher} {options} -n 2 sh -c 'echo ${rank} >> {launcher}.out'");
-        script(&scratch, "mpi.sh", &format!("#!/bin/sh\n#SBATCH -N 2\n{line}\n"));
-        let done = scratch.does("batch --wait --time 1m mpi.sh");
-        assert!(done.status.success(), "{launcher}: {}", told(&done));
-        let said = read(&scratch, &format!("{launcher}.out"));
-        let mut said: Vec<&str> = said.lines().collect();
-        said.sort_unstable();
-        assert_eq!(said, ["0", "1"], "{launcher}");
-    }
-}
-
 /// The number of a script that waits for the file `go` on both nodes of a cluster.
 fn waiting(cluster: &RealCluster, options: &str) -> u64 {
     script(&cluster.scratch, "job.sh", UNTIL_GO);

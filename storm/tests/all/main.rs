@@ -44,6 +44,7 @@ mod slurm;
 mod slurm_clients;
 mod slurm_listings;
 mod slurm_scripts;
+mod slurm_steps;
 mod step_deaths;
 mod steps;
 mod surroundings;

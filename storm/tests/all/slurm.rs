@@ -254,7 +254,7 @@ fn scancel_ends_jobs_by_number_by_index_and_by_filter() {
     assert_eq!(slurm.refused("scancel", 1), "scancel: error: No job identification provided\n");
     assert_eq!(slurm.refused("scancel x", 1), "scancel: error: Invalid job id x\n");
     assert_eq!(slurm.refused("scancel -s FOO 1", 1), "Unknown job signal: FOO\n");
-    assert!(slurm.refused("scancel 1.0", 1).contains("no steps"));
+    assert!(slurm.refused("scancel 1.0", 1).contains("only with its job"));
 }
 
 #[test]
@@ -525,9 +525,8 @@ fn srun_outside_of_a_job_runs_one() {
     assert_eq!(lines[..3], expected.map(|line| format!("{line} {place}")), "{}", told(&done));
     slurm.script("in", "line\n");
     assert_eq!(slurm.prints("srun -i in cat"), "line\n");
-    // In a job it would be a step.
-    slurm.prints("sbatch --wait -o step --wrap=bin/srun${IFS}hostname;true");
-    assert!(slurm.read("step").contains("has no steps yet"), "{}", slurm.read("step"));
+    slurm.prints("sbatch --wait -o step --wrap=srun${IFS}-n1${IFS}printenv${IFS}SLURM_STEP_ID");
+    assert_eq!(slurm.read("step"), "0\n", "in a script it is a step");
 }
 
 #[test]

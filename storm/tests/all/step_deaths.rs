@@ -64,9 +64,8 @@ fn lines_of_script(cluster: &RealCluster) -> Vec<String> {
 #[test]
 fn a_step_outlives_the_manager_and_its_command_returns() {
     let mut cluster = RealCluster::start(2, "");
-    let lines = format!(
-        "storm run -n 4 sh -c '{UNTIL_GO}'\necho status $?\nstorm run -n 2 -N 2 echo next"
-    );
+    let lines =
+        format!("storm run -n 4 sh -c '{UNTIL_GO}'\necho status $?\nstorm run -n 2 -N 2 echo next");
     let job = submit(&cluster, "", &lines);
     until_there(&cluster, 4);
     for _ in 0..2 {
@@ -108,9 +107,8 @@ fn a_step_that_waits_outlives_the_manager_with_its_command() {
 #[test]
 fn a_step_outlives_each_node_manager_of_its_place() {
     let mut cluster = RealCluster::start(2, "");
-    let lines = format!(
-        "storm run -n 4 sh -c '{UNTIL_GO}'\necho status $?\nstorm run -n 2 -N 2 echo next"
-    );
+    let lines =
+        format!("storm run -n 4 sh -c '{UNTIL_GO}'\necho status $?\nstorm run -n 2 -N 2 echo next");
     let job = submit(&cluster, "", &lines);
     until_there(&cluster, 4);
     for node in [2, 1] {

@@ -1,4 +1,4 @@
-//! What would become of a job.
+//! The fate of a job that is not submitted: when and where it would start.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

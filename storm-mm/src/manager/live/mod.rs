@@ -4,6 +4,7 @@
 //! No method gives a `&mut` to a job: each change is a [transition](transitions) with a name.
 
 mod flags;
+mod layout;
 mod output;
 mod parts;
 mod place;
@@ -18,11 +19,12 @@ mod told_class;
 mod transitions;
 
 pub(super) use flags::{Awaiting, Taken};
+pub(super) use layout::Layout;
 pub(super) use output::Piece;
-pub(super) use place::{LivePlace, Placed, Restored, RestoredStep};
-pub(super) use place_ledger::Room;
+pub(super) use place::{LivePlace, Placed, Restored};
+pub(super) use place_ledger::{PlaceLedger, Room};
 pub(super) use place_nodes::{Left, Lost};
-pub(super) use place_steps::Granted;
+pub(super) use place_steps::{Granted, RestoredStep};
 pub(super) use progress::Launch;
 pub(super) use told_class::ToldClass;
 

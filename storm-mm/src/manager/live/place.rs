@@ -3,6 +3,7 @@
 use super::output::Piece;
 use super::place_ledger::{PlaceLedger, Room};
 use super::place_nodes::{Left, Lost, PlaceNodes};
+use super::place_steps::RestoredStep;
 use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
 use super::time::RunTime;
@@ -15,8 +16,7 @@ use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{
-    FirstStep, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepAsk, StepRef, StepSize,
-    StepSpec,
+    FirstStep, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet, StepAsk, StepRef, StepSpec,
 };
 use storm_sched::Placement;
 
@@ -98,26 +98,6 @@ pub(in crate::manager) struct Restored {
     pub(in crate::manager) steps: Vec<RestoredStep>,
 }
 
-/// A further step that a former manager started.
-pub(in crate::manager) struct RestoredStep {
-    pub(in crate::manager) number: u32,
-    pub(in crate::manager) run: JobIncarnation,
-    pub(in crate::manager) slot: JobSlot,
-    pub(in crate::manager) ask: StepAsk,
-    pub(in crate::manager) size: StepSize,
-    pub(in crate::manager) ranks: Vec<NodeRanks>,
-    /// Its parts that ended before their nodes were lost, or their Node Managers replaced.
-    pub(in crate::manager) parts_over: BTreeMap<NodeId, PartEnd>,
-}
-
-impl RestoredStep {
-    /// The nodes with a part that is not over.
-    fn nodes_at_work(&self) -> impl Iterator<Item = NodeId> {
-        let nodes = self.ranks.iter().map(|share| share.node);
-        nodes.filter(|node| !self.parts_over.contains_key(node))
-    }
-}
-
 impl LivePlace {
     /// The launch of a job begins.
     pub(super) fn placed(now: Instant, placed: Placed) -> LivePlace {
@@ -152,8 +132,8 @@ impl LivePlace {
         let Restored { incarnation, slot, partition, row, rows, placement, nodes, .. } = restored;
         let (place, first) = nodes;
         let over: NodeSet = restored.parts_over.keys().copied().collect();
-        let gone =
-            over.difference(&restored.steps.iter().flat_map(RestoredStep::nodes_at_work).collect());
+        let at_work = restored.steps.iter().flat_map(RestoredStep::nodes_at_work);
+        let gone = over.difference(&at_work.collect());
         let mut time = RunTime::stopped_after(restored.ran);
         let stopped = restored.stopped;
         time.set_active(now, restored.active && !stopped);

@@ -4,7 +4,8 @@
 //!
 //! The ledger counts. It does not choose which elements of a node a step gets: the node does.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use super::layout::{Layout, Seats};
+use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
@@ -22,6 +23,8 @@ pub(in crate::manager) struct Room {
     pub(in crate::manager) elements: u32,
     /// `None` if the node's memory is not counted.
     pub(in crate::manager) memory_bytes: Option<u64>,
+    /// The most processes that the node starts for a step.
+    pub(in crate::manager) procs_max: u32,
 }
 
 /// The ledger of a place.
@@ -32,7 +35,15 @@ pub(in crate::manager) struct PlaceLedger {
     /// Share of each step, by the index of the node.
     granted: BTreeMap<StepAsk, Vec<(usize, Amount)>>,
     /// The steps that do not fit yet, in the order of arrival.
-    waiting: VecDeque<(StepAsk, StepSize)>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A step that does not fit yet.
+#[derive(Clone, Debug)]
+struct Waiting {
+    ask: StepAsk,
+    size: StepSize,
+    layout: Layout,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +67,8 @@ impl PlaceLedger {
     }
 
     /// Whether a step fits if the place has no other step, and all its nodes are there.
-    pub(in crate::manager) fn could_hold(&self, size: &StepSize) -> bool {
-        self.distribution(size, |counted| counted.room.holds(size, counted.room.all())).is_some()
+    pub(in crate::manager) fn could_hold(&self, size: &StepSize, layout: &Layout) -> bool {
+        self.distribution(size, layout, |counted| Some(counted.room.all())).is_some()
     }
 
     /// The most steps that the place has at once. Steps that overlap take no elements, so without
@@ -72,26 +83,31 @@ impl PlaceLedger {
         self.steps_at_once().saturating_mul(WAITING_FOR_EACH)
     }
 
-    /// The steps that wait, in the order of arrival.
-    pub(in crate::manager) fn waiting(&self) -> impl Iterator<Item = (StepAsk, &StepSize)> {
-        self.waiting.iter().map(|(ask, size)| (*ask, size))
+    /// The number of steps that wait.
+    pub(in crate::manager) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The place's nodes, in its order.
+    pub(in crate::manager) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes.iter().map(|counted| counted.room.node)
     }
 
     /// A step waits until it fits.
-    pub(super) fn wait(&mut self, ask: StepAsk, size: StepSize) {
-        self.waiting.push_back((ask, size));
+    pub(super) fn wait(&mut self, ask: StepAsk, size: StepSize, layout: Layout) {
+        self.waiting.push_back(Waiting { ask, size, layout });
     }
 
     /// A step waits no longer. Returns whether it did.
     pub(super) fn leave(&mut self, ask: StepAsk) -> bool {
         let before = self.waiting.len();
-        self.waiting.retain(|(other, _)| *other != ask);
+        self.waiting.retain(|other| other.ask != ask);
         self.waiting.len() < before
     }
 
     /// No step waits any longer. Returns those that did.
     pub(super) fn leave_all(&mut self) -> Vec<StepAsk> {
-        std::mem::take(&mut self.waiting).into_iter().map(|(ask, _)| ask).collect()
+        std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.ask).collect()
     }
 
     /// Grants the first waiting step that fits on the nodes that are there. Returns the step,
@@ -100,24 +116,8 @@ impl PlaceLedger {
         &mut self,
         is_there: impl Fn(NodeId) -> bool,
     ) -> Option<(StepAsk, StepSize, Vec<NodeRanks>)> {
-        let mut too_large = HashSet::new();
-        let fits = |(index, (_, size)): (usize, &(StepAsk, StepSize))| {
-            // Steps of one size fit together or not at all.
-            if too_large.contains(&key_of(size)) {
-                return None;
-            }
-            let room = |counted: &Counted| match is_there(counted.room.node) {
-                true => counted.room.holds(size, counted.room.within_reach(size, counted.free)),
-                false => 0,
-            };
-            let counts = self.distribution(size, room);
-            if counts.is_none() {
-                too_large.insert(key_of(size));
-            }
-            Some((index, counts?))
-        };
-        let (index, counts) = self.waiting.iter().enumerate().find_map(fits)?;
-        let (ask, size) = self.waiting.remove(index)?;
+        let (index, counts) = self.first_that_fits(is_there)?;
+        let Waiting { ask, size, .. } = self.waiting.remove(index)?;
         self.take(ask, &size, &counts);
         let mut first = 0;
         let ranks = counts.into_iter().map(|(at, count)| {
@@ -126,6 +126,31 @@ impl PlaceLedger {
             ranks
         });
         Some((ask, size, ranks.collect()))
+    }
+
+    /// The first waiting step that fits, by its index, and its processes on each node.
+    fn first_that_fits<'a>(
+        &'a self,
+        is_there: impl Fn(NodeId) -> bool,
+    ) -> Option<(usize, Vec<(usize, u32)>)> {
+        let mut too_large: Vec<(&'a StepSize, &'a Layout)> = Vec::new();
+        let fits = |(index, waiting): (usize, &'a Waiting)| {
+            let Waiting { size, layout, .. } = waiting;
+            // Steps that ask for the same fit together or not at all.
+            if too_large.contains(&(size, layout)) {
+                return None;
+            }
+            let within_reach = |counted: &Counted| {
+                let Counted { room, free } = counted;
+                is_there(room.node).then(|| room.within_reach(size, *free))
+            };
+            let counts = self.distribution(size, layout, within_reach);
+            if counts.is_none() {
+                too_large.push((size, layout));
+            }
+            Some((index, counts?))
+        };
+        self.waiting.iter().enumerate().find_map(fits)
     }
 
     /// A former manager granted a step these ranks.
@@ -177,34 +202,20 @@ impl PlaceLedger {
         self.granted.insert(ask, taken);
     }
 
-    /// How many processes each node gets, by its index, if `room` is for how many it has room.
-    /// Nodes are filled in the order of the place. A step that asks for a number of nodes gets the
-    /// roomiest, with at least one process on each.
+    /// How many processes each node gets, by its index, if `within_reach` is what a step could have
+    /// of a node: nothing of one that is away.
     fn distribution(
         &self,
         size: &StepSize,
-        room: impl Fn(&Counted) -> u32,
+        layout: &Layout,
+        within_reach: impl Fn(&Counted) -> Option<Amount>,
     ) -> Option<Vec<(usize, u32)>> {
-        let rooms = self.nodes.iter().map(room).enumerate().filter(|(_, room)| *room > 0);
-        let mut rooms: Vec<(usize, u32)> = rooms.collect();
-        let least = u32::from(size.nodes.is_some());
-        if let Some(nodes) = size.nodes {
-            let nodes = nodes as usize;
-            rooms.sort_by_key(|(at, room)| (std::cmp::Reverse(*room), *at));
-            if rooms.len() < nodes {
-                return None;
-            }
-            rooms.truncate(nodes);
-            rooms.sort_unstable();
-        }
-        let mut left = size.procs.checked_sub(least * u32::try_from(rooms.len()).ok()?)?;
-        for (_, room) in &mut rooms {
-            let more = left.min(*room - least);
-            *room = least + more;
-            left -= more;
-        }
-        rooms.retain(|(_, count)| *count > 0);
-        (left == 0).then_some(rooms)
+        let seats = self.nodes.iter().enumerate().filter_map(|(at, counted)| {
+            let (room, amount) = (&counted.room, within_reach(counted)?);
+            let most = if amount.elements > 0 { room.procs_max } else { 0 };
+            Some(Seats { at, node: room.node, room: room.holds(size, amount), most })
+        });
+        layout.distribution(size, seats)
     }
 }
 
@@ -277,18 +288,6 @@ impl Amount {
             memory_bytes: self.memory_bytes.min(other.memory_bytes),
         }
     }
-}
-
-/// Tells sizes apart.
-fn key_of(size: &StepSize) -> (u32, Option<u32>, u32, (u8, u64), u8) {
-    let StepSize { procs, nodes, elements_each, memory, share } = *size;
-    let memory = match memory {
-        Memory::Unstated => (0, 0),
-        Memory::PerNode(bytes) => (1, bytes),
-        Memory::PerCpu(bytes) => (2, bytes),
-        Memory::WholeNode => (3, 0),
-    };
-    (procs, nodes, elements_each, memory, share as u8)
 }
 
 /// The part of `all` that belongs to `some` elements of `elements`, rounded down.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// The next event; its numbers choose among the present steps and nodes.
 #[derive(Clone, Debug)]
 enum Event {
-    Ask(StepSize),
+    Ask(StepSize, Layout),
     End(usize),
     Leave(usize),
     Toggle(usize),
@@ -34,9 +34,22 @@ fn size() -> impl Strategy<Value = StepSize> {
     )
 }
 
+fn layout() -> impl Strategy<Value = Layout> {
+    let nodes = || prop::collection::vec((1..4_u32).prop_map(NodeId), 0..2);
+    (prop::option::weighted(0.2, 1..3_u32), nodes(), nodes()).prop_map(
+        |(per_node, required, excluded)| Layout {
+            per_node,
+            overcommit: false,
+            required: required.into_iter().collect(),
+            excluded: excluded.into_iter().collect(),
+        },
+    )
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        5 => size().prop_map(Event::Ask),
+        5 => (size(), prop_oneof![Just(Layout::default()), layout()])
+            .prop_map(|(size, layout)| Event::Ask(size, layout)),
         4 => any::<usize>().prop_map(Event::End),
         1 => any::<usize>().prop_map(Event::Leave),
         1 => (0..3_usize).prop_map(Event::Toggle),
@@ -47,17 +60,25 @@ fn event() -> impl Strategy<Value = Event> {
 struct Oracle {
     rooms: Vec<Room>,
     granted: BTreeMap<StepAsk, (StepSize, Vec<u32>)>,
-    waiting: Vec<(StepAsk, StepSize)>,
+    waiting: Vec<(StepAsk, StepSize, Layout)>,
     away: BTreeSet<NodeId>,
 }
 
 impl Oracle {
     /// Whether a step may have so many processes on each node.
-    fn allows(&self, size: &StepSize, counts: &[u32], alone: bool) -> bool {
+    fn allows(&self, size: &StepSize, layout: &Layout, counts: &[u32], alone: bool) -> bool {
         let nodes = counts.iter().filter(|count| **count > 0).count();
         let right = counts.iter().sum::<u32>() == size.procs
             && size.nodes.is_none_or(|wanted| wanted as usize == nodes);
+        let cap = layout.per_node.unwrap_or(u32::MAX);
+        let is_asked = |(room, count): (&Room, &u32)| {
+            let (required, excluded) = (&layout.required, &layout.excluded);
+            let least = u32::from(required.contains(room.node));
+            let most = if excluded.contains(room.node) { 0 } else { cap };
+            (least..=most).contains(count)
+        };
         right
+            && self.rooms.iter().zip(counts).all(is_asked)
             && (0..self.rooms.len()).filter(|at| counts[*at] > 0).all(|at| {
                 let room = &self.rooms[at];
                 let here = alone || !self.away.contains(&room.node);
@@ -96,26 +117,27 @@ impl Oracle {
         }
     }
 
-    fn fits(&self, size: &StepSize, alone: bool) -> bool {
+    fn fits(&self, size: &StepSize, layout: &Layout, alone: bool) -> bool {
         let each = || 0..=size.procs;
         let all = each().flat_map(|a| each().flat_map(move |b| each().map(move |c| [a, b, c])));
-        all.into_iter().any(|counts| self.allows(size, &counts, alone))
+        all.into_iter().any(|counts| self.allows(size, layout, &counts, alone))
     }
 
     /// Checks that the ledger grants the first waiting step that fits, until none does.
     fn grant_all(&mut self, ledger: &mut PlaceLedger) {
         loop {
-            let fits = self.waiting.iter().position(|(_, size)| self.fits(size, false));
+            let fits =
+                self.waiting.iter().position(|(_, size, layout)| self.fits(size, layout, false));
             let away = self.away.clone();
             let granted = ledger.grant_next(|node| !away.contains(&node));
             let asked = fits.map(|index| self.waiting[index].0);
             assert_eq!(granted.as_ref().map(|(ask, ..)| *ask), asked);
             let (Some((ask, _, ranks)), Some(index)) = (granted, fits) else { return };
-            let (_, size) = self.waiting.remove(index);
+            let (_, size, layout) = self.waiting.remove(index);
             let of = |room: &Room| ranks.iter().find(|share| share.node == room.node);
             let counts: Vec<u32> =
                 self.rooms.iter().map(|room| of(room).map_or(0, |share| share.count)).collect();
-            assert!(self.allows(&size, &counts, false), "{size:?} got {counts:?}");
+            assert!(self.allows(&size, &layout, &counts, false), "{size:?} got {counts:?}");
             let firsts = ranks.iter().scan(0, |next, share| {
                 let first = *next;
                 *next += share.count;
@@ -136,7 +158,7 @@ proptest! {
         events in prop::collection::vec(event(), 1..40),
     ) {
         let rooms = rooms.into_iter().zip([3, 1, 2]).map(|((elements, memory_bytes), node)| {
-            Room { node: NodeId(node), elements, memory_bytes }
+            Room { node: NodeId(node), elements, memory_bytes, procs_max: elements }
         });
         let rooms: Vec<Room> = rooms.collect();
         let mut ledger = PlaceLedger::new(rooms.iter().copied());
@@ -144,11 +166,13 @@ proptest! {
         let mut oracle = Oracle { rooms, granted, waiting, away };
         for (number, event) in (0..).zip(events) {
             match event {
-                Event::Ask(size) => {
-                    prop_assert_eq!(ledger.could_hold(&size), oracle.fits(&size, true), "{:?}", size);
-                    if ledger.could_hold(&size) {
-                        ledger.wait(StepAsk(number), size);
-                        oracle.waiting.push((StepAsk(number), size));
+                Event::Ask(size, layout) => {
+                    let could = ledger.could_hold(&size, &layout);
+                    let fits = oracle.fits(&size, &layout, true);
+                    prop_assert_eq!(could, fits, "{:?} {:?}", size, layout);
+                    if could {
+                        ledger.wait(StepAsk(number), size, layout.clone());
+                        oracle.waiting.push((StepAsk(number), size, layout));
                     }
                 }
                 Event::End(pick) => {
@@ -160,7 +184,7 @@ proptest! {
                 }
                 Event::Leave(pick) => {
                     let pick = pick % oracle.waiting.len().max(1);
-                    if let Some((ask, _)) = oracle.waiting.get(pick).copied() {
+                    if let Some(ask) = oracle.waiting.get(pick).map(|(ask, ..)| *ask) {
                         oracle.waiting.remove(pick);
                         prop_assert!(ledger.leave(ask) && !ledger.leave(ask));
                     }
@@ -184,7 +208,7 @@ proptest! {
             }
             prop_assert!(again.elements().eq(ledger.elements()));
         }
-        prop_assert!(ledger.leave_all().into_iter().eq(oracle.waiting.iter().map(|(ask, _)| *ask)));
+        prop_assert!(ledger.leave_all().into_iter().eq(oracle.waiting.iter().map(|(ask, ..)| *ask)));
         oracle.granted.keys().for_each(|ask| ledger.end(*ask));
         prop_assert!(ledger.elements().all(|(_, all, free)| all == free));
     }
@@ -192,10 +216,10 @@ proptest! {
 
 #[test]
 fn a_step_that_fits_passes_one_that_does_not() {
-    let room = Room { node: NodeId(1), elements: 4, memory_bytes: None };
+    let room = Room { node: NodeId(1), elements: 4, memory_bytes: None, procs_max: 4 };
     let mut ledger = PlaceLedger::new([room]);
     for (ask, procs) in [(1, 3), (2, 4), (3, 1)] {
-        ledger.wait(StepAsk(ask), StepSize::of_procs(procs));
+        ledger.wait(StepAsk(ask), StepSize::of_procs(procs), Layout::default());
     }
     let mut granted = || ledger.grant_next(|_| true).map(|(ask, ..)| ask.0);
     assert_eq!([granted(), granted(), granted()], [Some(1), Some(3), None]);
@@ -207,14 +231,18 @@ fn a_step_that_fits_passes_one_that_does_not() {
 
 #[test]
 fn the_highest_numbers_there_are_overflow_nothing() {
-    let room = Room { node: NodeId(1), elements: u32::MAX, memory_bytes: Some(u64::MAX) };
+    let memory_bytes = Some(u64::MAX);
+    let (node, elements) = (NodeId(1), u32::MAX);
+    let room = Room { node, elements, memory_bytes, procs_max: elements };
+    let layout = Layout::default();
     let ledger = PlaceLedger::new([room]);
     for elements_each in [0, 1, u32::MAX] {
         for memory in [Memory::Unstated, Memory::PerCpu(u64::MAX), Memory::WholeNode] {
             let size = StepSize { procs: u32::MAX, elements_each, memory, ..StepSize::of_procs(1) };
             let alone = elements_each == 1;
-            assert_eq!(ledger.could_hold(&size), alone, "{size:?}");
-            assert!(!ledger.could_hold(&StepSize { nodes: Some(u32::MAX), ..size }));
+            assert_eq!(ledger.could_hold(&size, &layout), alone, "{size:?}");
+            let many = StepSize { nodes: Some(u32::MAX), ..size };
+            assert!(!ledger.could_hold(&many, &layout));
         }
     }
 }

@@ -1,19 +1,22 @@
 //! The steps that a job starts in its place: they wait for room, run, and end.
 
 use super::LiveJobs;
+use super::layout::Layout;
 use super::output::Piece;
 use super::place::LivePlace;
 use super::place_ledger::{PlaceLedger, Room};
 use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
+use crate::job::PartEnd;
 use crate::manager::effect::{StageOutcome, Watch};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{
-    JobId, JobIncarnation, PartitionId, Rank, RankClass, StepAsk, StepRef, StepSize, StepSpec,
+    JobId, JobIncarnation, JobSlot, PartitionId, Rank, RankClass, StepAsk, StepRef, StepSize,
+    StepSpec,
 };
 
 /// A step that has its elements and its place in the arrays of flags.
@@ -23,6 +26,26 @@ pub(in crate::manager) struct Granted {
     pub(in crate::manager) size: StepSize,
     pub(in crate::manager) spec: Rc<StepSpec>,
     pub(in crate::manager) ranks: Vec<NodeRanks>,
+}
+
+/// A further step that a former manager started.
+pub(in crate::manager) struct RestoredStep {
+    pub(in crate::manager) number: u32,
+    pub(in crate::manager) run: JobIncarnation,
+    pub(in crate::manager) slot: JobSlot,
+    pub(in crate::manager) ask: StepAsk,
+    pub(in crate::manager) size: StepSize,
+    pub(in crate::manager) ranks: Vec<NodeRanks>,
+    /// How its parts on lost nodes ended that were over before.
+    pub(in crate::manager) parts_over: BTreeMap<NodeId, PartEnd>,
+}
+
+impl RestoredStep {
+    /// The nodes with a part that is not over.
+    pub(super) fn nodes_at_work(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.ranks.iter().map(|share| share.node);
+        nodes.filter(|node| !self.parts_over.contains_key(node))
+    }
 }
 
 impl LivePlace {
@@ -176,11 +199,11 @@ impl LiveJobs {
     pub(in crate::manager) fn wait_for_room(
         &mut self,
         job: JobId,
-        (ask, size): (StepAsk, StepSize),
+        (ask, size, layout): (StepAsk, StepSize, Layout),
         spec: Rc<StepSpec>,
     ) {
         if let Some(place) = self.jobs.get_mut(&job) {
-            place.ledger.wait(ask, size);
+            place.ledger.wait(ask, size, layout);
             place.waiting.insert(ask, spec);
         }
     }
@@ -276,6 +299,15 @@ impl LiveJobs {
         exits: impl Iterator<Item = RankExit>,
     ) -> Option<bool> {
         Some(self.step_mut(job, number)?.part_over(node, exits))
+    }
+
+    /// A node is lost. Returns the steps whose part there was over, and that were not returned
+    /// before.
+    pub(in crate::manager) fn step_ends_forgotten_by(&mut self, node: NodeId) -> Vec<(JobId, u32)> {
+        let steps = self.jobs.iter_mut().flat_map(|(job, place)| {
+            place.further.iter_mut().map(|(number, step)| ((*job, *number), step))
+        });
+        steps.filter_map(|(name, step)| step.parts.forgets(node).then_some(name)).collect()
     }
 
     /// A client follows a step, or none does any more.

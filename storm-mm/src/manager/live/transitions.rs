@@ -177,19 +177,13 @@ impl LiveJobs {
 
 /// Nodes leave and return, and parts end.
 impl LiveJobs {
-    /// A node is lost. Returns the steps whose part there was over, and that were not returned
-    /// before: by job, each with its number, or without one if the job ends with it.
-    pub(in crate::manager) fn ends_forgotten_by(
-        &mut self,
-        node: NodeId,
-    ) -> Vec<(JobId, Option<u32>)> {
-        let forgotten = self.jobs.iter_mut().flat_map(|(job, live)| {
-            let first = live.first.parts.forgets(node).then_some((*job, None));
-            let steps = live.further.iter_mut().filter_map(move |(number, step)| {
-                step.parts.forgets(node).then_some((*job, Some(*number)))
-            });
-            first.into_iter().chain(steps)
-        });
+    /// A node is lost. Returns the jobs whose part there was over, and that were not returned
+    /// before.
+    pub(in crate::manager) fn ends_forgotten_by(&mut self, node: NodeId) -> Vec<JobId> {
+        let forgotten = self
+            .jobs
+            .iter_mut()
+            .filter_map(|(job, live)| live.first.parts.forgets(node).then_some(*job));
         forgotten.collect()
     }
 

@@ -4,12 +4,13 @@ use super::invariants::check_all;
 use super::world::{ADMIN, NODES, PES, USER, World, spec};
 use crate::api::{ErrorCode, JobState};
 use crate::job::{EndCause, EndedStep, Outcome, Phase, StepEvent, StepUse};
+use crate::manager::live::Layout;
 use crate::manager::{AskedStep, STEPS_MAX, StageOutcome, StepRequest};
 use storm_primitives::NodeId;
 use storm_rm::message::Report;
 use storm_rm::{
-    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Resources, Share, StepAsk, StepId, StepRef,
-    StepSize,
+    FirstStep, JobId, JobIncarnation, JobSpec, Memory, Resources, Share, StepAsk, StepId,
+    StepLayout, StepRef, StepSize,
 };
 
 /// Changes that the invariant of steps must notice, of a script with step 0 on two elements.
@@ -18,7 +19,7 @@ pub(super) const BREAKS: [fn(&mut World, JobId); 3] = [
     |world, job| world.core.live.free_elements(job, StepAsk(1)),
     |world, job| {
         let spec = std::rc::Rc::new(spec(1, false, false).step);
-        world.core.live.wait_for_room(job, (StepAsk(9), size(1)), spec);
+        world.core.live.wait_for_room(job, (StepAsk(9), size(1), Layout::default()), spec);
     },
 ];
 
@@ -71,7 +72,7 @@ fn what_never_fits_or_is_not_ones_own_is_refused() {
     let (mut world, job) = running();
     let refused = |code| Err(code);
     let wide = size(NODES * PES + 1);
-    assert_eq!(world.ask_step(job, 1, wide), refused(ErrorCode::BadRequest));
+    assert_eq!(world.ask_step(job, 1, wide), refused(ErrorCode::Infeasible));
     assert_eq!(world.ask_step(job, 1, size(0)), refused(ErrorCode::BadRequest));
     let none = StepSize { elements_each: 0, ..size(1) };
     assert_eq!(world.ask_step(job, 1, none), refused(ErrorCode::BadRequest));
@@ -82,6 +83,7 @@ fn what_never_fits_or_is_not_ones_own_is_refused() {
         run: JobIncarnation(77),
         ask: StepAsk(1),
         size: size(1),
+        layout: StepLayout::default(),
         spec: spec(1, false, false).step,
     };
     let former = world.act(|core, now| core.ask_for_step(now, USER, job, request));

@@ -1,6 +1,7 @@
 //! Nodes whose part of a job is over while the job continues elsewhere. Later the nodes are lost or
 //! get another Node Manager (`docs/decisions/0152-the-journal-keeps-the-end-of-a-lost-part.md`).
 
+use super::further_steps::{running, size};
 use super::invariants::check_all;
 use super::world::{NODES, PES, PartKey, World, spec};
 use crate::api::JobState;
@@ -8,7 +9,10 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use std::collections::BTreeSet;
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, HeldJob, NodeReturn, Report};
-use storm_rm::{JobId, Rank, StepRef};
+use storm_rm::{JobId, Rank, StepId, StepRef};
+
+/// The most time from the end of a Node Manager until the manager looks how old a run is.
+const UNTIL_ASKED_MS: i128 = 10;
 
 /// The parts that are over, and the jobs that have really lost a node.
 #[derive(Debug, Default)]
@@ -78,6 +82,7 @@ impl World {
         if !forgets {
             return;
         }
+        self.forget_starting_steps_of(node);
         let starting =
             |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
         self.parts.retain(|(at, job, _), _| !(*at == node && starting(job)));
@@ -86,7 +91,8 @@ impl World {
         let age_ms = |placed| self.core.wall(self.now).duration_since(placed).as_millis();
         let old = self.core.jobs.values().filter(|record| {
             let is_there = record.ranks.iter().any(|share| share.node == node);
-            is_there && starting(&record.id) && record.placed.is_some_and(|at| age_ms(at) >= within)
+            let is_old = record.placed.is_some_and(|at| age_ms(at) + UNTIL_ASKED_MS >= within);
+            is_there && starting(&record.id) && is_old
         });
         self.losses.hit.extend(old.map(|record| record.id));
     }
@@ -293,8 +299,12 @@ fn a_part_that_was_not_over_is_not_taken_for_one() {
 }
 
 fn enter_fence(world: &mut World, job: JobId, node: NodeId, sequence: u64) {
+    enter_fence_of(world, StepRef::program(job), node, sequence);
+}
+
+fn enter_fence_of(world: &mut World, step: StepRef, node: NodeId, sequence: u64) {
     let puts = vec![(format!("{node}.{sequence}"), "v".to_owned())];
-    world.report(node, Report::Fence { step: StepRef::program(job), sequence, puts });
+    world.report(node, Report::Fence { step, sequence, puts });
 }
 
 /// A job over all nodes, which have been in a barrier. The ranks of the first node have ended, its
@@ -343,5 +353,34 @@ fn nodes_that_wait_in_vain_end_their_job_over_restarts_too() {
         let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
         let reason = "rank 0 has ended and others wait for it in a PMI barrier";
         assert_eq!(outcome.reason.as_deref(), Some(reason), "{fate:?} {restarts}");
+    }
+}
+
+/// Regression: the next manager ended the step `NODE_FAIL`.
+#[test]
+fn a_further_step_and_its_barriers_outlive_a_node_that_has_forgotten_its_part() {
+    let last = NodeId(NODES);
+    for restarts in 0..3 {
+        let (mut world, job) = running();
+        world.keep_jobs();
+        assert!(world.ask_step(job, 1, size(ALL)).is_ok());
+        world.begin_all();
+        let (run, step) = (world.run_of(job, 0), StepRef { job, step: StepId::Number(0) });
+        (1..=NODES).for_each(|node| enter_fence_of(&mut world, step, NodeId(node), 1));
+        world.part_over((last, job, run), ExitStatus::Code(3));
+        world.node_returns(last, false);
+        for _ in 0..restarts {
+            restart(&mut world);
+            world.node_returns(last, false);
+        }
+        check_all(&world);
+        world.fences.clear();
+        (1..NODES).for_each(|node| enter_fence_of(&mut world, step, NodeId(node), 1));
+        assert!(world.fences.contains(&(FIRST, 1, NODES as usize)), "{restarts}");
+        assert_eq!(world.run_of(job, 0), run);
+        world.end_run_of(run, 0);
+        assert_eq!(world.ended_state(job, 0), Some(JobState::Failed), "{restarts}");
+        world.finish();
+        assert_eq!(world.record(job).state(), JobState::Completed);
     }
 }

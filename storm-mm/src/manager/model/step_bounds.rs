@@ -4,6 +4,7 @@ use super::further_steps::{WAITS, is, running, size};
 use super::invariants::check_all;
 use super::world::{NODES, PES, USER, World, spec};
 use crate::api::ErrorCode;
+use crate::manager::live::Layout;
 use std::rc::Rc;
 use storm_rm::{FirstStep, JobId, JobSpec, Memory, Resources, StepAsk, StepSize};
 
@@ -41,7 +42,11 @@ fn the_waiting_steps_of_a_user_take_little_memory() {
         checked.map_err(|error| error.code)
     };
     assert_eq!(check(&world), Ok(()));
-    world.core.live.wait_for_room(job, (StepAsk(1), size(1)), Rc::new(large.clone()));
+    world.core.live.wait_for_room(
+        job,
+        (StepAsk(1), size(1), Layout::default()),
+        Rc::new(large.clone()),
+    );
     assert_eq!(check(&world), Err(ErrorCode::QueueFull));
     assert!(world.core.check_waiting_bytes(USER.uid + 1, &large).is_ok());
     assert!(world.core.forget_step(job, StepAsk(1)));

@@ -2,13 +2,13 @@
 //! them.
 
 use super::invariants::check_all;
-use super::world::{USER, World, spec};
+use super::world::{PartKey, USER, World, spec};
 use crate::api::{ErrorCode, JobState, Peer};
 use crate::job::{EndCause, StepRecords};
 use crate::manager::{AskedStep, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus};
-use storm_rm::{JobId, JobIncarnation, Rank, StepAsk, StepRef, StepSize};
+use storm_rm::{JobId, JobIncarnation, Rank, StepAsk, StepLayout, StepRef, StepSize};
 
 impl World {
     /// Asks for a step in the present run of a job.
@@ -30,7 +30,8 @@ impl World {
     ) -> Result<AskedStep, ErrorCode> {
         let run = self.core.jobs.get(&job).map_or(JobIncarnation(0), |record| record.incarnation);
         let spec = spec(1, shipped, false).step;
-        let request = StepRequest { run, ask: StepAsk(ask), size, spec };
+        let (ask, layout) = (StepAsk(ask), StepLayout::default());
+        let request = StepRequest { run, ask, size, layout, spec };
         let asked = self.act(|core, now| core.ask_for_step(now, peer, job, request));
         asked.map_err(|error| error.code)
     }
@@ -76,13 +77,26 @@ impl World {
 
     /// Nodes of the set had not received the launches of steps that were under way.
     pub(super) fn forget_starting_steps(&mut self, deaf: &impl Fn(NodeId) -> bool) {
-        let World { core, parts, first_runs, .. } = self;
-        parts.retain(|(node, job, run), _| {
-            let was_there = first_runs.get(node).is_some_and(|first| first <= run);
-            let number = core.live.step_of_run(*job, *run);
-            let known = number.and_then(|number| core.step_record((*job, number)));
+        let first_runs = self.first_runs.clone();
+        self.forget_steps(|(node, _, run)| {
+            deaf(node) && first_runs.get(&node).is_some_and(|first| *first <= run)
+        });
+    }
+
+    /// The keeper of a node had nothing yet of the steps that were being launched.
+    pub(super) fn forget_starting_steps_of(&mut self, node: NodeId) {
+        self.forget_steps(|part| part.0 == node);
+    }
+
+    /// Forgets these parts, if they are of steps that are being launched.
+    fn forget_steps(&mut self, forgets: impl Fn(PartKey) -> bool) {
+        let World { core, parts, .. } = self;
+        parts.retain(|part, _| {
+            let (_, job, run) = *part;
+            let number = core.live.step_of_run(job, run);
+            let known = number.and_then(|number| core.step_record((job, number)));
             let starts = known.is_some_and(|(_, step)| step.started.is_none());
-            !(starts && deaf(*node) && was_there)
+            !(starts && forgets(*part))
         });
     }
 

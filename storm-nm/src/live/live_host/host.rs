@@ -28,7 +28,7 @@ use storm_rm::message::{
     ClientsAddress, NodeInfo, NodeStatus, ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet, StepRef,
+    Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet, StepId, StepRef,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -55,12 +55,14 @@ impl LiveHost {
         }
         let files = job_files(task, |owner, file| self.cache.path(owner, file.hash));
         let shared = by_pmix.then(|| (self.shared_memory.clone(), task.key()));
+        let commands = self.config.script_commands.clone();
+        let commands = commands.filter(|_| task.launch.step.step == StepId::Batch);
         let made = spawn_blocking(move || {
             let credentials = credentials(owner).map_err(|error| LaunchRefused::because(&error))?;
             if let Some((shared_memory, key)) = shared {
                 shared_memory.make(key, owner).map_err(|error| LaunchRefused::because(&error))?;
             }
-            job_directory::make(&directory, owner, &files)
+            job_directory::make(&directory, owner, &files, commands.as_ref())
                 .map_err(|error| LaunchRefused::because(&error))?;
             Ok(credentials)
         });

@@ -230,7 +230,7 @@ fn step(step: &StepFacts, show: &Show) -> Fields {
     ])
 }
 
-/// What tasks used, as far as it is counted.
+/// The resources that tasks used, as far as they are counted.
 fn consumed(used: Option<&StepUse>) -> Value {
     let Some(used) = used else {
         return json!({ "max": [], "min": [], "average": [], "total": [] });

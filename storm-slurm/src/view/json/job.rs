@@ -152,7 +152,7 @@ fn files(job: &JobFacts) -> Fields {
     ])
 }
 
-/// What no job has here.
+/// Fields of Slurm that no job has here.
 fn nothing() -> Fields {
     const TEXTS: [&str; 28] = [
         "admin_comment",

@@ -20,7 +20,7 @@ const DATA_PARSER: &str = "data_parser/v0.0.44";
 /// Slurm's name of the writer of these documents.
 const PLUGIN: &str = "openapi/slurmctld";
 
-/// Who asked, and by which words; a part of each document.
+/// The user that asked, and the words of the command; a part of each document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The command and its words.

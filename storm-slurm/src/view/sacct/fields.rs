@@ -189,13 +189,11 @@ pub const SACCT_FIELDS: &[SacctField] = &[
     field("WorkDir", 20, |row, _, _| of_job(row, |job| job.work_dir.clone().unwrap_or_default())),
 ];
 
-/// The names of all fields, four on a line (`--helpformat`).
-pub fn help_format() -> String {
-    let line = |fields: &[SacctField]| {
-        let names: Vec<String> = fields.iter().map(|field| format!("{:<19}", field.name)).collect();
-        names.join(" ") + "\n"
-    };
-    SACCT_FIELDS.chunks(4).map(line).collect()
+/// The names of the fields that the command has, four on a line (`--helpformat`).
+pub fn help_format(has: impl Fn(&str) -> bool) -> String {
+    let names = SACCT_FIELDS.iter().map(|field| field.name).filter(|name| has(name));
+    let names: Vec<String> = names.map(|name| format!("{name:<19}")).collect();
+    names.chunks(4).map(|line| line.join(" ") + "\n").collect()
 }
 
 /// A fact that only jobs have.
