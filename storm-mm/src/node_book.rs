@@ -132,6 +132,7 @@ impl<'a> JournalNodes<'a> {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }

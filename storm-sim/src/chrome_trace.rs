@@ -123,6 +123,7 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }

@@ -256,6 +256,7 @@ impl State {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }

@@ -203,8 +203,7 @@ impl Reply {
         match self {
             Reply::Output { data, .. } | Reply::Script { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => {
-                let steps = jobs.iter().map(|job| job.steps.len()).sum::<usize>();
-                LINE * (1 + 2 * (jobs.len() + steps))
+                LINE + jobs.iter().map(JobView::weight_bytes).sum::<usize>()
             }
             Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),

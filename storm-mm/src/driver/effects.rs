@@ -54,10 +54,12 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Durable::AbandonStaging(job) => shared.runs.end_tasks_of(job),
         Durable::AwaitStarted(watch) => shared.runs.starting().watch(watch),
         Durable::NameUnstarted(watch) => {
-            let job = watch.step.job;
+            let (job, run) = (watch.step.job, watch.incarnation);
+            let number = shared.core().further_step(job, run);
             let asking = watches::name_unstarted(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(asking);
-            shared.runs.set_task(job, Duty::Launch, task);
+            let duty = number.map_or(Duty::Launch, Duty::StepLaunch);
+            shared.runs.set_task(job, duty, task);
         }
         Durable::AwaitTermination(watch) => shared.runs.terminating().watch(watch),
         Durable::Timer { at, timer } => {

@@ -189,6 +189,12 @@ pub enum JobEventKind {
         /// How it ended.
         end: PartEnd,
     },
+    /// The step that the job ends with is over, and other steps are being ended. Nothing that
+    /// happens to them changes the job's outcome.
+    FirstOver {
+        /// How the ranks of the first step ended.
+        exits: Vec<RankExit>,
+    },
 }
 
 /// A stage of a job that another depends on, apart from its end

@@ -16,5 +16,6 @@ pub use event::{DependencyNote, Hold, JobEvent, JobEventKind, Outcome};
 pub use part_end::{FencePart, PartEnd};
 pub use record::{JobRecord, Phase};
 pub use step_event::{EndedStep, StepEvent, StepPlace, StepUse};
-pub use step_record::{ENDED_STEPS, StepRecord, StepRecords};
+pub(crate) use step_record::goes;
+pub use step_record::{ENDED_STAY, ENDED_STEPS, StepRecord, StepRecords};
 pub use terms::Terms;

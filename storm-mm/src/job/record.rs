@@ -65,6 +65,8 @@ pub struct JobRecord {
     /// The nodes of its present run that are lost and whose parts were over before, and how these
     /// ended.
     pub parts_over: BTreeMap<NodeId, PartEnd>,
+    /// Whether the first step of its present run is over while others are being ended.
+    pub first_over: bool,
     /// The steps of its present or latest run, apart from the first, if it started any.
     pub steps: Option<Box<StepRecords>>,
     /// The job's nodes by name, once placed.
@@ -122,6 +124,11 @@ impl JobRecord {
         StepRef { job: self.id, step: self.spec.first.id() }
     }
 
+    /// Whether the job ends with a script.
+    pub fn is_script(&self) -> bool {
+        self.spec.first == FirstStep::Script
+    }
+
     /// The ranks that each node starts, once placed.
     pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
         self.ranks.iter().map_while(|share| share.of_step(self.spec.first.id()))
@@ -163,6 +170,7 @@ impl JobRecord {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }
@@ -210,6 +218,7 @@ impl JobRecord {
             ranks: Vec::new(),
             row: None,
             parts_over: BTreeMap::new(),
+            first_over: false,
             steps: None,
             node_list: String::new(),
             former_nodes: NodeSet::new(),
@@ -277,6 +286,7 @@ impl JobRecord {
             JobEventKind::PartOver { node, end } => {
                 self.parts_over.insert(*node, end.clone());
             }
+            JobEventKind::FirstOver { exits } => self.first_is_over(event, exits),
             JobEventKind::Step { number, event: of_step } => self.step(event, *number, of_step),
             JobEventKind::Suspended { by, time } => {
                 self.suspended_for = Some(*by);
@@ -346,6 +356,16 @@ impl JobRecord {
         self.steps.get_or_insert_default().apply(event.at, number, of_step);
     }
 
+    /// All parts of the first step are over, and its nodes need not return.
+    fn first_is_over(&mut self, event: &JobEvent, exits: &[RankExit]) {
+        self.first_over = true;
+        for share in self.step_ranks().collect::<Vec<_>>() {
+            let exits = exits.iter().filter(|exit| share.has(exit.rank)).cloned().collect();
+            self.parts_over.insert(share.node, PartEnd { exits, fences: Vec::new() });
+        }
+        self.note(event, "steps", "the first step is over, and the others are ended".to_owned());
+    }
+
     /// Whether its processes are stopped, for another job or by an administrator.
     pub fn is_stopped(&self) -> bool {
         self.suspended_for.is_some() || self.stopped_by.is_some()
@@ -369,7 +389,7 @@ impl JobRecord {
         let asked = self.spec.early_signal;
         let whom = match (self.spec.first, asked.is_some_and(|asked| asked.script_only)) {
             (FirstStep::Script, true) => "its script",
-            (FirstStep::Script, false) => "nothing: without B: it is not for the script",
+            (FirstStep::Script, false) => "its steps: without B: it is not for the script",
             (FirstStep::Program, false) => "its processes",
             (FirstStep::Program, true) => "nothing, since it has no script",
         };
@@ -396,6 +416,7 @@ impl JobRecord {
         self.elements = None;
         self.signalled_early = false;
         self.steps = None;
+        self.first_over = false;
         self.parts_over.clear();
     }
 

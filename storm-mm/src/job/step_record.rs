@@ -3,15 +3,19 @@
 use super::step_event::{EndedStep, StepEvent};
 use super::{EndCause, PartEnd};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::NodeRanks;
 use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 
-/// The number of ended steps of a job that are remembered. An ended step is forgotten for the one
-/// whose number is higher by so much, in the record and in the journal.
-pub const ENDED_STEPS: u32 = 1_000;
+/// The number of ended steps of a job that are remembered, in the record and in the journal, apart
+/// from those that ended within [`ENDED_STAY`]. Then the one that ended first is forgotten.
+pub const ENDED_STEPS: usize = 1_000;
+/// How long an ended step is remembered at least: a command whose connection broke asks for its step
+/// again within this time, and must not get another.
+pub const ENDED_STAY: Duration = Duration::from_secs(70);
 
 /// The longest name of a program that is remembered: as long as a file's may be on Linux.
 const NAME_CHARS: usize = 255;
@@ -21,8 +25,10 @@ const NAME_CHARS: usize = 255;
 pub struct StepRecords {
     next: u32,
     live: BTreeMap<u32, StepRecord>,
-    /// Ended steps by their numbers modulo [`ENDED_STEPS`].
-    ended: BTreeMap<u32, (u32, EndedStep)>,
+    /// Ended steps in the order of their ends, with the times of these events.
+    ended: VecDeque<(Timestamp, u32, EndedStep)>,
+    /// The numbers of all these steps.
+    asks: BTreeMap<StepAsk, u32>,
 }
 
 /// A step that is not over.
@@ -65,20 +71,19 @@ impl StepRecords {
     }
 
     /// The steps that are over and remembered.
-    pub fn ended(&self) -> impl Iterator<Item = (u32, &EndedStep)> {
-        self.ended.values().map(|(number, step)| (*number, step))
+    pub fn ended(&self) -> impl DoubleEndedIterator<Item = (u32, &EndedStep)> {
+        self.ended.iter().map(|(_, number, step)| (*number, step))
     }
 
     /// A step that is over and remembered.
     pub fn ended_step(&self, number: u32) -> Option<&EndedStep> {
-        let (known, step) = self.ended.get(&(number % ENDED_STEPS))?;
-        (*known == number).then_some(step)
+        let ended = self.ended.iter().rev().find(|(_, known, _)| *known == number);
+        ended.map(|(_, _, step)| step)
     }
 
     /// The step that was asked for by this number.
     pub fn asked_by(&self, ask: StepAsk) -> Option<u32> {
-        let live = self.live().find(|(_, step)| step.ask == ask).map(|(number, _)| number);
-        live.or_else(|| self.ended().find(|(_, step)| step.ask == ask).map(|(number, _)| number))
+        self.asks.get(&ask).copied()
     }
 
     /// Applies an event of a step.
@@ -93,6 +98,7 @@ impl StepRecords {
                 let step =
                     StepRecord { run, ask, size, spec, ranks, began, started, ending, parts_over };
                 self.live.insert(number, step);
+                self.asks.insert(ask, number);
             }
             StepEvent::Started => {
                 if let Some(step) = self.live.get_mut(&number) {
@@ -112,10 +118,23 @@ impl StepRecords {
             StepEvent::Ended { next, step, .. } => {
                 self.next = self.next.max(*next);
                 self.live.remove(&number);
-                self.ended.insert(number % ENDED_STEPS, (number, (**step).clone()));
+                self.asks.insert(step.ask, number);
+                self.ended.push_back((at, number, (**step).clone()));
+                while self.ended.front().is_some_and(|(then, ..)| goes(self.ended.len(), *then, at))
+                    && let Some((_, _, step)) = self.ended.pop_front()
+                {
+                    self.asks.remove(&step.ask);
+                }
             }
         }
     }
+}
+
+/// Whether the first of so many ended steps is forgotten, which ended at `then`.
+pub(crate) fn goes(steps: usize, then: Timestamp, now: Timestamp) -> bool {
+    // A clock that was set back says nothing.
+    let since = Duration::try_from(now.duration_since(then)).unwrap_or_default();
+    steps > ENDED_STEPS && since > ENDED_STAY
 }
 
 impl StepRecord {

@@ -236,6 +236,7 @@ fn of_job() -> Vec<JobEventKind> {
         JobEventKind::Ended { outcome: outcome(), exits: exits(), ran: TIME },
         JobEventKind::UnderPolicy { sched: "gang".to_owned() },
         JobEventKind::PartOver { node: NodeId(1), end: part_end() },
+        JobEventKind::FirstOver { exits: exits() },
     ];
     kinds.extend(causes().into_iter().map(|cause| JobEventKind::Ending { cause }));
     let of_step = |event| JobEventKind::Step { number: 3, event };

@@ -3,7 +3,8 @@
 
 use super::Entry;
 use crate::cluster::ClusterEventKind;
-use crate::job::{ENDED_STEPS, JobEventKind, StepEvent};
+use crate::job::{JobEvent, JobEventKind, StepEvent};
+use jiff::Timestamp;
 use storm_primitives::NodeId;
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
@@ -21,6 +22,8 @@ pub(super) enum Mark {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobMark {
     pub(super) job: JobId,
+    /// The time of its event.
+    pub(super) at: Timestamp,
     /// The run that it begins.
     pub(super) run: Option<JobIncarnation>,
     /// The user of the job or array that it begins.
@@ -61,8 +64,6 @@ pub(super) enum OfJob {
     StepEnding(u32),
     /// The end of a step's part on a lost node.
     StepPartOver(u32, NodeId),
-    /// An ended step, by its number modulo [`ENDED_STEPS`].
-    StepEnded(u32),
 }
 
 /// The subject of an entry of the cluster.
@@ -79,16 +80,17 @@ pub(super) enum OfCluster {
 impl From<&Entry> for Mark {
     fn from(entry: &Entry) -> Mark {
         match entry {
-            Entry::Job(job, event) => Mark::Job(JobMark::new(*job, &event.kind)),
+            Entry::Job(job, event) => Mark::Job(JobMark::new(*job, event)),
             Entry::Cluster(event) => Mark::Cluster(OfCluster::from(&event.kind)),
         }
     }
 }
 
 impl JobMark {
-    fn new(job: JobId, kind: &JobEventKind) -> JobMark {
+    fn new(job: JobId, JobEvent { at, kind }: &JobEvent) -> JobMark {
         let mark = JobMark {
             job,
+            at: *at,
             run: None,
             user: None,
             ends: false,
@@ -121,6 +123,7 @@ impl JobMark {
             | JobEventKind::InReservation { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::UnderPolicy { .. }
             | JobEventKind::Moved { .. } => mark,
@@ -142,11 +145,9 @@ impl JobMark {
                 StepEvent::Started => replaces(OfJob::StepStarted(*number)),
                 StepEvent::Ending { .. } => replaces(OfJob::StepEnding(*number)),
                 StepEvent::PartOver { node, .. } => replaces(OfJob::StepPartOver(*number, *node)),
-                StepEvent::Ended { latest_run, .. } => JobMark {
-                    run: Some(*latest_run),
-                    ends_step: Some(*number),
-                    ..replaces(OfJob::StepEnded(number % ENDED_STEPS))
-                },
+                StepEvent::Ended { latest_run, .. } => {
+                    JobMark { run: Some(*latest_run), ends_step: Some(*number), ..mark }
+                }
             },
         }
     }

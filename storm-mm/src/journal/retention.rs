@@ -10,7 +10,9 @@
 
 use super::mark::{JobMark, Mark, OfCluster, OfJob};
 use crate::history::History;
-use std::collections::BTreeMap;
+use crate::job::goes;
+use jiff::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::NodeId;
 use storm_rm::{JobId, JobIncarnation};
 
@@ -55,6 +57,8 @@ pub(super) struct Retention {
     due_jobs: u64,
     /// The latest entry of each kind of the cluster's entries.
     of_cluster: BTreeMap<OfCluster, u64>,
+    /// For each job, the ends of steps that are remembered.
+    ended_steps: BTreeMap<JobId, VecDeque<(Timestamp, u64)>>,
     /// For each job, the latest entries that a later entry would replace.
     latest: BTreeMap<(JobId, OfJob), u64>,
     /// For each job that has not ended, the entries about jobs that it depends on.
@@ -80,6 +84,7 @@ impl Retention {
             forgotten_jobs: 0,
             due_jobs: 0,
             of_cluster: BTreeMap::new(),
+            ended_steps: BTreeMap::new(),
             latest: BTreeMap::new(),
             notes: BTreeMap::new(),
             replaced: Vec::new(),
@@ -113,7 +118,16 @@ impl Retention {
             self.environments.insert(id, (sequence, mark.environment_bytes));
         }
         let former = mark.replaces.and_then(|what| self.latest.insert((mark.job, what), sequence));
-        for former in former.into_iter().chain(of_step.unwrap_or_default()) {
+        let former = former.into_iter().chain(of_step.unwrap_or_default());
+        let mut former: Vec<u64> = former.collect();
+        if mark.ends_step.is_some() {
+            let ended = self.ended_steps.entry(mark.job).or_default();
+            ended.push_back((mark.at, sequence));
+            while ended.front().is_some_and(|(then, _)| goes(ended.len(), *then, mark.at)) {
+                former.extend(ended.pop_front().map(|(_, sequence)| sequence));
+            }
+        }
+        for former in former {
             // Entries are in order.
             if let Ok(at) = unit.entries.binary_search(&former) {
                 self.replaced.push(unit.entries.remove(at));
@@ -153,6 +167,7 @@ impl Retention {
             self.latest.remove(&key);
         }
         self.notes.remove(&job);
+        self.ended_steps.remove(&job);
         let Some(unit) = self.units.get_mut(&id) else { return };
         unit.ended += 1;
         if unit.ended == unit.jobs()

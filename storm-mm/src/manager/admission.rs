@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use storm_primitives::{Instant, MAX_NODES, NodeNames};
 use storm_rm::{
-    FirstStep, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory, Owner, PartitionId,
+    Destination, FirstStep, InputSpec, JobId, JobSpec, LEAST_MEMORY_BYTES, MAX_RANKS, Memory,
+    OsBytes, OutputSpec, Owner, PartitionId, Program, StepSpec,
 };
 use storm_sched::{Constraint, JobRequest, NodeChoice, NodeMemory, ReservationId};
 
 /// Longest name or constraint of a job; a file's name has at most 255 bytes.
 const MAX_TEXT_BYTES: usize = 1024;
+/// The longest path of a job or step: PATH_MAX of Linux, beyond which no call takes it.
+pub(super) const MAX_PATH_BYTES: usize = 4096;
 /// The longest list of nodes that a job must have or must not have.
 const MAX_NODE_LIST_BYTES: usize = 2048;
 
@@ -217,6 +220,46 @@ pub(super) fn check_texts(spec: &JobSpec) -> Result<(), ApiError> {
             format!("the job's {what} has more than {MAX_TEXT_BYTES} bytes"),
         )
         .hint("use a shorter one, and pass data in the job's arguments")),
+        None => check_paths(&spec.step),
+    }
+}
+
+/// Listings repeat paths, too, and a byte that is not UTF-8 takes four characters there.
+pub(super) fn check_paths(step: &StepSpec) -> Result<(), ApiError> {
+    let (output, error) = match &step.output {
+        OutputSpec::Client => (None, None),
+        OutputSpec::Files { stdout, stderr } => (Some(stdout), stderr.as_ref()),
+    };
+    let input = match &step.input {
+        InputSpec::File(path) => Some(path),
+        InputSpec::None | InputSpec::RankZero | InputSpec::All => None,
+    };
+    let (program, destination) = match &step.program {
+        Program::OnNodes(path) => (path, None),
+        Program::Shipped(file) => match &file.destination {
+            Destination::JobDirectory => (&file.name, None),
+            Destination::Path(path) | Destination::JobDirectoryUnlessAt(path) => {
+                (&file.name, Some(path))
+            }
+        },
+    };
+    let paths = [
+        ("working directory", Some(&step.cwd)),
+        ("output file", output),
+        ("error file", error),
+        ("input file", input),
+        ("program", Some(program)),
+        ("program", destination),
+    ];
+    let long = |(_, path): &(&str, Option<&OsBytes>)| {
+        path.is_some_and(|path| path.as_bytes().len() > MAX_PATH_BYTES)
+    };
+    match paths.into_iter().find(long) {
+        Some((what, _)) => Err(ApiError::new(
+            ErrorCode::TooLarge,
+            format!("the path of the {what} has more than {MAX_PATH_BYTES} bytes"),
+        )
+        .hint("use a shorter path; Linux takes none that is longer")),
         None => Ok(()),
     }
 }

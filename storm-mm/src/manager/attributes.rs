@@ -1,6 +1,7 @@
 //! Further facts of jobs, for listings that ask for them.
 
 use super::Core;
+use super::admission::MAX_PATH_BYTES;
 use super::eligibility::Obstacle;
 use crate::api::{JobAttributes, JobPartView, JobState, UseView};
 use crate::job::{EndCause, JobRecord, Outcome, Phase};
@@ -94,7 +95,10 @@ impl Core {
 fn path_of(spec: &JobSpec) -> OsBytes {
     // The client gives a script's path as its first argument.
     let first = spec.step.argv.first().filter(|_| spec.first == FirstStep::Script);
-    if let Some(path) = first.filter(|path| Path::new(path.as_os_str()).is_absolute()) {
+    let is_path = |path: &&OsBytes| {
+        Path::new(path.as_os_str()).is_absolute() && path.as_bytes().len() <= MAX_PATH_BYTES
+    };
+    if let Some(path) = first.filter(is_path) {
         return path.clone();
     }
     match &spec.step.program {

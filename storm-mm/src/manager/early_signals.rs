@@ -38,6 +38,9 @@ impl Core {
         let (signal, script_only) = (signal.signal, signal.script_only);
         self.append(now, job, JobEventKind::SignalledEarly { signal });
         let step = self.first_step(job);
+        if !script_only {
+            self.signal_steps(job, signal);
+        }
         let command = match (of_script, script_only) {
             (true, true) => Command::SignalScript { step, signal },
             (false, false) => Command::SignalJob { step, signal },

@@ -4,7 +4,7 @@ use super::jobs::no_such_job;
 use super::live::{Launch, LivePlace, Lost};
 use super::{Core, Durable, JobTimer, Notice, Timer};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
-use crate::job::{EndCause, JobEventKind, Outcome, Phase, Sequel};
+use crate::job::{EndCause, JobEventKind, JobRecord, Outcome, Phase, Sequel};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
@@ -96,6 +96,12 @@ impl Core {
 
     fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
         check_signal(signal)?;
+        let of_script = self.jobs.get(&job).is_some_and(JobRecord::is_script);
+        if self.signal_steps(job, signal) && of_script {
+            // As in Slurm, the signal is for the script's steps. A script without a step that runs
+            // gets it itself.
+            return Ok(());
+        }
         match self.live.get(job) {
             Some(live) if live.is_on_nodes() => {
                 let command = Command::SignalJob { step: self.first_step(job), signal };
@@ -136,6 +142,10 @@ impl Core {
     /// Begins the end of a job, in whatever phase it is.
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
+        if record.first_over && self.live.contains(job) {
+            // Its first step has decided the outcome, and its other steps are being ended.
+            return;
+        }
         match (&record.phase, self.live.get(job).map(LivePlace::launch)) {
             // Otherwise the job would be queued again after its user got the reply that the job
             // ends.
@@ -196,13 +206,17 @@ impl Core {
         self.end_steps(now, job, &cause);
     }
 
-    /// Orders nodes to end their part of a job.
+    /// Orders nodes to end their part of a job. A script is asked only when its steps are over: its
+    /// commands pass the output of the steps on.
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
         let Some(live) = self.live.get(job) else { return };
         let incarnation = live.incarnation();
         if cause.asks_first() {
-            let ask = Command::SignalJob { step: self.first_step(job), signal: SIGTERM };
-            self.effects.durable.push(Durable::Command(nodes, ask));
+            let of_script = self.jobs.get(&job).is_some_and(JobRecord::is_script);
+            if !of_script || live.steps().is_empty() {
+                let ask = Command::SignalJob { step: self.first_step(job), signal: SIGTERM };
+                self.effects.durable.push(Durable::Command(nodes, ask));
+            }
             let at = now + self.config.kill_grace;
             self.effects.durable.push(Durable::Timer {
                 at,
@@ -212,6 +226,17 @@ impl Core {
             self.effects
                 .durable
                 .push(Durable::Command(nodes, Command::DestroyJob { step: self.first_step(job) }));
+        }
+    }
+
+    /// A step of a job is over. If it was the last one of a script that is being ended, the script
+    /// is asked to end.
+    pub(super) fn ask_script_to_end(&mut self, job: JobId) {
+        let (Some(record), Some(live)) = (self.jobs.get(&job), self.live.get(job)) else { return };
+        let asks = matches!(&record.phase, Phase::Ending(cause) if cause.asks_first());
+        if asks && record.is_script() && live.steps().is_empty() && !live.is_over() {
+            let ask = Command::SignalJob { step: self.first_step(job), signal: SIGTERM };
+            self.effects.durable.push(Durable::Command(live.holders(), ask));
         }
     }
 

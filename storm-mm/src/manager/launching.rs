@@ -6,7 +6,7 @@ use super::jobs::without_dependency;
 use super::live::{self, LivePlace};
 use super::partitions::Partition;
 use super::{
-    ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer, early_signals,
+    ClusterTimer, Core, Draft, Durable, JobTimer, Launch, StageOutcome, Timer, Watch, early_signals,
 };
 use crate::api::JobState;
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase};
@@ -19,7 +19,7 @@ use storm_rm::{JobId, JobIncarnation, LaunchFacts, PartitionId, RowSet};
 
 /// Exit status of a job or step whose ranks did not start in time: that of a shell for a program
 /// that cannot be executed.
-pub(super) const NOT_STARTED: u8 = 126;
+const NOT_STARTED: u8 = 126;
 
 /// How long returned nodes have to report the ends of ranks in their absence. A report takes
 /// milliseconds.
@@ -249,21 +249,43 @@ impl Core {
         self.arm_time_limit(now, job);
     }
 
-    /// The timer of a launch has fired: finds which nodes have not started, unless the job was
-    /// stopped for part of the time.
+    /// The timer of a job's launch has fired.
     fn launch_timer(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(job) else { return };
         if live.launch() != live::Launch::Launched {
             return;
         }
-        let limit = self.config.launch_timeout;
-        let effect = if live.run_time(now) >= limit {
-            Durable::NameUnstarted(live.watch(self.first_step(job)))
-        } else {
-            let (at, incarnation) = (live.earliest(now, limit), live.incarnation());
-            Durable::Timer { at, timer: Timer::Job { job, incarnation, kind: JobTimer::Launch } }
+        // The run time of a place begins with the launch of its first step.
+        let launched = (live.watch(self.first_step(job)), Duration::ZERO);
+        let incarnation = live.incarnation();
+        let timer = Timer::Job { job, incarnation, kind: JobTimer::Launch };
+        self.look_for_unstarted(now, job, launched, timer);
+    }
+
+    /// The timer of the launch of a step has fired: finds which nodes have not started, unless the
+    /// place was stopped for part of the time. The place had run for `since` at the launch.
+    pub(super) fn look_for_unstarted(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        (watch, since): (Watch, Duration),
+        timer: Timer,
+    ) {
+        let Some(live) = self.live.get(job) else { return };
+        let until = since + self.config.launch_timeout;
+        let effect = match live.run_time(now) >= until {
+            true => Durable::NameUnstarted(watch),
+            false => Durable::Timer { at: live.earliest(now, until), timer },
         };
         self.effects.durable.push(effect);
+    }
+
+    /// Why a step ends of which these nodes have not started their ranks.
+    pub(super) fn not_started(&self, nodes: &NodeSet) -> EndCause {
+        let limit = self.config.launch_timeout;
+        let nodes = self.nodes.fold(nodes);
+        let reason = format!("its ranks did not start on {nodes} within {limit:?}");
+        EndCause::LaunchFailed { reason, exit_code: NOT_STARTED }
     }
 
     /// A launch has reached its time limit, and these nodes have not started their ranks. If the
@@ -275,6 +297,9 @@ impl Core {
         incarnation: JobIncarnation,
         nodes: &NodeSet,
     ) {
+        if let Some(number) = self.live.step_of_run(job, incarnation) {
+            return self.step_unstarted(now, (job, number), nodes);
+        }
         let live = self.live.run(job, incarnation);
         let Some(live) = live.filter(|live| live.launch() == live::Launch::Launched) else {
             return;
@@ -287,12 +312,7 @@ impl Core {
             return;
         }
         self.live.count_failure();
-        let reason = format!(
-            "its ranks did not start on {} within {:?}",
-            self.nodes.fold(nodes),
-            self.config.launch_timeout
-        );
-        let cause = EndCause::LaunchFailed { reason, exit_code: NOT_STARTED };
+        let cause = self.not_started(nodes);
         self.end_job(now, job, cause);
     }
 

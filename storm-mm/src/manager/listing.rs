@@ -8,9 +8,14 @@ use super::partitions::Waiting;
 use crate::api::{HistoryQuery, JobFilter, JobView, Part};
 use crate::job::{JobRecord, Phase};
 use std::collections::HashSet;
+use std::iter::Peekable;
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::JobId;
+
+/// The size, roughly, from which a part of a listing is long enough: a client that does not read
+/// costs the manager a part.
+const PART_BYTES: usize = 64 << 10;
 
 impl Core {
     /// The jobs that pass `filter`, in order of their number; its `part` is ignored.
@@ -34,12 +39,11 @@ impl Core {
             true => self.partitions.last_walk(now, part.after.is_none()),
             false => Arc::default(),
         };
-        let mut passing = self.passing(filter, part.after);
+        let mut passing = self.passing(filter, part.after).peekable();
         let more = More { attributes: filter.attributes, steps: filter.steps };
-        let records = passing.by_ref().take(more.most(part.most));
-        let views = records.map(|record| self.listed(now, record, &waiting, more));
-        let views = views.collect();
-        (views, passing.next().is_some())
+        let view = |record| self.listed(now, record, &waiting, more);
+        let views = first_of(&mut passing, part.most, view);
+        (views, passing.peek().is_some())
     }
 
     /// Ended jobs, the latest first; the query's `part` is ignored.
@@ -59,15 +63,15 @@ impl Core {
         query: &HistoryQuery,
         part: Part<u64>,
     ) -> (Vec<JobView>, bool) {
-        let mut ended = self.ended(query, part.after).take(query.limit as usize);
+        let mut ended = self.ended(query, part.after).take(query.limit as usize).peekable();
         let waiting = Waiting::default();
         let more = More { attributes: query.attributes, steps: query.steps };
         let placed = |(place, record): (u64, &JobRecord)| JobView {
             place: Some(place),
             ..self.listed(now, record, &waiting, more)
         };
-        let views = ended.by_ref().take(more.most(part.most)).map(placed).collect();
-        (views, ended.next().is_some())
+        let views = first_of(&mut ended, part.most, placed);
+        (views, ended.peek().is_some())
     }
 
     /// A job in a listing, with the further facts that are asked for.
@@ -118,14 +122,22 @@ struct More {
     steps: bool,
 }
 
-/// The most jobs of a part of a listing with steps: a job may have 1,000 that are remembered.
-const JOBS_WITH_STEPS: usize = 4;
-
-impl More {
-    /// The most jobs of a part that may have `most` jobs.
-    fn most(self, most: usize) -> usize {
-        if self.steps { most.min(JOBS_WITH_STEPS) } else { most }
+/// Views of the first of some jobs: at most `most`, and none once they are long enough together.
+fn first_of<T>(
+    jobs: &mut Peekable<impl Iterator<Item = T>>,
+    most: usize,
+    view: impl Fn(T) -> JobView,
+) -> Vec<JobView> {
+    let (mut views, mut bytes) = (Vec::new(), 0);
+    while views.len() < most
+        && bytes < PART_BYTES
+        && let Some(job) = jobs.next()
+    {
+        let view = view(job);
+        bytes += view.weight_bytes();
+        views.push(view);
     }
+    views
 }
 
 /// Whether a job is among these, by its own number or its array's. If `jobs` is empty, every job

@@ -317,6 +317,7 @@ impl Core {
             | JobEventKind::Placed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::Step { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ran { .. }

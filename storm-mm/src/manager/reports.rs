@@ -173,6 +173,7 @@ impl Core {
             tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
             self.nodes.describe(node, info, None);
         }
+        self.count_memory_of(node);
         if !self.nodes.came(node) {
             return;
         }
@@ -348,6 +349,7 @@ impl Core {
             return;
         }
         if self.live.get(job).is_some_and(LivePlace::has_steps) {
+            self.first_step_is_over(now, job);
             self.end_steps(now, job, &EndCause::ScriptEnded);
             if self.live.get(job).is_some_and(LivePlace::has_steps) {
                 return;
@@ -366,6 +368,20 @@ impl Core {
             self.started(now, job, incarnation);
         }
         self.finish(now, job, cause);
+    }
+
+    /// The first step of a job is over before others, and decides the job's outcome, unless the job
+    /// is being ended.
+    fn first_step_is_over(&mut self, now: Instant, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let decides = record.phase == Phase::Running && !record.first_over;
+        // Steps that wait end at once.
+        let steps = self.live.get(job).map(|live| live.steps()).unwrap_or_default();
+        if decides && !steps.is_empty() {
+            let exits = self.live.get(job).map(LivePlace::exits);
+            let exits = exits.into_iter().flat_map(|exits| exits.values().cloned()).collect();
+            self.append(now, job, JobEventKind::FirstOver { exits });
+        }
     }
 }
 

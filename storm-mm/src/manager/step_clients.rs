@@ -18,7 +18,7 @@ const AFTER_LEAVING: Duration = Duration::from_secs(2);
 const CLIENT_RUNS: Duration = Duration::from_secs(5);
 /// How long a step waits for a client whose connection broke, or whose manager was restarted. It
 /// is longer than `node-return`, since a client may reach the manager through a Node Manager.
-const CLIENT_RETURN: Duration = Duration::from_secs(70);
+const CLIENT_RETURN: Duration = crate::job::ENDED_STAY;
 
 impl Core {
     /// The news of a step for a client that asks for it again: its place, its state, and its end.
@@ -29,7 +29,8 @@ impl Core {
             let running = step.started.map(|_| self.step_runs(record, number, step));
             return [self.step_begins(record, number)].into_iter().chain(running).collect();
         }
-        let ended = record.steps.iter().flat_map(|steps| steps.ended());
+        let known = record.steps.iter().filter(|steps| steps.asked_by(ask).is_some());
+        let ended = known.flat_map(|steps| steps.ended());
         if let Some((number, step)) = ended.into_iter().find(|(_, step)| step.ask == ask) {
             let node_list = Some(step.place.node_list.clone());
             let begun = Reply::Step { job, step: Some(number), node_list, reason: None };
@@ -195,6 +196,11 @@ impl Core {
     fn live_number(&self, job: JobId, ask: StepAsk) -> Option<(u32, JobIncarnation)> {
         let record = self.jobs.get(&job)?;
         self.live_step_of(record, ask).map(|(number, step)| (number, step.run))
+    }
+
+    /// The further step of a job that has this run, by number.
+    pub fn further_step(&self, job: JobId, run: JobIncarnation) -> Option<u32> {
+        self.live.step_of_run(job, run)
     }
 
     /// Whether this is the run of a live step of a job.

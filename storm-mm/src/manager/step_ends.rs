@@ -2,12 +2,11 @@
 //! (`docs/decisions/0150-a-job-is-a-place-with-steps.md`, number 12).
 
 use super::ending::{SIGTERM, outcome};
-use super::launching::NOT_STARTED;
 use super::live::{Launch, Piece};
 use super::reports::end_by;
 use super::step_order::StepOrderKind;
 use super::steps::step_ref;
-use super::{Core, Durable, StepTimer};
+use super::{Core, Durable, StepTimer, Timer};
 use crate::job::{EndCause, EndedStep, Phase, StepEvent, StepUse};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -70,8 +69,11 @@ impl Core {
             }
             Report::RankLeft { rank, .. } => self.step_rank_left(now, step, (node, rank)),
             Report::Classes { ranks, .. } => self.step_classes_told(now, step, node, ranks),
-            Report::LaunchCut { .. }
-            | Report::Joined(_)
+            Report::LaunchCut { cut, .. } => {
+                let (node, cut) = (self.node_name(node), cut.into());
+                self.end_step(now, step, EndCause::LaunchCut { node, cut, launches: 1 });
+            }
+            Report::Joined(_)
             | Report::Status(_)
             | Report::FileFailed { .. }
             | Report::InputTaken { .. }
@@ -167,6 +169,23 @@ impl Core {
         }
     }
 
+    /// Sends the further steps of a job a signal that are on nodes. Returns whether there are any.
+    pub(super) fn signal_steps(&mut self, job: JobId, signal: i32) -> bool {
+        let Some(live) = self.live.get(job) else { return false };
+        let steps =
+            live.steps().into_iter().filter_map(|number| Some((number, live.step(number)?)));
+        let steps = steps.filter(|(_, step)| {
+            matches!(step.launch(), Launch::Recovering | Launch::Launched | Launch::Started)
+        });
+        let orders = steps.map(|(number, step)| (number, step.run(), live.holders_of(step)));
+        let orders: Vec<_> = orders.collect();
+        for (number, run, nodes) in &orders {
+            let kind = StepOrderKind::Signal { signal };
+            self.order((job, *number), *run, nodes.clone(), kind);
+        }
+        !orders.is_empty()
+    }
+
     /// A job is to end, or its script has ended: no step of the job waits any longer, and all are
     /// to end.
     pub(super) fn end_steps(&mut self, now: Instant, job: JobId, cause: &EndCause) {
@@ -214,6 +233,7 @@ impl Core {
         let latest_run = self.live.latest_run();
         self.append_of_step(now, (job, number), StepEvent::Ended { next, latest_run, step });
         self.notify_step_ended(job, &reply);
+        self.ask_script_to_end(job);
         // Jobs before steps: steps that take no elements could keep all places in the arrays of
         // flags from them.
         self.place_awaiting(now);
@@ -233,16 +253,9 @@ impl Core {
         let Some(step) = live.step(number).filter(|step| step.run() == run) else { return };
         match kind {
             StepTimer::Launch if step.launch() == Launch::Launched => {
-                let runs = self.partitions[live.partition()].runs(live.rows());
-                let limit = self.config.launch_timeout;
-                if !runs {
-                    // A stopped step cannot start.
-                    return self.arm_step(now + limit, (job, number), run, StepTimer::Launch);
-                }
-                let reason = format!("its ranks did not start within {limit:?}");
-                let cause = EndCause::LaunchFailed { reason, exit_code: NOT_STARTED };
-                self.end_step(now, (job, number), cause);
-                self.finish_if_over(now, job);
+                let launched = (step.watch(step_ref(job, number)), step.launched_after());
+                let timer = Timer::Step { job, number, run, kind: StepTimer::Launch };
+                self.look_for_unstarted(now, job, launched, timer);
             }
             StepTimer::Launch => {}
             StepTimer::Client if step.has_client() => {}
@@ -265,6 +278,28 @@ impl Core {
                 self.order((job, number), run, nodes, StepOrderKind::Destroy);
             }
         }
+    }
+
+    /// The launch of a step has reached its time limit, and these nodes have not started their
+    /// ranks. If the set is empty, all have.
+    pub(super) fn step_unstarted(
+        &mut self,
+        now: Instant,
+        (job, number): (JobId, u32),
+        nodes: &NodeSet,
+    ) {
+        let Some(step) = self.live.step(job, number) else { return };
+        if step.launch() != Launch::Launched {
+            return;
+        }
+        if nodes.is_empty() {
+            let watch = step.watch(step_ref(job, number));
+            return self.effects.durable.push(Durable::AwaitStarted(watch));
+        }
+        self.live.count_failure();
+        let cause = self.not_started(nodes);
+        self.end_step(now, (job, number), cause);
+        self.finish_if_over(now, job);
     }
 
     /// Steps that were being sent their files to a node whose Node Manager has ended are over.

@@ -4,7 +4,7 @@ use super::ending::check_signal;
 use super::step_order::StepOrderKind;
 use super::{Core, Durable};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, StepView};
-use crate::job::{EndCause, EndedStep, JobRecord, Phase, StepPlace, StepRecord};
+use crate::job::{ENDED_STEPS, EndCause, EndedStep, JobRecord, Phase, StepPlace, StepRecord};
 use jiff::Timestamp;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
@@ -17,7 +17,9 @@ impl Core {
         let Some(steps) = &record.steps else { return Vec::new() };
         let live =
             steps.live().map(|(number, step)| self.live_step_view(now, record, number, step));
-        let ended = steps.ended().map(|(number, step)| ended_step_view(number, step));
+        // A place that starts many steps remembers more of them for a while.
+        let latest = steps.ended().rev().take(ENDED_STEPS);
+        let ended = latest.map(|(number, step)| ended_step_view(number, step));
         let mut views: Vec<StepView> = live.chain(ended).collect();
         views.sort_by_key(|view| view.step);
         views

@@ -1,6 +1,7 @@
 //! The steps that a job starts in its place, from the request to the launch. No policy is asked:
 //! the place is the job's (`docs/decisions/0150-a-job-is-a-place-with-steps.md`).
 
+use super::jobs::MAX_BYTES_PER_USER;
 use super::live::{Granted, Launch, Layout, LivePlace, PlaceLedger, Room};
 use super::scheduling::files_of_step;
 use super::step_order::{StepOrder, StepOrderKind};
@@ -8,7 +9,7 @@ use super::{Core, Durable, StageOutcome, StepTimer, Timer};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{EndCause, JobEventKind, JobRecord, Phase, StepEvent, StepRecord};
 use std::rc::Rc;
-use storm_primitives::{Instant, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{
     FirstStep, JobId, JobIncarnation, JobSpec, Memory, PartitionId, Share, StepAsk, StepId,
     StepLayout, StepRef, StepSize, StepSpec,
@@ -73,6 +74,8 @@ impl Core {
             return Ok(known);
         }
         let layout = self.check_step(record, &size, &layout)?;
+        super::admission::check_paths(&spec)?;
+        self.check_waiting_bytes(peer.uid, &spec)?;
         // A launch that is too long for a message could never leave.
         let as_job = JobSpec { step: spec, ..(*record.spec).clone() };
         self.config.check_size(&as_job)?;
@@ -129,7 +132,14 @@ impl Core {
                 format!("the step asks for {asked}, and job {name} has {has}: it would never fit");
             return Err(ApiError::new(ErrorCode::Infeasible, message));
         }
-        let waiting = u32::try_from(live.ledger().waiting()).unwrap_or(u32::MAX);
+        let (waiting, most) = (live.ledger().waiting(), live.ledger().waiting_max());
+        if waiting >= most {
+            let message = format!("{waiting} steps of job {name} wait");
+            return Err(ApiError::new(ErrorCode::QueueFull, message)
+                .why(format!("at most {most} may wait in its place"))
+                .hint("ask again when some have begun"));
+        }
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if self.next_step(record).saturating_add(waiting) >= STEPS_MAX {
             return refused(format!("job {name} has started {STEPS_MAX} steps, the most of a run"));
         }
@@ -151,6 +161,39 @@ impl Core {
         }
         let StepLayout { per_node, overcommit, .. } = *asked;
         Ok(Layout { per_node, overcommit, required, excluded: excluded.intersection(&place) })
+    }
+
+    /// Fails if the steps of a user that wait would take too much memory with one more.
+    pub(super) fn check_waiting_bytes(&self, uid: u32, spec: &StepSpec) -> Result<(), ApiError> {
+        let own = self.live.iter().filter(|(job, _)| {
+            self.jobs.get(job).is_some_and(|record| record.spec.owner.uid == uid)
+        });
+        let waiting = own.flat_map(|(_, live)| live.waiting_specs());
+        let bytes: usize = waiting.chain([spec]).map(bytes_of).sum();
+        if bytes as u64 <= MAX_BYTES_PER_USER {
+            return Ok(());
+        }
+        let message = format!("your steps that wait take {} MiB", bytes >> 20);
+        let most = MAX_BYTES_PER_USER >> 20;
+        Err(ApiError::new(ErrorCode::QueueFull, message)
+            .why(format!("those of one user may take {most} MiB"))
+            .hint("ask again when some have begun"))
+    }
+
+    /// A node has told of its memory: places that have all of it count it from now on.
+    pub(super) fn count_memory_of(&mut self, node: NodeId) {
+        let all = |job: &JobId| {
+            self.jobs.get(job).is_some_and(|job| job.spec.resources.memory == Memory::WholeNode)
+        };
+        let there = self.live.iter().filter(|(_, live)| live.place_nodes().contains(node));
+        let jobs: Vec<JobId> = there.map(|(job, _)| job).filter(all).collect();
+        for job in jobs {
+            let Some(record) = self.jobs.get(&job) else { continue };
+            let rooms = self.rooms(record);
+            let steps = record.steps.iter().flat_map(|steps| steps.live());
+            let steps = steps.map(|(_, step)| (step.ask, step.size, &step.ranks[..]));
+            self.live.recount(job, rooms, steps);
+        }
     }
 
     /// The number of a job's next step. The program of a job without a script is step 0.
@@ -189,7 +232,7 @@ impl Core {
 
     /// A place in the arrays of flags is free: steps of any job may get it.
     pub(super) fn grant_all_steps(&mut self, now: Instant) {
-        for job in self.live.with_waiting_steps() {
+        for job in self.live.take_step_waiters() {
             self.grant_steps(now, job);
         }
     }
@@ -399,6 +442,13 @@ fn extent_text(record: &JobRecord, live: &LivePlace) -> String {
     let memory = memory.map(|bytes| format!(", with at most {} MiB on each", bytes >> 20));
     let unit = if nodes == 1 { "node" } else { "nodes" };
     format!("{elements} elements on {nodes} {unit}{}", memory.unwrap_or_default())
+}
+
+/// The memory that the request of a step takes, roughly.
+fn bytes_of(spec: &StepSpec) -> usize {
+    let texts: usize = spec.argv.iter().map(|text| text.as_bytes().len()).sum();
+    let (limits, files) = (size_of_val(&*spec.limits), size_of_val(&*spec.files));
+    size_of::<StepSpec>() + texts + spec.env.text_bytes() + limits + files
 }
 
 /// A further step of a job.

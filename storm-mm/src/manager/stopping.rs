@@ -165,6 +165,10 @@ impl Core {
             Phase::Ending(cause) if !matches!(cause, EndCause::RequeuedBy { .. }) => {
                 Err(refused(format!("job {name} is being ended: {cause}")))
             }
+            Phase::Starting | Phase::Running if record.first_over => {
+                let message = format!("job {name} is over but for its steps, which are ended");
+                Err(refused(message).hint("submit it again"))
+            }
             Phase::Starting | Phase::Running | Phase::Ending(_)
                 if record.runs >= MOST_RUNS && !self.is_admin(peer) =>
             {

@@ -10,14 +10,20 @@ use super::admission::request_of;
 use super::jobs::no_such_job;
 use crate::api::{ApiError, ErrorCode, JobChange, Peer};
 use crate::job::{JobEventKind, JobRecord, Phase, Terms};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::{Condition, Dependency, JobId, JobSpec};
 
-/// The most conditions that are looked at for a circle of jobs that wait for each other: an update
-/// of an array looks at them for each of its jobs.
+/// The most jobs and conditions that a request looks at for a circle of jobs that wait for each
+/// other.
 const MOST_CONDITIONS: usize = 10_000;
+
+/// The jobs and arrays for which other jobs wait, each with a job that waits for it. A request looks
+/// for them once, whatever the number of jobs that it changes: all get the same dependency, and the
+/// jobs that already have got it stand behind the ones that are looked at.
+#[derive(Default)]
+struct Ahead(Option<HashMap<JobId, JobId>>);
 
 impl Core {
     /// Changes jobs, or the jobs of arrays. Returns the outcomes in the order of the jobs.
@@ -28,10 +34,13 @@ impl Core {
         jobs: &[JobId],
         change: &JobChange,
     ) -> Vec<Result<(), ApiError>> {
+        let mut ahead = Ahead::default();
         self.together(now, |core| {
             let each = |job: &JobId| {
                 let of = core.jobs.of(*job);
-                core.each_of(now, peer, *job, of, |core, job| core.update(now, peer, job, change))
+                core.each_of(now, peer, *job, of, |core, job| {
+                    core.update(now, peer, job, (change, &mut ahead))
+                })
             };
             jobs.iter().map(each).collect()
         })
@@ -42,7 +51,7 @@ impl Core {
         now: Instant,
         peer: Peer,
         job: JobId,
-        change: &JobChange,
+        (change, ahead): (&JobChange, &mut Ahead),
     ) -> Result<(), ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
         if let Phase::Ended(outcome) = &record.phase {
@@ -52,7 +61,7 @@ impl Core {
         let before = Terms::of(record);
         let terms = changed(&before, change);
         self.check_rights(peer, record, &before, &terms)?;
-        let terms = self.checked(record, &before, terms)?;
+        let terms = self.checked(record, (&before, terms), ahead)?;
         let what = told(&before, &terms);
         if what.is_empty() {
             return Ok(());
@@ -110,8 +119,8 @@ impl Core {
     fn checked(
         &self,
         record: &JobRecord,
-        before: &Terms,
-        mut terms: Terms,
+        (before, mut terms): (&Terms, Terms),
+        ahead: &mut Ahead,
     ) -> Result<Terms, ApiError> {
         let bad = |message: String| ApiError::new(ErrorCode::BadRequest, message);
         let mut spec = JobSpec::clone(&record.spec);
@@ -152,7 +161,11 @@ impl Core {
             spec.needs.dependency = terms.dependency.take();
             self.check_dependency(&mut spec.needs)?;
             terms.dependency.clone_from(&spec.needs.dependency);
-            if let Some(other) = terms.dependency.as_ref().and_then(|on| self.circle(on, record)) {
+            let circle = terms.dependency.as_ref().and_then(|on| {
+                let ahead = ahead.0.get_or_insert_with(|| self.ahead_of(on));
+                ahead.get(&record.id).or_else(|| ahead.get(&record.unit())).copied()
+            });
+            if let Some(other) = circle {
                 let message = format!(
                     "job {} would wait for job {}, which waits for it",
                     record.name(),
@@ -165,15 +178,17 @@ impl Core {
         Ok(terms)
     }
 
-    /// A job that waits for `job`, and that `job` would wait for with this dependency. `None` also
-    /// if the dependencies are too many to look at.
-    fn circle(&self, dependency: &Dependency, job: &JobRecord) -> Option<JobId> {
+    /// The jobs and arrays for which the jobs of this dependency wait, and those for which these
+    /// wait, and on: each with a job that waits for it. If the dependencies are too many to look at,
+    /// those that are nearest.
+    fn ahead_of(&self, dependency: &Dependency) -> HashMap<JobId, JobId> {
         let mut left = MOST_CONDITIONS;
         let jobs = |conditions: &[Condition]| {
             conditions.iter().filter_map(|one| one.job()).collect::<Vec<_>>()
         };
-        let (mut ahead, mut seen) = (jobs(&dependency.conditions), HashSet::new());
-        while let Some(unit) = ahead.pop() {
+        let mut waited_for = HashMap::new();
+        let (mut units, mut seen) = (VecDeque::from(jobs(&dependency.conditions)), HashSet::new());
+        while let Some(unit) = units.pop_front() {
             if !seen.insert(unit) {
                 continue;
             }
@@ -182,15 +197,15 @@ impl Core {
                 let needed = self.jobs.get(&other).filter(waits);
                 let needed = needed.and_then(|record| record.spec.needs.dependency.as_ref());
                 let needed = needed.map_or(&[][..], |needed| &needed.conditions);
-                left = left.checked_sub(1 + needed.len())?;
-                let next = jobs(needed);
-                if next.iter().any(|next| *next == job.id || *next == job.unit()) {
-                    return Some(other);
+                let Some(fewer) = left.checked_sub(1 + needed.len()) else { return waited_for };
+                left = fewer;
+                for next in jobs(needed) {
+                    waited_for.entry(next).or_insert(other);
+                    units.push_back(next);
                 }
-                ahead.extend(next);
             }
         }
-        None
+        waited_for
     }
 }
 

@@ -130,6 +130,7 @@ impl GangStart {
             | JobEventKind::Resumed { .. }
             | JobEventKind::OnElements { .. }
             | JobEventKind::PartOver { .. }
+            | JobEventKind::FirstOver { .. }
             | JobEventKind::SignalledEarly { .. }
             | JobEventKind::StoppedBy { .. }
             | JobEventKind::ContinuedBy { .. }

@@ -40,6 +40,7 @@ impl NoLostJob {
                 JobEventKind::Moved { .. }
                 | JobEventKind::OnElements { .. }
                 | JobEventKind::PartOver { .. }
+                | JobEventKind::FirstOver { .. }
                 | JobEventKind::Step { .. }
                 | JobEventKind::Suspended { .. }
                 | JobEventKind::Resumed { .. },

@@ -320,10 +320,10 @@ impl ClientError {
         }
     }
 
-    /// Whether the manager has as many clients, or clients of this user, as it takes: a place comes
-    /// free when one of them leaves.
+    /// Whether the manager has as many clients, clients of this user, or waiting steps of a job, as
+    /// it takes: a place comes free when one of them leaves.
     pub fn is_full(&self) -> bool {
-        self.code() == Some(ErrorCode::TooManyClients)
+        matches!(self.code(), Some(ErrorCode::TooManyClients | ErrorCode::QueueFull))
     }
 
     /// The code of a refusal.

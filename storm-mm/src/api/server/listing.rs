@@ -8,7 +8,8 @@ use crate::api::{
 };
 use std::future::poll_fn;
 
-/// Jobs in a part: some tens of kilobytes, kept for every client that has stopped reading.
+/// The most jobs in a part, which is kept for every client that has stopped reading. The core puts
+/// fewer into it if they have long texts.
 const LISTED_TOGETHER: usize = 64;
 
 impl Connection {

@@ -53,6 +53,27 @@ pub struct JobAttributes {
     pub used: Option<UseView>,
 }
 
+impl JobAttributes {
+    /// The space that they take in a reply, roughly, in bytes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        const NUMBERS: usize = 512;
+        let output = match &self.output {
+            OutputSpec::Client => 0,
+            OutputSpec::Files { stdout, stderr } => {
+                in_json(stdout) + stderr.as_ref().map_or(0, in_json)
+            }
+        };
+        let dependency = self.dependency.as_ref().map_or(0, String::len);
+        NUMBERS + in_json(&self.program) + in_json(&self.cwd) + output + dependency
+    }
+}
+
+/// The characters that a path takes in JSON: bytes that are not UTF-8 become numbers.
+fn in_json(path: &OsBytes) -> usize {
+    let bytes = path.as_bytes();
+    if std::str::from_utf8(bytes).is_ok() { bytes.len() } else { 4 * bytes.len() }
+}
+
 /// A job's processes on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobPartView {

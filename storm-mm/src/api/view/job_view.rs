@@ -88,6 +88,25 @@ impl JobView {
     pub fn job_name(&self) -> String {
         self.array.map_or_else(|| self.id.to_string(), |task| task.to_string())
     }
+
+    /// The space that it takes in a reply, roughly, in bytes.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        const NUMBERS: usize = 512;
+        let asked = &self.resources;
+        let texts = [
+            Some(&self.name),
+            Some(&self.node_list),
+            self.reason.as_ref(),
+            self.remarks.comment.as_ref(),
+            self.remarks.wckey.as_ref(),
+            asked.constraint.as_ref(),
+            asked.required_nodes.as_ref(),
+            asked.excluded_nodes.as_ref(),
+        ];
+        let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
+        let steps = self.steps.iter().map(StepView::weight_bytes).sum::<usize>();
+        NUMBERS + texts + steps + self.attributes.as_ref().map_or(0, |facts| facts.weight_bytes())
+    }
 }
 
 /// A user by number and, where the host's user database has it, name.

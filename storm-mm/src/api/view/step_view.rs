@@ -58,3 +58,12 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rss_kib: Option<u64>,
 }
+
+impl StepView {
+    /// The space that it takes in a reply, roughly, in bytes.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        const NUMBERS: usize = 512;
+        let reason = self.reason.as_ref().map_or(0, String::len);
+        NUMBERS + self.name.len() + self.node_list.len() + reason
+    }
+}

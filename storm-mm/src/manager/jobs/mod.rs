@@ -9,7 +9,7 @@ mod unmet;
 mod waiting;
 
 pub(super) use checking::{no_such_job, without_dependency};
-use held_bytes::MAX_BYTES_PER_USER;
+pub(super) use held_bytes::MAX_BYTES_PER_USER;
 pub(super) use needs::{Begin, End, NeedsTable, Notice, conditions};
 pub(super) use unmet::Unmet;
 

@@ -38,7 +38,7 @@ pub(super) struct LiveJobs {
     jobs: BTreeMap<JobId, LivePlace>,
     /// The jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
-    /// The jobs of which steps have waited; of the others none does.
+    /// The jobs of which steps may wait for a place in the arrays of flags; of the others none does.
     step_waiters: BTreeSet<JobId>,
     /// The places in the global arrays of flags.
     slots: SlotPool,

@@ -12,6 +12,9 @@ use storm_rm::{Memory, Rank, Share, StepAsk, StepSize};
 
 /// The steps that a place may have beyond one for each of its elements.
 const OVERLAPPING: usize = 8;
+/// The steps that may wait for each one that a place may have at once. All are looked at when a
+/// step ends.
+const WAITING_FOR_EACH: usize = 4;
 
 /// A place's share of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,11 @@ impl PlaceLedger {
         elements.sum::<usize>().saturating_add(OVERLAPPING)
     }
 
+    /// The most steps that may wait.
+    pub(in crate::manager) fn waiting_max(&self) -> usize {
+        self.steps_at_once().saturating_mul(WAITING_FOR_EACH)
+    }
+
     /// The number of steps that wait.
     pub(in crate::manager) fn waiting(&self) -> usize {
         self.waiting.len()
@@ -124,15 +132,7 @@ impl PlaceLedger {
         &mut self,
         is_there: impl Fn(NodeId) -> bool,
     ) -> Option<(StepAsk, StepSize, Vec<NodeRanks>)> {
-        let fits = |(index, waiting): (usize, &Waiting)| {
-            let Waiting { size, layout, .. } = waiting;
-            let within_reach = |counted: &Counted| {
-                let Counted { room, free } = counted;
-                is_there(room.node).then(|| room.within_reach(size, *free))
-            };
-            Some((index, self.distribution(size, layout, within_reach)?))
-        };
-        let (index, counts) = self.waiting.iter().enumerate().find_map(fits)?;
+        let (index, counts) = self.first_that_fits(is_there)?;
         let Waiting { ask, size, .. } = self.waiting.remove(index)?;
         self.take(ask, &size, &counts);
         let mut first = 0;
@@ -144,12 +144,51 @@ impl PlaceLedger {
         Some((ask, size, ranks.collect()))
     }
 
+    /// The first waiting step that fits, by its index, and its processes on each node.
+    fn first_that_fits<'a>(
+        &'a self,
+        is_there: impl Fn(NodeId) -> bool,
+    ) -> Option<(usize, Vec<(usize, u32)>)> {
+        let mut too_large: Vec<(&'a StepSize, &'a Layout)> = Vec::new();
+        let fits = |(index, waiting): (usize, &'a Waiting)| {
+            let Waiting { size, layout, .. } = waiting;
+            // Steps that ask for the same fit together or not at all.
+            if too_large.contains(&(size, layout)) {
+                return None;
+            }
+            let within_reach = |counted: &Counted| {
+                let Counted { room, free } = counted;
+                is_there(room.node).then(|| room.within_reach(size, *free))
+            };
+            let counts = self.distribution(size, layout, within_reach);
+            if counts.is_none() {
+                too_large.push((size, layout));
+            }
+            Some((index, counts?))
+        };
+        self.waiting.iter().enumerate().find_map(fits)
+    }
+
     /// A former manager granted a step these ranks.
     pub(super) fn restore(&mut self, ask: StepAsk, size: &StepSize, ranks: &[NodeRanks]) {
         let at = |node| self.nodes.iter().position(|counted| counted.room.node == node);
         let counts = ranks.iter().filter_map(|share| Some((at(share.node)?, share.count)));
         let counts: Vec<(usize, u32)> = counts.collect();
         self.take(ask, size, &counts);
+    }
+
+    /// The same ledger with other rooms, since a node has told of its memory. `steps` are the
+    /// granted steps with their ranks.
+    pub(super) fn with_rooms<'a>(
+        &mut self,
+        rooms: Vec<Room>,
+        steps: impl Iterator<Item = (StepAsk, StepSize, &'a [NodeRanks])>,
+    ) {
+        let granted = std::mem::take(&mut self.granted);
+        self.nodes = rooms.into_iter().map(|room| Counted { room, free: room.all() }).collect();
+        for (ask, size, ranks) in steps.filter(|(ask, ..)| granted.contains_key(ask)) {
+            self.restore(ask, &size, ranks);
+        }
     }
 
     /// A granted step is over.

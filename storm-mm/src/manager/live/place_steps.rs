@@ -4,12 +4,12 @@ use super::LiveJobs;
 use super::layout::Layout;
 use super::output::Piece;
 use super::place::LivePlace;
-use super::place_ledger::PlaceLedger;
+use super::place_ledger::{PlaceLedger, Room};
 use super::progress::{Launch, Unexpected};
 use super::step::LiveStep;
 use crate::job::PartEnd;
 use crate::manager::effect::{StageOutcome, Watch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -173,11 +173,28 @@ impl LiveJobs {
         self.get(job)?.step(number)
     }
 
+    /// The jobs of which steps wait for a place in the arrays of flags, by their numbers. A job is
+    /// among them again if it lacks a place again.
+    pub(in crate::manager) fn take_step_waiters(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.step_waiters)
+    }
+
     /// The jobs of which steps wait, by their numbers.
-    pub(in crate::manager) fn with_waiting_steps(&mut self) -> Vec<JobId> {
-        let LiveJobs { step_waiters, jobs, .. } = self;
-        step_waiters.retain(|job| jobs.get(job).is_some_and(|place| !place.waiting.is_empty()));
-        step_waiters.iter().copied().collect()
+    #[cfg(test)]
+    pub(in crate::manager) fn with_waiting_steps(&self) -> Vec<JobId> {
+        self.iter().filter(|(_, place)| place.has_waiting()).map(|(job, _)| job).collect()
+    }
+
+    /// Nodes of a job's place have told of their memory. `steps` are the steps that are not over.
+    pub(in crate::manager) fn recount<'a>(
+        &mut self,
+        job: JobId,
+        rooms: Vec<Room>,
+        steps: impl Iterator<Item = (StepAsk, StepSize, &'a [NodeRanks])>,
+    ) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            place.ledger.with_rooms(rooms, steps);
+        }
     }
 
     /// Further steps that have their files and wait for an edge, of a partition's jobs.
@@ -198,7 +215,6 @@ impl LiveJobs {
         if let Some(place) = self.jobs.get_mut(&job) {
             place.ledger.wait(ask, size, layout);
             place.waiting.insert(ask, spec);
-            self.step_waiters.insert(job);
         }
     }
 
@@ -225,7 +241,11 @@ impl LiveJobs {
         is_up: impl Fn(NodeId) -> bool,
     ) -> Option<Granted> {
         let place = self.jobs.get_mut(&job)?;
-        if place.has_most_steps() || (place.spare.is_none() && self.slots.is_empty()) {
+        if place.waiting.is_empty() || place.has_most_steps() {
+            return None;
+        }
+        if place.spare.is_none() && self.slots.is_empty() {
+            self.step_waiters.insert(job);
             return None;
         }
         let unheard = place.nodes.unheard().clone();
@@ -252,7 +272,8 @@ impl LiveJobs {
 
     /// The launch of a step is issued.
     pub(in crate::manager) fn step_launched(&mut self, now: Instant, (job, number): (JobId, u32)) {
-        self.advance_step(job, number, |step| step.progress.launched(now));
+        let after = self.get(job).map_or(Duration::ZERO, |place| place.run_time(now));
+        self.advance_step(job, number, |step| step.launched(now, after));
     }
 
     /// All ranks of a step execute. Returns whether they did not before.

@@ -2,7 +2,7 @@
 
 use super::output::{Output, Piece};
 use super::parts::Parts;
-use super::progress::{Launch, Progress};
+use super::progress::{Launch, Progress, Unexpected};
 use super::slices::JobSlices;
 use super::told_class::ToldClass;
 use crate::job::PartEnd;
@@ -24,6 +24,8 @@ pub(in crate::manager) struct LiveStep {
     output: Output,
     ranks: Ranks,
     fences: PmiFences,
+    /// How long the place had run when the launch was issued.
+    launched_after: Duration,
     /// Whether a client follows the step. A first step does not depend on its client.
     has_client: bool,
     /// The place's run time until which a step without a client waits for the client.
@@ -55,6 +57,7 @@ impl LiveStep {
             output: Output::default(),
             ranks: Ranks::default(),
             fences: PmiFences::default(),
+            launched_after: Duration::ZERO,
             has_client: true,
             client_due: Duration::ZERO,
             limit: None,
@@ -85,6 +88,7 @@ impl LiveStep {
             output: Output::default(),
             ranks: Ranks { exits, ..Ranks::default() },
             fences,
+            launched_after: Duration::ZERO,
             has_client: false,
             client_due: Duration::ZERO,
             limit: None,
@@ -113,6 +117,10 @@ impl LiveStep {
 
     pub(super) fn classes(&self) -> &BTreeMap<Rank, ToldClass> {
         &self.ranks.classes
+    }
+
+    pub(in crate::manager) fn launched_after(&self) -> Duration {
+        self.launched_after
     }
 
     pub(in crate::manager) fn has_client(&self) -> bool {
@@ -183,6 +191,13 @@ impl LiveStep {
 
     pub(super) fn classes_told(&mut self, now: Instant, told: impl Iterator<Item = RankClass>) {
         self.ranks.classes.extend(told.map(|told| (told.rank, ToldClass::new(told, now))));
+    }
+
+    /// The launch is issued, in a place that has run for `after`.
+    pub(super) fn launched(&mut self, now: Instant, after: Duration) -> Result<(), Unexpected> {
+        self.progress.launched(now)?;
+        self.launched_after = after;
+        Ok(())
     }
 
     pub(super) fn set_client(&mut self, has_client: bool) {

@@ -271,6 +271,37 @@ fn jobs_cannot_be_made_to_wait_for_each_other() {
     check_all(&world);
 }
 
+/// Regression: each job of the array looked at all jobs of the other, and the manager stood still.
+#[test]
+fn arrays_cannot_be_made_to_wait_for_each_other() {
+    let mut world = World::joined("fcfs", 4);
+    let array = || Needs { array: Some("0-99".parse().unwrap()), hold: true, ..Needs::default() };
+    let [one, other] =
+        [(); 2].map(|()| world.submit(JobSpec { needs: array(), ..spec(1, false, false) }));
+    let after = |job| {
+        let conditions = vec![Condition::AfterAny(job)];
+        let dependency = Some(Dependency { any: false, conditions });
+        JobChange { dependency, ..JobChange::default() }
+    };
+    world.update(one, &after(other)).unwrap();
+    let tasks = || (one.0 + 1..=one.0 + 100).map(JobId);
+    let waits = |world: &World, job| world.record(job).spec.needs.dependency.is_some();
+    assert!(tasks().all(|task| waits(&world, task)));
+    // A job of it, too: the other array waits for all.
+    let last = tasks().last().unwrap();
+    for on in [one, last] {
+        let refused = world.update(other, &after(on)).unwrap_err();
+        assert!(refused.message.contains("which waits for it"), "{refused:?}");
+    }
+    // One of the array's jobs waits for the other array already, and no job for this one.
+    let single = world.submit(spec(1, false, false));
+    world.update(single, &after(last)).unwrap();
+    let outcomes = world.act(|core, now| core.update_all(now, USER, &[one, other], &after(single)));
+    assert!(outcomes[0].is_ok(), "the other 99 can wait for it: {outcomes:?}");
+    assert!(!waits(&world, JobId(other.0 + 1)), "all jobs of the first wait for it");
+    check_all(&world);
+}
+
 #[test]
 fn a_job_forgets_what_it_heard_of_jobs_that_it_waits_for_no_longer() {
     let (mut world, first) = running("fcfs", false);

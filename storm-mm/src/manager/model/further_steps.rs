@@ -32,7 +32,7 @@ pub(super) fn running() -> (World, JobId) {
     running_with(false)
 }
 
-fn running_with(requeue: bool) -> (World, JobId) {
+pub(super) fn running_with(requeue: bool) -> (World, JobId) {
     let mut world = World::joined("gang", 6);
     let plain = spec(NODES * PES, false, requeue);
     let job = world.submit(JobSpec { first: FirstStep::Script, ..plain });
@@ -41,11 +41,11 @@ fn running_with(requeue: bool) -> (World, JobId) {
     (world, job)
 }
 
-fn is(job: JobId, number: u32) -> Result<AskedStep, ErrorCode> {
+pub(super) fn is(job: JobId, number: u32) -> Result<AskedStep, ErrorCode> {
     Ok(AskedStep::Is(StepRef { job, step: StepId::Number(number) }))
 }
 
-const WAITS: Result<AskedStep, ErrorCode> = Ok(AskedStep::Waits);
+pub(super) const WAITS: Result<AskedStep, ErrorCode> = Ok(AskedStep::Waits);
 
 #[test]
 fn steps_run_beside_each_other_and_wait_when_the_place_is_full() {

@@ -7,7 +7,7 @@ use crate::api::{ErrorCode, JobState, Peer};
 use crate::job::{EndCause, StepRecords};
 use crate::manager::{AskedStep, StageOutcome, StepOrder, StepOrderKind, StepRequest, Watch};
 use storm_primitives::NodeId;
-use storm_rm::message::ExitStatus;
+use storm_rm::message::{Command, ExitStatus};
 use storm_rm::{JobId, JobIncarnation, Rank, StepAsk, StepLayout, StepRef, StepSize};
 
 impl World {
@@ -58,7 +58,10 @@ impl World {
                 let nodes = launch.ranks.iter().map(|share| share.node).collect();
                 self.may_start(Watch { step, incarnation: run, slot: launch.slot, nodes });
             }
-            StepOrderKind::Signal { .. } => {}
+            StepOrderKind::Signal { signal } => {
+                let command = Command::SignalJob { step, signal };
+                self.signals.extend(nodes.iter().map(|node| (node, command.clone())));
+            }
             StepOrderKind::Destroy => {
                 let of_run = self
                     .parts

@@ -3,11 +3,13 @@
 
 use super::invariants::check_all;
 use super::world::{NODES, USER, World, spec};
-use crate::api::{ApiError, ErrorCode, JobState};
+use crate::api::{ApiError, ErrorCode, JobFilter, JobState, Part};
 use crate::job::{EndCause, Phase};
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit, Report};
-use storm_rm::{JobId, Rank, StepRef};
+use storm_rm::{
+    FirstStep, InputSpec, JobId, OsBytes, OutputSpec, Program, Rank, StepRef, StepSpec,
+};
 
 /// The phases of the life of a job on all nodes.
 const PHASES: [&str; 7] =
@@ -330,6 +332,47 @@ fn texts_in_listings_are_short() {
     constrained.resources.constraint = Some(vec!["a"; 513].join("|"));
     let refused = world.act(|core, now| core.submit(now, super::world::USER, constrained));
     assert_eq!(refused.unwrap_err().code, crate::api::ErrorCode::TooLarge);
+    check_all(&world);
+}
+
+/// Regression: one user's array made lines that no client takes, and listings failed for all.
+#[test]
+fn paths_in_listings_are_short_and_long_ones_make_short_parts() {
+    let mut world = World::joined("fcfs", 2);
+    let refused = |result: Result<_, ApiError>| {
+        assert_eq!(result.expect_err("too long").code, ErrorCode::TooLarge);
+    };
+    let path = |bytes| OsBytes::from(vec![0xff; bytes]);
+    let edits: [fn(&mut StepSpec, OsBytes); 4] = [
+        |step, path| step.cwd = path,
+        |step, path| step.input = InputSpec::File(path),
+        |step, path| step.program = Program::OnNodes(path),
+        |step, path| {
+            step.output = OutputSpec::Files { stdout: "out".into(), stderr: Some(path) };
+        },
+    ];
+    let mut longest = spec(1, false, false);
+    for edit in edits {
+        let mut long = spec(1, false, false);
+        edit(&mut long.step, path(4097));
+        refused(world.act(|core, now| core.submit(now, USER, long)));
+        edit(&mut longest.step, path(4096));
+    }
+    // A path that is too long to exist is not told as the script's.
+    longest.first = FirstStep::Script;
+    longest.step.argv = vec![OsBytes::from(vec![b'/'; 20_000])];
+    longest.needs.array = Some("0-63".parse().expect("an array"));
+    world.submit(longest);
+    let filter = JobFilter { attributes: true, ..JobFilter::default() };
+    let (mut listed, mut after, mut goes_on) = (0, None, true);
+    while goes_on {
+        let part = Part { after, most: 64 };
+        let (jobs, more) = world.core.list_part(world.now, &filter, part);
+        let bytes = serde_json::to_vec(&jobs).expect("encodes").len();
+        assert!(bytes < 160 << 10, "{bytes} bytes in a part");
+        (listed, after, goes_on) = (listed + jobs.len(), jobs.last().map(|job| job.id), more);
+    }
+    assert_eq!(listed, 64);
     check_all(&world);
 }
 
