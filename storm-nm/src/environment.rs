@@ -200,8 +200,8 @@ const YIELD_SWITCHES: [(&str, &str); 3] = [
     ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
 ];
 
-/// Where ranks of Open MPI 4 have their shared memory. Its names have the host and the number of the
-/// rank on its node, so ranks of two nodes on one host would write into the same memory.
+/// Where ranks of Open MPI 4 have their shared memory. Its names have the host and the number of
+/// the rank on its node, so ranks of two nodes on one host would write into the same memory.
 const OMPI_SEGMENTS: &str = "OMPI_MCA_btl_vader_backing_directory";
 
 /// Whether several nodes of a step are on this host.
@@ -241,15 +241,8 @@ pub fn rank_environment(
     let size = u64::from(launch.size());
     let rank_number = u64::from(rank.0);
     let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
-    let mpi = [
-        ("PMI_RANK", number(rank_number)),
-        ("PMI_SIZE", number(size)),
-        // Hydra's names, which MPICH and Intel MPI read.
-        ("MPI_LOCALRANKID", number(local_rank)),
-        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
-    ];
     let of_step = match launch.step.step {
-        StepId::Number(_) => mpi.into(),
+        StepId::Number(_) => variables_of_pmi(task, rank),
         StepId::Batch => variables_of_script(task, names),
     };
     let variables = [
@@ -298,6 +291,18 @@ pub fn rank_environment(
         .chain([(defaults::VARIABLE, given.encode())])
         .chain(unsaid);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
+}
+
+/// The variables by which a rank joins its MPI job.
+fn variables_of_pmi(task: &JobTask, rank: Rank) -> Vec<(&'static str, OsString)> {
+    let number = |value: u32| OsString::from(value.to_string());
+    vec![
+        ("PMI_RANK", number(rank.0)),
+        ("PMI_SIZE", number(task.launch.size())),
+        // Hydra's names, which MPICH and Intel MPI read.
+        ("MPI_LOCALRANKID", number(rank.0.saturating_sub(task.first.0))),
+        ("MPI_LOCALNRANKS", number(task.count)),
+    ]
 }
 
 fn variables_of_script(task: &JobTask, names: &NodeNames) -> Vec<(&'static str, OsString)> {

@@ -70,8 +70,8 @@ pub(crate) fn shared_step_variables(
 
 /// The variables of a rank of a step in the place of a script; none for any other rank.
 ///
-/// The environment has those of the place. Of these, Slurm gives a step its own numbers of nodes and
-/// processes, but `SLURM_NODELIST` stays that of the job.
+/// The environment has those of the place. Of these, Slurm gives a step its own numbers of nodes
+/// and processes, but `SLURM_NODELIST` stays that of the job.
 pub(crate) fn step_variables(
     task: &JobTask,
     rank: Rank,

@@ -1,8 +1,10 @@
-//! Lists of nodes by name, in the notation of ClusterShell: `n[1-64],login` or `r[1-2]n[01-16]!r1n7`.
+//! Lists of nodes by name, in the notation of ClusterShell: `n[1-64],login` or
+//! `r[1-2]n[01-16]!r1n7`.
 //!
 //! The `nodeset` crate reads the notation. The crate has no limits: it holds every number of every
-//! range, and recurses for every parenthesis. This module is the only door to the crate. It measures
-//! a list before the crate reads it, so that a short text from outside cannot take all memory.
+//! range, and recurses for every parenthesis. This module is the only door to the crate. It
+//! measures a list before the crate reads it, so that a short text from outside cannot take all
+//! memory.
 //!
 //! The measure bounds what the crate allocates, for every text:
 //!
@@ -29,8 +31,8 @@ const NUMBER_BYTES: u64 = 32;
 /// The mean memory of a name, in bytes: eight numbers and 255 letters for half of the most names.
 const NAME_BYTES: u64 = 256;
 
-/// The parser may sort all names for each part of a list. A client's list has at most this number of
-/// parts if it names the most nodes, and more if it names fewer.
+/// The parser may sort all names for each part of a list. A client's list has at most this number
+/// of parts if it names the most nodes, and more if it names fewer.
 const MOST_PARTS: u64 = 128;
 
 /// Nodes by name, each once.

@@ -1,7 +1,7 @@
 //! A set of nodes, by id.
 //!
-//! The text form is `n[1-64]`, see [`NodeNames`]. The Machine Manager maps other names than `n<id>` to
-//! ids before they get here.
+//! The text form is `n[1-64]`, see [`NodeNames`]. The Machine Manager maps other names than `n<id>`
+//! to ids before they get here.
 
 use crate::{NodeId, NodeNames, NodeRuns, NodeSetParseError};
 use fixedbitset::FixedBitSet;

@@ -18,7 +18,8 @@ const MAX_BYTES: usize = MAX_NAMES << 8;
 /// The names of a list, in order.
 ///
 /// # Errors
-/// A bracket is not closed, a range is wrong, or there are more than 65,536 names or 16 MiB of them.
+/// A bracket is not closed, a range is wrong, or there are more than 65,536 names or 16 MiB of
+/// them.
 pub fn expand(list: &str) -> Result<Vec<String>, NotAHostList> {
     let wrong = || NotAHostList(list.to_owned());
     let (mut all, mut bytes) = (Vec::new(), 0_usize);

@@ -7,7 +7,8 @@ use storm_rm::{JobId, StepId, StepRef};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) job: JobId,
-    /// The number of the step, if it is a further step of the job. A step that never began has none.
+    /// The number of the step, if it is a further step of the job. A step that never began has
+    /// none.
     pub(crate) step: Option<Option<u32>>,
     /// Its final state.
     pub(crate) state: JobState,

@@ -59,8 +59,8 @@ impl Runs {
         self.terminating.forget_all(|other| other == step);
     }
 
-    /// Nodes died. Steps that wait for them are watched again when the nodes are back. Steps without
-    /// a part there do not wait, though their job does.
+    /// Nodes died. Steps that wait for them are watched again when the nodes are back. Steps
+    /// without a part there do not wait, though their job does.
     pub(super) fn nodes_died(&self, dead: &NodeSet, awaits: impl Fn(StepRef) -> bool) {
         self.terminating.forget_all(&awaits);
         self.starting.forget_all(&awaits);

@@ -6,6 +6,7 @@ mod end_cause;
 mod event;
 mod part_end;
 mod record;
+mod record_facts;
 mod step_event;
 mod step_record;
 mod terms;

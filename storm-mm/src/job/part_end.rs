@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
 
-/// What a lost node would report again if it still had the part.
+/// The reports that a lost node would make again if it still had the part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartEnd {
     /// How its ranks ended.

@@ -4,14 +4,14 @@ use super::{
     DependencyNote, EndCause, Hold, JobEvent, JobEventKind, Outcome, PartEnd, StepEvent,
     StepRecords, Terms,
 };
-use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
+use crate::api::{LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{ArraySpec, ArrayTask, FirstStep, JobId, JobIncarnation, JobSpec, Row, StepRef};
+use storm_rm::{ArraySpec, ArrayTask, FirstStep, JobId, JobIncarnation, JobSpec, Row};
 use storm_sched::ReservationId;
 
 /// Where a job is in its life.
@@ -119,31 +119,6 @@ const MAX_LOG: usize = 128;
 const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
-    /// The step that the job ends with.
-    pub fn first_step(&self) -> StepRef {
-        StepRef { job: self.id, step: self.spec.first.id() }
-    }
-
-    /// Whether the job ends with a script.
-    pub fn is_script(&self) -> bool {
-        self.spec.first == FirstStep::Script
-    }
-
-    /// The ranks that each node starts, once placed.
-    pub fn step_ranks(&self) -> impl Iterator<Item = NodeRanks> + '_ {
-        self.ranks.iter().map_while(|share| share.of_step(self.spec.first.id()))
-    }
-
-    /// The nodes that start ranks, once placed.
-    pub fn step_nodes(&self) -> NodeSet {
-        self.step_ranks().map(|share| share.node).collect()
-    }
-
-    /// All nodes of its place, once placed.
-    pub fn nodes(&self) -> NodeSet {
-        self.ranks.iter().map(|share| share.node).collect()
-    }
-
     /// The records that a first event makes: one for a submission, all jobs for that of an array,
     /// none for another event.
     pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
@@ -366,11 +341,6 @@ impl JobRecord {
         self.note(event, "steps", "the first step is over, and the others are ended".to_owned());
     }
 
-    /// Whether its processes are stopped, for another job or by an administrator.
-    pub fn is_stopped(&self) -> bool {
-        self.suspended_for.is_some() || self.stopped_by.is_some()
-    }
-
     /// Its processes are stopped.
     fn stops(&mut self, event: &JobEvent, ran: Duration, why: String) {
         (self.ran, self.ran_at) = (ran, None);
@@ -475,30 +445,6 @@ impl JobRecord {
         self.ended_before.clear();
         self.begun_before.clear();
         self.corresponding_ended.clear();
-    }
-
-    /// The job's name for users: `7`, or `7_3` for a job of an array.
-    pub fn name(&self) -> String {
-        self.task.map_or_else(|| self.id.to_string(), |task| task.to_string())
-    }
-
-    /// The number by which dependencies name the job: its array's number, or its own.
-    pub fn unit(&self) -> JobId {
-        self.task.map_or(self.id, |task| task.array)
-    }
-
-    /// The state for users.
-    pub fn state(&self) -> JobState {
-        match &self.phase {
-            Phase::Pending | Phase::Starting => JobState::Pending,
-            Phase::Running if self.is_stopped() => JobState::Suspended,
-            // The run counts as not begun.
-            Phase::Ending(EndCause::LaunchCut { .. }) if self.started.is_none() => {
-                JobState::Pending
-            }
-            Phase::Running | Phase::Ending(_) => JobState::Running,
-            Phase::Ended(outcome) => outcome.state,
-        }
     }
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {

@@ -13,8 +13,8 @@ use storm_rm::{JobIncarnation, StepAsk, StepSize, StepSpec};
 /// The number of ended steps of a job that are remembered, in the record and in the journal, apart
 /// from those that ended within [`ENDED_STAY`]. Then the one that ended first is forgotten.
 pub const ENDED_STEPS: usize = 1_000;
-/// How long an ended step is remembered at least: a command whose connection broke asks for its step
-/// again within this time, and must not get another.
+/// How long an ended step is remembered at least: a command whose connection broke asks for its
+/// step again within this time, and must not get another.
 pub const ENDED_STAY: Duration = Duration::from_secs(70);
 
 /// The longest name of a program that is remembered: as long as a file's may be on Linux.

@@ -86,7 +86,7 @@ impl Core {
     /// Tells when and where a job would start if it were submitted.
     ///
     /// # Errors
-    /// As for a submission.
+    /// The errors of a submission.
     pub fn try_out(
         &self,
         now: Instant,

@@ -68,7 +68,7 @@ impl PmiFences {
         self.is_known(sequence, nodes).then(|| all.cloned().collect())
     }
 
-    /// What a node has reported of its last fences. Once the node is lost, the journal must have
+    /// The last fences that a node has reported. Once the node is lost, the journal must have
     /// the report: another node may still miss the end of a fence.
     pub(super) fn parts_of(&self, node: NodeId) -> Vec<FencePart> {
         let numbered = [(self.done, &self.last), (self.done.saturating_add(1), &self.next)];

@@ -385,7 +385,8 @@ impl Core {
     }
 }
 
-/// The reason, if the pairs of a PMI barrier could never be sent, and its ranks would wait for ever.
+/// The reason, if the pairs of a PMI barrier could never be sent, and its ranks would wait for
+/// ever.
 pub(super) fn too_many_pairs(pairs: &[(String, String)], heartbeat_bytes: usize) -> Option<String> {
     let bytes = pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
     (HEADER_BYTES.saturating_add(bytes) > heartbeat_bytes).then(|| {

@@ -45,12 +45,7 @@ impl Core {
                 self.end_step(now, step, EndCause::Aborted { rank, exit_code });
             }
             Report::RankFailed { exit, joined, .. } => {
-                let name = self.node_name(node);
-                let known = self.step_record(step);
-                let kills = known.is_some_and(|(_, step)| step.spec.kill_on_bad_exit);
-                if let Some(cause) = end_by(name, &exit, joined, kills) {
-                    self.end_step(now, step, cause);
-                }
+                self.step_rank_failed(now, step, node, &exit, joined);
             }
             Report::JobFailed { reason, .. } => {
                 self.end_step(now, step, EndCause::Unserviceable { reason });
@@ -87,6 +82,22 @@ impl Core {
         }
         self.finish_if_over(now, job);
         None
+    }
+
+    /// A rank of a step ended otherwise than with status 0.
+    fn step_rank_failed(
+        &mut self,
+        now: Instant,
+        step: (JobId, u32),
+        node: NodeId,
+        exit: &RankExit,
+        joined: bool,
+    ) {
+        let known = self.step_record(step);
+        let kills = known.is_some_and(|(_, step)| step.spec.kill_on_bad_exit);
+        if let Some(cause) = end_by(self.node_name(node), exit, joined, kills) {
+            self.end_step(now, step, cause);
+        }
     }
 
     /// The announcer of a step reports that its ranks execute: now the other nodes are queried.

@@ -435,7 +435,7 @@ fn size_text(size: &StepSize, layout: &Layout) -> String {
     text
 }
 
-/// What the place of a job has, in words.
+/// The extent of a job's place, in words.
 fn extent_text(record: &JobRecord, live: &LivePlace) -> String {
     let (elements, memory) = live.ledger().extent();
     let nodes = record.ranks.len();

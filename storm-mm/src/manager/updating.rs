@@ -19,9 +19,9 @@ use storm_rm::{Condition, Dependency, JobId, JobSpec};
 /// other.
 const MOST_CONDITIONS: usize = 10_000;
 
-/// The jobs and arrays for which other jobs wait, each with a job that waits for it. A request looks
-/// for them once, whatever the number of jobs that it changes: all get the same dependency, and the
-/// jobs that already have got it stand behind the ones that are looked at.
+/// The jobs and arrays for which other jobs wait, each with a job that waits for it. A request
+/// looks for them once, whatever the number of jobs that it changes: all get the same dependency,
+/// and the jobs that already have got it stand behind the ones that are looked at.
 #[derive(Default)]
 struct Ahead(Option<HashMap<JobId, JobId>>);
 
@@ -179,8 +179,8 @@ impl Core {
     }
 
     /// The jobs and arrays for which the jobs of this dependency wait, and those for which these
-    /// wait, and on: each with a job that waits for it. If the dependencies are too many to look at,
-    /// those that are nearest.
+    /// wait, and on: each with a job that waits for it. If the dependencies are too many to look
+    /// at, those that are nearest.
     fn ahead_of(&self, dependency: &Dependency) -> HashMap<JobId, JobId> {
         let mut left = MOST_CONDITIONS;
         let jobs = |conditions: &[Condition]| {

@@ -238,7 +238,8 @@ impl Cluster {
         self.launch_step((StepRef::program(JobId(job)), 1), per_node, rows, spec).await;
     }
 
-    /// Starts a run of a step in the first place of a job, which has `per_node` ranks on every node.
+    /// Starts a run of a step in the first place of a job, which has `per_node` ranks on every
+    /// node.
     pub(crate) async fn launch_step(
         &self,
         (step, run): (StepRef, u64),

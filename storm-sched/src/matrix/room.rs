@@ -14,8 +14,8 @@ impl Matrix {
         shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
     }
 
-    /// Does the same as [`Matrix::empty_row_shortfall`], and also counts the nodes that are expected
-    /// back.
+    /// Does the same as [`Matrix::empty_row_shortfall`], and also counts the nodes that are
+    /// expected back.
     #[must_use]
     pub fn expected_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
         if let Shape::Pes(needed) = shape {

@@ -1,5 +1,5 @@
-//! Pauses between attempts to reach a manager. They grow, and differ from client to client: hundreds
-//! of clients may lose their manager at the same instant.
+//! Pauses between attempts to reach a manager. They grow, and differ from client to client:
+//! hundreds of clients may lose their manager at the same instant.
 
 use std::time::Duration;
 

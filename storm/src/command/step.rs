@@ -119,8 +119,8 @@ pub(crate) async fn followed(
     follow(client, what, manager).await.map_err(as_of_storm)
 }
 
-/// Asks for the step until a manager answers. The same request again makes no second step. A manager
-/// that has too many clients of the user is asked for ever: their steps end some time.
+/// Asks for the step until a manager answers. The same request again makes no second step. A
+/// manager that has too many clients of the user is asked for ever: their steps end some time.
 async fn asked(
     manager: &Manager,
     request: &ManagerRequest,
@@ -148,7 +148,7 @@ async fn asked(
     }
 }
 
-/// What the user knows of a step that is not granted yet.
+/// The news that the user has of a step that is not granted yet.
 struct Told {
     full: bool,
     away: bool,
@@ -207,8 +207,8 @@ impl PlaceSize {
     }
 }
 
-/// The size of the step. Without `-n` it has `--ntasks-per-node` processes on each of `-N` nodes, or
-/// of all nodes of the place; without any of the three it has all processes of the place.
+/// The size of the step. Without `-n` it has `--ntasks-per-node` processes on each of `-N` nodes,
+/// or of all nodes of the place; without any of the three it has all processes of the place.
 fn size(options: &JobOptions, spec: &JobSpec, place: &PlaceSize) -> StepSize {
     let per_node = options.ntasks_per_node;
     let nodes = options.on_nodes.map(|count| {

@@ -71,6 +71,12 @@ pub(crate) fn step_request(options: &JobOptions) -> Result<Submission, Failure> 
     request(options, true, environment_of_step(std::env::vars_os()), true)
 }
 
+/// The name of the job in whose place a step runs: `%x` in names of the step's files.
+fn name_of_job(own: &[(OsString, OsString)]) -> Option<String> {
+    let name = own.iter().find(|(name, _)| name == "SLURM_JOB_NAME");
+    name.map(|(_, name)| name.to_string_lossy().into_owned())
+}
+
 fn request(
     options: &JobOptions,
     attach: bool,
@@ -88,9 +94,7 @@ fn request(
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let (procs, on_nodes) = size(options)?;
-    // In names of files, `%x` is the name of the job, of which a step is a part.
-    let of_job = own.iter().find(|(name, _)| is_step && name == "SLURM_JOB_NAME");
-    let of_job = of_job.map(|(_, name)| name.to_string_lossy().into_owned());
+    let of_job = if is_step { name_of_job(&own) } else { None };
     let name = options.name.clone().or(of_job).unwrap_or(name);
     let step = StepSpec {
         program,

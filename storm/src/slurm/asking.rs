@@ -50,7 +50,7 @@ pub(super) async fn named_cluster(
     }
 }
 
-/// Who asks, and by which words, for documents of JSON.
+/// The user and the words of the command, for documents of JSON.
 pub(super) fn asked() -> Asked {
     let mut words = std::env::args().map(|word| word.chars().take(MAX_WORD_CHARS).collect());
     let name: Option<String> = words.next();

@@ -73,8 +73,8 @@ pub(super) async fn run(typed: &CommandLine) -> Result<u8, Complaint> {
     Ok(0)
 }
 
-/// What `--wait` tells of a job, or of an array, whose highest status is this one as a shell gives
-/// it: for Slurm a job that a signal ended has status 1.
+/// The status that `--wait` gives for a job or an array, whose highest status is this one in a
+/// shell: for Slurm a job that a signal ended has status 1.
 async fn status_of_wait(job: JobId, status: u8) -> Result<u8, Complaint> {
     if status <= SIGNALLED {
         return Ok(status);

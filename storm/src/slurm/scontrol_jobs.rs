@@ -1,4 +1,4 @@
-//! What scontrol(1) does with jobs that it names: holds, releases, requeues, suspends and resumes.
+//! The work of scontrol(1) on jobs that it names: holds, releases, requeues, suspends and resumes.
 
 use super::asking::{manager, means};
 use super::complaint::Complaint;
@@ -16,7 +16,7 @@ use storm_rm::JobId;
 use storm_slurm::JobName;
 use storm_slurm::options::CommandLine;
 
-/// What is done with jobs.
+/// A change of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Hold,

@@ -48,7 +48,7 @@ struct Setting {
     /// A sign before the `=` that makes the value relative: `TimeLimit+=10`.
     sign: Option<char>,
     value: String,
-    /// As it was typed.
+    /// The typed text.
     typed: String,
 }
 

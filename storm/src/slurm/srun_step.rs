@@ -111,7 +111,7 @@ fn refuse_other_job(typed: &CommandLine, own: &OwnPlace) -> Result<(), Complaint
     }
 }
 
-/// What the options and the variables ask for.
+/// The wishes of the options and the variables.
 fn asked(line: &CommandLine, typed: &CommandLine) -> Result<AskedShape, Complaint> {
     let number = |name: &str| line.text(name).and_then(|text| text.parse::<u32>().ok());
     let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());

@@ -1,10 +1,10 @@
-//! The processes of a step and their nodes, as srun(1) finds them from its options, the variables of
-//! the job and the nodes of its place. The texts are those of Slurm 22.05.
+//! The processes of a step and their nodes, as srun(1) finds them from its options, the variables
+//! of the job and the nodes of its place. The texts are those of Slurm 22.05.
 
 use super::complaint::Complaint;
 use storm_rm::Share;
 
-/// What a command line and the variables ask for.
+/// The wishes of a command line and the variables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AskedShape {
     /// `--ntasks`.

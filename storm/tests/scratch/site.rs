@@ -24,7 +24,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A cluster of this many hosts, scheduled as Slurm's default is. `None`, with a message, if it cannot be made.
+    /// A cluster of this many hosts, scheduled as Slurm's default is. `None`, with a message, if it
+    /// cannot be made.
     pub(crate) fn start(nodes: usize, pes: u32) -> Option<Site> {
         let scratch = Scratch::make();
         let settings = "partitions = [{ name = \"main\", sched = \"backfill\" }]";
@@ -82,7 +83,7 @@ impl Site {
         command
     }
 
-    /// What a command of Slurm's prints to the user.
+    /// The output of a command of Slurm's, run by the user.
     pub(crate) fn slurm(&self, line: &str) -> String {
         let mut words = line.split_whitespace();
         let program = self.links.join(words.next().expect("a command"));

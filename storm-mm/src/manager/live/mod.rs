@@ -38,7 +38,8 @@ pub(super) struct LiveJobs {
     jobs: BTreeMap<JobId, LivePlace>,
     /// The jobs that run outside the matrix.
     outside_matrix: BTreeSet<JobId>,
-    /// The jobs of which steps may wait for a place in the arrays of flags; of the others none does.
+    /// The jobs of which steps may wait for a place in the arrays of flags; of the others none
+    /// does.
     step_waiters: BTreeSet<JobId>,
     /// The places in the global arrays of flags.
     slots: SlotPool,
@@ -209,9 +210,9 @@ impl LiveJobs {
         Taken::Job(placed, slot, spare)
     }
 
-    /// The last waiting job, if suspended jobs hold the places that a waiting job lacks: none of them
-    /// can end by itself. The last one gives way even if it lacks nothing, because it waits behind
-    /// the one that does.
+    /// The last waiting job, if suspended jobs hold the places that a waiting job lacks: none of
+    /// them can end by itself. The last one gives way even if it lacks nothing, because it waits
+    /// behind the one that does.
     pub(super) fn to_give_way(&self) -> Option<JobId> {
         let stopped = self.jobs.values().all(|live| live.rows() == RowSet::NONE);
         let lacks = |placed: &Awaiting| !self.slots.can_give(placed.slots());

@@ -48,7 +48,7 @@ impl RestoredStep {
     }
 }
 
-/// What a waiting step lacks, if it is not elements.
+/// The lack of a waiting step, if it is not elements.
 pub(in crate::manager) enum StepObstacle {
     /// The place has its most steps, so many.
     MostSteps(usize),

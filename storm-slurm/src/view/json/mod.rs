@@ -1,4 +1,4 @@
-//! What `--json` prints: the shape of Slurm's `data_parser` since 23.11, which clients generated
+//! The output of `--json`: the shape of Slurm's `data_parser` since 23.11, which clients generated
 //! from its OpenAPI specification read.
 //!
 //! Facts that do not exist here have Slurm's value of a job or node without them.
