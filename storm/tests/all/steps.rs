@@ -221,7 +221,8 @@ fn steps_are_ended_and_shown_by_their_names() {
     let scratch = cluster(1);
     let lines = "for step in 0 1; do\n\
                  storm --quiet run -n 1 sh -c \"trap 'touch got' USR1; touch there-$step; \
-                 while :; do sleep 0.02; done\" & done\n\
+                 while :; do sleep 0.02; done\" &\n\
+                 while [ ! -e there-$step ]; do sleep 0.02; done; done\n\
                  while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
                  while [ ! -e got ]; do storm -q cancel $SLURM_JOB_ID.0 --signal USR1; \
                  sleep 0.02; done\n\
