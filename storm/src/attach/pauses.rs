@@ -5,8 +5,9 @@ use std::time::Duration;
 
 /// The first pause, about.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest pause, about.
-const LONGEST: Duration = Duration::from_secs(2);
+/// The longest pause, about. A manager that returns keeps the output of a job for its client for
+/// 2 s.
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// The pauses of one client.
 #[derive(Clone, Copy, Debug)]

@@ -214,16 +214,18 @@ fn an_interrupted_command_ends_its_step_and_no_other() {
     assert!(out(&scratch).ends_with("143\nnext\n"), "{}", out(&scratch));
 }
 
-/// Nobody could end one step, or learn how the steps of a job had ended.
+/// Nobody could end one step, or learn how the steps of a job had ended. The manager refuses a signal
+/// until it has heard that the ranks execute, so the script repeats it.
 #[test]
 fn steps_are_ended_and_shown_by_their_names() {
     let scratch = cluster(1);
     let lines = "for step in 0 1; do\n\
                  storm --quiet run -n 1 sh -c \"trap 'touch got' USR1; touch there-$step; \
-                 while :; do sleep 0.02; done\" & done\n\
+                 while :; do sleep 0.02; done\" &\n\
+                 while [ ! -e there-$step ]; do sleep 0.02; done; done\n\
                  while [ ! -e there-0 ] || [ ! -e there-1 ]; do sleep 0.02; done\n\
-                 storm cancel $SLURM_JOB_ID.0 --signal USR1\n\
-                 while [ ! -e got ]; do sleep 0.02; done\n\
+                 while [ ! -e got ]; do storm -q cancel $SLURM_JOB_ID.0 --signal USR1; \
+                 sleep 0.02; done\n\
                  storm cancel $SLURM_JOB_ID.1\nwait $!\necho $?\n\
                  storm --quiet show $SLURM_JOB_ID\nstorm -q queue --steps | sort\n\
                  storm cancel $SLURM_JOB_ID.7; storm cancel $SLURM_JOB_ID.1\n\
