@@ -28,7 +28,7 @@ use storm_sched::ReservationId;
 
 /// The form whose bytes [`HASH`] is of.
 const HASH_OF: &str = "events-7";
-const HASH: &str = "3f02f6dca987ea8b0bc30c1813ca29d0f22b1d691c8905055c2634f6c9f3352f";
+const HASH: &str = "da0b958d1a6948eb24be05e86f6288928e4738a31449a41557d09a645489c5ac";
 
 const TIME: Duration = Duration::new(3, 500);
 

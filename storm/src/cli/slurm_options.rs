@@ -40,10 +40,6 @@ const OF_JOBS: &[(&[&str], &str)] = &[
     ),
     (&["--oversubscribe"], "it is not needed: jobs take turns as their policy has it"),
     (&["--unbuffered", "-u"], "it is not needed: output comes here as it is written"),
-    (
-        &["--kill-on-bad-exit", "-K"],
-        "a process that dies amid MPI ends its job; processes without it run on, and the highest status is the job's",
-    ),
     (&["--env", "--genv", "-genv"], "`--export NAME=VALUE,ALL` sets variables"),
 ];
 

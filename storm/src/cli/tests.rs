@@ -219,7 +219,6 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm run --pty bash", "storm run"),
         ("storm run --np 4 hostname", "-n 4"),
         ("storm run --host n1,n2 hostname", "storm nodes"),
-        ("storm run --kill-on-bad-exit hostname", "amid MPI"),
         ("storm hist --since today", "--limit"),
         ("storm submit --licenses=matlab:1 hostname", "singleton"),
         ("storm sbatch job.sh", "storm batch"),

@@ -486,7 +486,7 @@ fn scontrol_requeues_suspends_and_resumes_jobs() {
     assert_eq!(slurm.ended(job)["state"], "COMPLETED");
     assert_eq!(
         slurm.refused(&format!("scontrol requeue {job}"), 1),
-        format!("Invalid job id specified for job {job}\n")
+        format!("Job/step already completing or completed for job {job}\n")
     );
 }
 
@@ -518,8 +518,8 @@ fn srun_outside_of_a_job_runs_one() {
     let mut lines: Vec<_> = stdout(&done).lines().map(str::to_owned).collect();
     lines.sort();
     let partition = slurm.prints("sinfo -h -o %R");
-    let cluster = slurm.prints("squeue -h -M all -o %i");
-    let cluster = cluster.trim().trim_start_matches("CLUSTER: ");
+    let cluster = slurm.prints("squeue -M all -o %i");
+    let cluster = cluster.lines().next().unwrap_or_default().trim_start_matches("CLUSTER: ");
     let place = format!("{}/{cluster}", partition.trim());
     let expected = ["0 0 0 4 name 0 0,1", "1 0 1 4 name 0 0,1", "2 1 0 4 name 0 2,3"];
     assert_eq!(lines[..3], expected.map(|line| format!("{line} {place}")), "{}", told(&done));

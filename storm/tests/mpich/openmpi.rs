@@ -357,7 +357,9 @@ fn submits(bench: &Bench<'_>, program: &Path) {
     assert_eq!(told_of("STORM_SIZE=1"), 1, "{said}");
     // Open MPI itself sets parameters in its ranks, which count as the user's.
     let of_pmix = told_of("PMIX_") - told_of("PMIX_MCA_") - told_of("PMIX_PREFIX=");
-    assert_eq!((of_pmix, told_of("OMPI_MCA_")), (0, 1), "{said}");
+    // Each rank is told not to choose the launchers of Slurm.
+    let of_storm = told_of("OMPI_MCA_plm=^slurm") + told_of("OMPI_MCA_ras=^slurm");
+    assert_eq!((of_pmix, told_of("OMPI_MCA_") - of_storm), (0, 1), "{said}");
     assert_eq!(told_of("OMPI_MCA_mpi_yield_when_idle=1"), 1, "the user's: {said}");
 }
 

@@ -294,7 +294,8 @@ fn arrays_cannot_be_made_to_wait_for_each_other() {
         assert!(refused.message.contains("which waits for it"), "{refused:?}");
     }
     // One of the array's jobs waits for the other array already, and no job for this one.
-    let single = world.submit(spec(1, false, false));
+    let held = Needs { hold: true, ..Needs::default() };
+    let single = world.submit(JobSpec { needs: held, ..spec(1, false, false) });
     world.update(single, &after(last)).unwrap();
     let outcomes = world.act(|core, now| core.update_all(now, USER, &[one, other], &after(single)));
     assert!(outcomes[0].is_ok(), "the other 99 can wait for it: {outcomes:?}");

@@ -169,7 +169,7 @@ fn steps_share_the_memory_that_their_place_asked_for() {
     assert_eq!(world.record(job).phase, Phase::Running);
     let on_all =
         |bytes| StepSize { memory: Memory::PerNode(bytes), nodes: Some(NODES), ..size(NODES) };
-    assert_eq!(world.ask_step(job, 1, on_all((1 << 20) + 1)), Err(ErrorCode::BadRequest));
+    assert_eq!(world.ask_step(job, 1, on_all((1 << 20) + 1)), Err(ErrorCode::Infeasible));
     assert_eq!(world.ask_step(job, 1, on_all(1 << 19)), is(job, 0));
     assert_eq!(world.ask_step(job, 2, on_all((1 << 19) + 1)), WAITS);
     assert_eq!(world.ask_step(job, 3, size(1)), is(job, 1), "half of the node, by its elements");
