@@ -419,13 +419,11 @@ fn size_text(size: &StepSize, layout: &Layout) -> String {
         1 => {}
         _ => text += &format!(" of {elements_each} elements"),
     }
-    match nodes {
-        Some(nodes) => text += &format!(" on {nodes} nodes"),
-        None => {}
+    if let Some(nodes) = nodes {
+        text += &format!(" on {nodes} nodes");
     }
-    match layout.per_node {
-        Some(most) => text += &format!(", at most {most} on a node"),
-        None => {}
+    if let Some(most) = layout.per_node {
+        text += &format!(", at most {most} on a node");
     }
     match memory {
         Memory::PerNode(bytes) => text += &format!(", with {} MiB on each node", mib(bytes)),

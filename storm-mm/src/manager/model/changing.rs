@@ -288,7 +288,7 @@ fn arrays_cannot_be_made_to_wait_for_each_other() {
     let waits = |world: &World, job| world.record(job).spec.needs.dependency.is_some();
     assert!(tasks().all(|task| waits(&world, task)));
     // A job of it, too: the other array waits for all.
-    let last = tasks().last().unwrap();
+    let last = tasks().next_back().unwrap();
     for on in [one, last] {
         let refused = world.update(other, &after(on)).unwrap_err();
         assert!(refused.message.contains("which waits for it"), "{refused:?}");

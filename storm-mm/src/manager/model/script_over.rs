@@ -9,6 +9,9 @@ use crate::manager::JobTimer;
 use storm_primitives::NodeId;
 use storm_rm::JobId;
 
+/// An event that befalls a job.
+type Fate = fn(&mut World, JobId);
+
 /// A script with a step on so many elements. The script has ended with `code`, and the step not.
 fn with_script_over(procs: u32, code: u8) -> (World, JobId) {
     let (mut world, job) = running_with(true);
@@ -33,7 +36,7 @@ fn restart(world: &mut World, dead: &[NodeId]) {
 #[test]
 fn nothing_changes_the_outcome_of_a_job_whose_script_is_over() {
     let last = NodeId(NODES);
-    let fates: [(&str, fn(&mut World, JobId)); 7] = [
+    let fates: [(&str, Fate); 7] = [
         ("the last node is lost", |world, _| world.node_down(NodeId(NODES))),
         ("all nodes are lost", |world, _| {
             (1..=NODES).for_each(|node| world.node_down(NodeId(node)));
