@@ -93,7 +93,7 @@ fn workflow_is_done(options: &str) {
 }
 
 #[test]
-#[ignore = "its jobs end well, and snakemake waits for their states for ever"]
+#[ignore = "the workflow is done, and sacct lists no failed try"]
 fn snakemake_runs_a_workflow_and_retries_the_step_that_fails() {
     workflow_is_done("");
 }
