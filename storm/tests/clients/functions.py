@@ -20,7 +20,11 @@ one = executor.submit(add, 5, 7)
 many = executor.map_array(add, range(4), range(10, 14))
 wrong = executor.submit(fail)
 
-print("one", one.result(), one.state)
+result = one.result()
+# The result is there before the job has ended.
+while one.state in ("RUNNING", "COMPLETING"):
+    time.sleep(0.1)
+print("one", result, one.state)
 print("many", *(job.result() for job in many))
 try:
     wrong.result()
