@@ -91,11 +91,11 @@ fn request(
         &path,
         options.program.get(1..).unwrap_or_default(),
     );
-    let further =
-        options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
+    let further = options.bcast.iter().map(|bcast| files.further(bcast));
+    let further = further.collect::<Result<_, _>>()?;
     let (procs, on_nodes) = size(options)?;
-    let of_job = if is_step { name_of_job(&own) } else { None };
-    let name = options.name.clone().or(of_job).unwrap_or(name);
+    let of_job = || name_of_job(&own).filter(|_| is_step);
+    let name = options.name.clone().or_else(of_job).unwrap_or(name);
     let step = StepSpec {
         program,
         argv,
@@ -107,10 +107,7 @@ fn request(
         output: output(options, &name, attach)?,
         open_mode: open_mode(options),
         input: input(options, &name, attach)?,
-        bind: match options.bind {
-            Some(BindArgument::Core) => Binding::Core,
-            Some(BindArgument::None) | None => Binding::None,
-        },
+        bind: binding(options),
         kill_on_bad_exit: options.kill_on_bad_exit,
     };
     let spec = JobSpec {
@@ -147,6 +144,13 @@ fn request(
         nice: options.service.nice,
     };
     Ok(Submission { spec, attach, service, reservation, files: files.into_files() })
+}
+
+fn binding(options: &JobOptions) -> Binding {
+    match options.bind {
+        Some(BindArgument::Core) => Binding::Core,
+        Some(BindArgument::None) | None => Binding::None,
+    }
 }
 
 fn open_mode(options: &JobOptions) -> OpenMode {
