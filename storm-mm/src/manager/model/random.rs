@@ -261,7 +261,9 @@ impl World {
     fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
         let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
         let current = self.core.live.get(job).map(|live| live.incarnation());
-        if !lives && current != Some(incarnation) {
+        // A step that is being staged has no parts yet, and is not over either.
+        let of_step = self.core.live.step_of_run(job, incarnation).is_some();
+        if !lives && !of_step && current != Some(incarnation) {
             let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
             self.report(
                 node,
@@ -341,4 +343,35 @@ proptest! {
         world.finish();
         prop_assert!(world.core.is_down());
     }
+}
+
+/// Regression: the model took a run for younger than the manager did, which looks a moment later.
+#[test]
+fn a_starting_job_is_as_old_for_the_model_as_for_the_manager() {
+    let submit = |procs, shipped, qos| Happening::Submit {
+        procs,
+        nodes: None,
+        shipped,
+        requeue: false,
+        limited: false,
+        script: false,
+        qos,
+    };
+    let steps = [
+        submit(5, true, 3),
+        submit(2, true, 0),
+        Happening::Restart { dead: 0, deaf: 0, replaced: 0 },
+        Happening::Cancel(14),
+        Happening::Timer,
+        submit(1, false, 0),
+        Happening::Stale { job: 1, incarnation: 0, node: 1 },
+        Happening::Restart { dead: 0, deaf: 0, replaced: 0b10000 },
+    ];
+    let mut world = World::joined_serving("fcfs", 1, urgencies());
+    world.keep_jobs();
+    for step in &steps {
+        world.take(step);
+        check_all(&world);
+    }
+    world.finish();
 }
