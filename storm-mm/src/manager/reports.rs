@@ -182,6 +182,7 @@ impl Core {
         self.fenced_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
+        self.grant_steps_on(now, node);
         if self.nodes.up().len() == self.config.nodes.len() {
             self.nodes_returned(now);
         }

@@ -237,6 +237,15 @@ impl Core {
         }
     }
 
+    /// A node is back: steps that wait for elements of it may have them.
+    pub(super) fn grant_steps_on(&mut self, now: Instant, node: NodeId) {
+        let of_node = |(_, place): &(JobId, &LivePlace)| place.place_nodes().contains(node);
+        let jobs = self.live.with_waiting_steps().filter(of_node).map(|(job, _)| job);
+        for job in jobs.collect::<Vec<JobId>>() {
+            self.grant_steps(now, job);
+        }
+    }
+
     /// Starts the waiting steps of a job that fit, in the order of their arrival.
     pub(super) fn grant_steps(&mut self, now: Instant, job: JobId) {
         loop {

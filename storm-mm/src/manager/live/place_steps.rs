@@ -180,9 +180,10 @@ impl LiveJobs {
     }
 
     /// The jobs of which steps wait, by their numbers.
-    #[cfg(test)]
-    pub(in crate::manager) fn with_waiting_steps(&self) -> Vec<JobId> {
-        self.iter().filter(|(_, place)| place.has_waiting()).map(|(job, _)| job).collect()
+    pub(in crate::manager) fn with_waiting_steps(
+        &self,
+    ) -> impl Iterator<Item = (JobId, &LivePlace)> {
+        self.iter().filter(|(_, place)| place.has_waiting())
     }
 
     /// Nodes of a job's place have told of their memory. `steps` are the steps that are not over.

@@ -117,7 +117,10 @@ impl World {
                 assert!(first.is_err() || first == again, "{first:?} and {again:?}");
             }
             Happening::LeaveStep { pick, ask } => {
-                if let Some(job) = self.core.live.with_waiting_steps().get(pick % 2).copied() {
+                let mut waiting = self.core.live.with_waiting_steps().map(|(job, _)| job);
+                let job = waiting.nth(pick % 2);
+                drop(waiting);
+                if let Some(job) = job {
                     self.act(|core, _| core.forget_step(job, StepAsk(*ask)));
                 }
             }

@@ -6,7 +6,9 @@ use super::world::{NODES, PES, USER, World, spec};
 use crate::api::ErrorCode;
 use crate::manager::live::Layout;
 use std::rc::Rc;
-use storm_rm::{FirstStep, JobId, JobSpec, Memory, Resources, StepAsk, StepSize};
+use storm_primitives::NodeId;
+use storm_rm::message::ExitStatus;
+use storm_rm::{FirstStep, JobId, JobSpec, Memory, Resources, Share, StepAsk, StepSize};
 
 /// Regression: one user could have 40,000 steps wait, all of which were looked at whenever any step
 /// ended.
@@ -29,6 +31,24 @@ fn a_place_has_few_waiting_steps_and_each_of_them_runs() {
         world.end_run_of(run, 0);
     }
     assert_eq!(world.ask_step(job, most + 1, all), is(job, most as u32 + 1));
+    world.finish();
+}
+
+/// Regression: nobody looked at the step when the node was back, and it waited for ever.
+#[test]
+fn a_step_that_waits_for_a_node_begins_when_the_node_is_back() {
+    let mut world = World::joined("fcfs", 4);
+    let job = world.submit(spec(NODES * PES, false, false));
+    world.started(0);
+    let last = NodeId(NODES);
+    let part = world.parts.keys().find(|part| part.0 == last).copied().unwrap();
+    world.part_over(part, ExitStatus::Code(0));
+    world.node_down(last);
+    let overlaps = StepSize { share: Share::Overlap, nodes: Some(NODES), ..size(NODES) };
+    assert_eq!(world.ask_step(job, 1, overlaps), WAITS);
+    world.node_up(last);
+    check_all(&world);
+    assert_eq!(world.ask_step(job, 1, overlaps), is(job, 1), "the program is step 0");
     world.finish();
 }
 
