@@ -68,6 +68,7 @@ impl Core {
         }
         let (uid, waits) = (peer.uid, record.phase == Phase::Pending);
         let waits_anew = before.dependency != terms.dependency;
+        let is_renamed = before.name != terms.name;
         if waits && concerns_policy(&before, &terms) {
             self.leave(now, job);
         }
@@ -81,8 +82,27 @@ impl Core {
             }
             false => self.arm_time_limit(now, job),
         }
+        if is_renamed {
+            self.recall_later_of_name(now, job);
+        }
         self.settle(now);
         Ok(())
+    }
+
+    /// A job has taken a name: later ones that are to be the first of that name, and that wait for
+    /// elements already, wait for it.
+    fn recall_later_of_name(&mut self, now: Instant, job: JobId) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        let later = self.jobs.needs().later_of_name(record);
+        let tasks = later.iter().flat_map(|unit| self.jobs.needs().tasks_of(*unit));
+        let singletons = later.iter().copied().chain(tasks).filter(|other| {
+            let known = self.jobs.get(other).filter(|known| known.phase == Phase::Pending);
+            known.is_some_and(|known| is_singleton(known.spec.needs.dependency.as_ref()))
+        });
+        for other in singletons.collect::<Vec<JobId>>() {
+            self.leave(now, other);
+            self.reconsider(now, other);
+        }
     }
 
     /// Fails if the user may not change the terms so.
@@ -209,18 +229,18 @@ impl Core {
     }
 }
 
+fn is_singleton(needed: Option<&Dependency>) -> bool {
+    needed.is_some_and(|needed| needed.conditions.contains(&Condition::Singleton))
+}
+
 /// Whether the policy of a waiting job must have it anew. A job keeps its place in the queue when
 /// other terms change.
 fn concerns_policy(before: &Terms, after: &Terms) -> bool {
-    let is_singleton = |terms: &Terms| {
-        let needed = terms.dependency.iter().flat_map(|needed| &needed.conditions);
-        needed.into_iter().any(|one| *one == Condition::Singleton)
-    };
     before.partition != after.partition
         || before.time_limit != after.time_limit
         || before.nice != after.nice
         || before.dependency != after.dependency
-        || (before.name != after.name && is_singleton(after))
+        || (before.name != after.name && is_singleton(after.dependency.as_ref()))
 }
 
 /// The terms after a change.

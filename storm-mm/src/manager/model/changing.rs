@@ -361,3 +361,20 @@ fn a_user_does_not_requeue_a_job_without_end() {
     requeue(&mut world, ADMIN).unwrap();
     check_all(&world);
 }
+
+/// Regression: it waited for elements already, and began before the job that took its name.
+#[test]
+fn a_singleton_waits_for_an_earlier_job_that_takes_its_name() {
+    let mut world = World::joined("fcfs", 4);
+    let first = world.submit(spec(NODES * PES, false, false));
+    world.started(0);
+    let [earlier, later] = [(); 2].map(|()| world.submit(spec(1, false, false)));
+    world.change(later, 3);
+    world.change(later, 4);
+    world.change(earlier, 3);
+    let reason = |world: &World| world.core.need_reason(world.now, later);
+    assert!(reason(&world).is_some_and(|why| why.contains("singleton")), "{:?}", reason(&world));
+    world.cancel(first);
+    world.finish();
+    check_all(&world);
+}

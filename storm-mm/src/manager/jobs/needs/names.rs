@@ -11,6 +11,12 @@ impl NeedsTable {
         first.is_none_or(|first| *first >= record.unit())
     }
 
+    /// The later units of the same name and user.
+    pub(in crate::manager) fn later_of_name(&self, record: &JobRecord) -> Vec<JobId> {
+        let units = self.names.get(&named(record)).into_iter().flatten();
+        units.copied().filter(|unit| *unit > record.unit()).collect()
+    }
+
     /// The unit of a record has ended. Returns the first unit of its name, if another unit is now
     /// the first.
     pub(super) fn name_freed(&mut self, record: &JobRecord) -> Option<JobId> {
