@@ -93,7 +93,7 @@ impl LivePlace {
         self.spare
     }
 
-    #[cfg(test)]
+    /// Whether steps wait.
     pub(in crate::manager) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
